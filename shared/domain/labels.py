@@ -1,0 +1,64 @@
+"""Label keys, taints and finalizers that users and other controllers match on (KEY-01..08, IT-40..46)."""
+
+from __future__ import annotations
+
+ARCH = "kubernetes.io/arch"
+OS = "kubernetes.io/os"
+HOSTNAME = "kubernetes.io/hostname"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+ZONE_ID = "topology.k8s.aws/zone-id"
+WINDOWS_BUILD = "node.kubernetes.io/windows-build"
+CAPACITY_TYPE = "karpenter.sh/capacity-type"
+PROVISIONER_NAME = "karpenter.sh/provisioner-name"
+NODE_POOL = "karpenter.sh/nodepool"
+INITIALIZED = "karpenter.sh/initialized"
+REGISTERED = "karpenter.sh/registered"
+AWS_PREFIX = "karpenter.k8s.aws/"
+
+SPOT = "spot"
+ON_DEMAND = "on-demand"
+
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+DO_NOT_EVICT = "karpenter.sh/do-not-evict"
+MANAGED_BY = "karpenter.sh/managed-by"
+PRICE_ANNOTATION = "dovetail.sh/price-micro-usd-per-hour"
+PLAN_ANNOTATION = "dovetail.sh/plan"
+ATTEMPT_ANNOTATION = "dovetail.sh/launch-attempt"
+
+FINALIZER = "karpenter.sh/termination"
+UNREGISTERED_TAINT_KEY = "karpenter.sh/unregistered"
+EXCLUDE_FROM_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"
+
+_AWS_INSTANCE_LABELS = (
+    "instance-category", "instance-family", "instance-generation", "instance-size",
+    "instance-hypervisor", "instance-cpu", "instance-cpu-manufacturer",
+    "instance-cpu-sustained-clock-speed-mhz", "instance-memory", "instance-ebs-bandwidth",
+    "instance-network-bandwidth", "instance-local-nvme",
+    "instance-encryption-in-transit-supported", "instance-capability-flex", "instance-tenancy",
+    "instance-gpu-name", "instance-gpu-manufacturer", "instance-gpu-count", "instance-gpu-memory",
+    "instance-accelerator-name", "instance-accelerator-manufacturer", "instance-accelerator-count",
+    "instance-pods", "instance-ami-id",
+)  # fmt: skip
+
+WELL_KNOWN = frozenset(
+    {ARCH, OS, INSTANCE_TYPE, ZONE, REGION, ZONE_ID, WINDOWS_BUILD, CAPACITY_TYPE}
+    | {PROVISIONER_NAME, NODE_POOL}
+    | {AWS_PREFIX + name for name in _AWS_INSTANCE_LABELS}
+)
+"""Keys that the cloud fills in: a pod may ask for them although its pool says nothing (SCH-09)."""
+
+_ALIASES = {
+    "failure-domain.beta.kubernetes.io/zone": ZONE,
+    "failure-domain.beta.kubernetes.io/region": REGION,
+    "beta.kubernetes.io/arch": ARCH,
+    "beta.kubernetes.io/os": OS,
+    "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
+    "topology.ebs.csi.aws.com/zone": ZONE,
+}
+
+
+def normalise(key: str) -> str:
+    """Today's name of a legacy key (SCH-03)."""
+    return _ALIASES.get(key, key)

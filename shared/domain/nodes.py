@@ -1,0 +1,79 @@
+"""A node and a daemon set as the planner needs them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.domain import labels as keys
+from shared.domain.expressions import NO_EXECUTE, NO_SCHEDULE, Expression, Taint, Toleration
+
+
+class Node(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One node of the cluster, ours or not."""
+
+    uid: str
+    name: str
+    provider_id: str = ""
+    created_at: float = 0.0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = False
+    terminating: bool = False
+    finalizers: tuple[str, ...] = ()
+    capacity: dict[str, int] = {}
+    allocatable: dict[str, int] = {}
+
+    @property
+    def pool(self) -> str:
+        """The owning pool's name, empty for a node that is not ours (MAP-01)."""
+        return self.labels.get(keys.PROVISIONER_NAME) or self.labels.get(keys.NODE_POOL) or ""
+
+    @property
+    def is_managed(self) -> bool:
+        return bool(self.pool)
+
+    @property
+    def is_initialized(self) -> bool:
+        return self.labels.get(keys.INITIALIZED) == "true"
+
+
+class DaemonSet(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A daemon set's pod template, for the overhead that each new node carries (SCH-46)."""
+
+    uid: str
+    namespace: str
+    name: str
+    requests: dict[str, int] = {}
+    node_selector: dict[str, str] = {}
+    required_terms: tuple[tuple[Expression, ...], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+EPHEMERAL_TAINTS = (
+    Taint("node.kubernetes.io/not-ready", NO_SCHEDULE),
+    Taint("node.kubernetes.io/not-ready", NO_EXECUTE),
+    Taint("node.kubernetes.io/unreachable", NO_SCHEDULE),
+    Taint("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE, "true"),
+    Taint(keys.UNREGISTERED_TAINT_KEY, NO_EXECUTE),
+)
+"""Taints that leave by themselves while a node comes up (SCH-52)."""
+
+EPHEMERAL_TAINT_PREFIX = "readiness.k8s.io/"
+
+
+def is_ephemeral(taint: Taint) -> bool:
+    """SCH-52: does this taint go away without anybody's decision?"""
+    return taint in EPHEMERAL_TAINTS or taint.key.startswith(EPHEMERAL_TAINT_PREFIX)
+
+
+def provider_instance_id(provider_id: str) -> str:
+    """``i-…`` of ``aws:///zone/i-…``; empty for another provider's id (LCH-58)."""
+    last = provider_id.rsplit("/", 1)[-1]
+    return last if provider_id.startswith("aws://") and last.startswith("i-") else ""

@@ -1,0 +1,130 @@
+"""Amounts of resources as exact integers: cpu in milli-cores, memory and storage in bytes, the rest in units.
+
+Kubernetes writes quantities as decimal text with binary or decimal suffixes (apimachinery ``resource.Quantity``).
+They are parsed with ``Decimal``, never ``float``: two pods that fit exactly must fit (SCH-63).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, Decimal
+
+from shared.errors import InvalidObject
+
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+
+Resources = Mapping[str, int]
+"""Resource name -> amount in the unit above. A missing name means zero."""
+
+LARGEST_AMOUNT = 2**62
+"""Above this a quantity is a typing error: sums of a cluster must stay within 64 bits."""
+
+_QUANTITY = re.compile(
+    r"^(?P<number>[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40}))"
+    r"(?P<suffix>(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,2})?)$"
+)
+_FACTORS: dict[str, Decimal] = {
+    "": Decimal(1),
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    **{s: Decimal(10) ** (3 * (i + 1)) for i, s in enumerate("kMGTPE")},
+    **{f"{s}i": Decimal(1024) ** (i + 1) for i, s in enumerate("KMGTPE")},
+}
+
+
+def parse_quantity(text: object, *, field: str) -> Decimal:
+    """The exact value of a Kubernetes quantity such as ``250m``, ``1.5Gi``, ``1e3`` or the number 2.
+
+    Raises InvalidObject naming ``field``.
+    """
+    match = _QUANTITY.match(str(text)) if isinstance(text, str | int | float) else None
+    if match is None or isinstance(text, bool):
+        shown = str(text)[:40]
+        raise InvalidObject(
+            f"{shown!r} is not a quantity; write for example 500m, 2 or 1.5Gi", field=field
+        )
+    number, suffix = Decimal(match["number"]), match["suffix"]
+    if suffix[:1] in ("e", "E") and len(suffix) > 1:
+        return number.scaleb(int(suffix[1:]))
+    return number * _FACTORS[suffix]
+
+
+def parse_amount(resource: str, text: object, *, field: str) -> int:
+    """A quantity in ``resource``'s own unit, rounded up as the API server does for requests.
+
+    Raises InvalidObject for text that is no quantity, is negative, or is absurdly large.
+    """
+    value = parse_quantity(text, field=field)
+    if resource == CPU:
+        value *= 1000
+    if value < 0:
+        raise InvalidObject("must not be negative", field=field)
+    if value > LARGEST_AMOUNT:
+        raise InvalidObject(f"{str(text)[:40]} is larger than any machine; check the unit", field=field)
+    return int(value.to_integral_value(rounding=ROUND_CEILING))
+
+
+def parse_resources(raw: object, *, field: str) -> dict[str, int]:
+    """A Kubernetes resource list. ``None`` is the empty list. Raises InvalidObject."""
+    if raw is None:
+        return {}
+    if not isinstance(raw, Mapping):
+        raise InvalidObject("must be a map of resource names to quantities", field=field)
+    return {str(k): parse_amount(str(k), v, field=f"{field}.{k}") for k, v in raw.items()}
+
+
+def add(*parts: Resources) -> dict[str, int]:
+    """The sum, name by name."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def subtract(left: Resources, right: Resources) -> dict[str, int]:
+    """``left - right`` over all names; may be negative."""
+    return {n: left.get(n, 0) - right.get(n, 0) for n in {*left, *right}}
+
+
+def at_least(left: Resources, right: Resources) -> dict[str, int]:
+    """The larger of both, name by name."""
+    return {n: max(left.get(n, 0), right.get(n, 0)) for n in {*left, *right}}
+
+
+def fits(request: Resources, available: Resources) -> bool:
+    """SCH-62: every requested amount is there; a negative amount available means nothing fits."""
+    if any(amount < 0 for amount in available.values()):
+        return False
+    return all(amount <= available.get(name, 0) for name, amount in request.items() if amount)
+
+
+def exceeded(usage: Resources, limits: Resources) -> list[str]:
+    """The limited resources of which ``usage`` takes more than allowed, sorted."""
+    return sorted(name for name, limit in limits.items() if usage.get(name, 0) > limit)
+
+
+def format_amount(resource: str, amount: int) -> str:
+    """The shortest usual text: ``250m``, ``2``, ``256Mi``, ``29``."""
+    if resource == CPU:
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith("hugepages-"):
+        for power, suffix in ((3, "Gi"), (2, "Mi"), (1, "Ki")):
+            if amount and amount % 1024**power == 0:
+                return f"{amount // 1024**power}{suffix}"
+    return str(amount)
+
+
+def format_resources(resources: Resources) -> dict[str, str]:
+    """Ready for a Kubernetes object: names sorted, amounts as text."""
+    return {name: format_amount(name, resources[name]) for name in sorted(resources)}
+
+
+def sum_of(parts: Iterable[Resources]) -> dict[str, int]:
+    """``add`` over an iterable."""
+    return add(*parts)

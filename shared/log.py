@@ -1,0 +1,54 @@
+"""JSON logs: a constant message, data in keys (OPS-20).
+
+``configure`` is called once per process by the runtime; ``get_logger`` may be called at import time because
+structlog binds lazily.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, cast
+
+import structlog
+
+TEXT_LIMIT = 2048
+"""Longest text value in one log key, in characters: an object dump must not fill the disk."""
+
+
+def _cut_long_text(_logger: Any, _name: str, event: structlog.types.EventDict) -> Any:
+    for key, value in event.items():
+        if isinstance(value, str) and len(value) > TEXT_LIMIT:
+            event[key] = value[:TEXT_LIMIT] + "…"
+    return event
+
+
+def _upper_level(_logger: Any, _name: str, event: structlog.types.EventDict) -> Any:
+    event["level"] = str(event["level"]).upper()
+    return event
+
+
+def configure(level: str = "info", *, stream: Any = None) -> None:
+    """Write logs of ``level`` and above to ``stream`` (stdout when None), one JSON object a line."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            _upper_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+            structlog.processors.EventRenamer("message"),
+            structlog.processors.dict_tracebacks,
+            _cut_long_text,
+            structlog.processors.JSONRenderer(ensure_ascii=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        logger_factory=structlog.PrintLoggerFactory(file=stream or sys.stdout),
+        cache_logger_on_first_use=False,
+    )
+
+
+def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+    """A logger whose lines carry ``logger: name``."""
+    return cast(structlog.stdlib.BoundLogger, structlog.get_logger(logger=name))

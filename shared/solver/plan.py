@@ -1,0 +1,43 @@
+"""What a plan says: machines to create, pods that existing capacity takes, and why the rest has to wait."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.domain.expressions import Expression, Taint
+from shared.domain.instance_types import Offering
+
+
+class PlannedMachine(msgspec.Struct, frozen=True):
+    """One machine to create. ``name`` is deterministic: the same plan makes the same names (R4)."""
+
+    name: str
+    pool: str
+    node_class: str
+    pods: tuple[str, ...]
+    """UIDs."""
+    instance_types: tuple[str, ...]
+    """Cheapest first, at most 600 (SCH-103)."""
+    requirements: tuple[Expression, ...]
+    requests: dict[str, int]
+    """Pods plus daemon set overhead (NC-09)."""
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+    startup_taints: tuple[Taint, ...]
+    instance_type: str
+    """Of the cheapest offering, the one the cost below assumes."""
+    offering: Offering
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The answer to one snapshot."""
+
+    id: str
+    """Digest of the input: two equal snapshots give the same plan with the same id."""
+    generation: int
+    machines: tuple[PlannedMachine, ...]
+    existing: dict[str, tuple[str, ...]]
+    """Node or machine name -> UIDs of the pods that fit there."""
+    unschedulable: dict[str, str]
+    """Pod UID -> reason, in Karpenter's words (SCH-43)."""
+    cost_micro_usd_per_hour: int = 0
