@@ -23,6 +23,13 @@ def _cut_long_text(_logger: Any, _name: str, event: structlog.types.EventDict) -
     return event
 
 
+def _name_logger(_logger: Any, _name: str, event: structlog.types.EventDict) -> Any:
+    # structlog keeps the key "logger" for itself when a logger is made, so it is bound by another name.
+    if "logger_name" in event:
+        event["logger"] = event.pop("logger_name")
+    return event
+
+
 def _upper_level(_logger: Any, _name: str, event: structlog.types.EventDict) -> Any:
     event["level"] = str(event["level"]).upper()
     return event
@@ -37,6 +44,7 @@ def configure(level: str = "info", *, stream: Any = None) -> None:
             _upper_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
             structlog.processors.EventRenamer("message"),
+            _name_logger,
             structlog.processors.dict_tracebacks,
             _cut_long_text,
             structlog.processors.JSONRenderer(ensure_ascii=False),
@@ -51,4 +59,4 @@ def configure(level: str = "info", *, stream: Any = None) -> None:
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     """A logger whose lines carry ``logger: name``."""
-    return cast(structlog.stdlib.BoundLogger, structlog.get_logger(logger=name))
+    return cast(structlog.stdlib.BoundLogger, structlog.get_logger(logger_name=name))

@@ -1,0 +1,35 @@
+"""The queue between services: Redis Streams as a doorbell, at least once (design section 4)."""
+
+from shared.bus.attempt import AttemptLimits
+from shared.bus.bus import Bus, GroupDepth, StreamDepth
+from shared.bus.connection import connect, key_prefix
+from shared.bus.consumer import Consumer, ConsumerSettings
+from shared.bus.dead_letters import DeadLetter
+from shared.bus.envelope import (
+    BODY_LIMIT_BYTES,
+    SUPPORTED_VERSION,
+    BadMessage,
+    Envelope,
+    Handler,
+    RetryLater,
+)
+from shared.bus.metrics import BusMetrics
+
+__all__ = [
+    "BODY_LIMIT_BYTES",
+    "SUPPORTED_VERSION",
+    "AttemptLimits",
+    "BadMessage",
+    "Bus",
+    "BusMetrics",
+    "Consumer",
+    "ConsumerSettings",
+    "DeadLetter",
+    "Envelope",
+    "GroupDepth",
+    "Handler",
+    "RetryLater",
+    "StreamDepth",
+    "connect",
+    "key_prefix",
+]

@@ -1,19 +1,16 @@
 """Instance types as the planner sees them: what a machine offers, where, and at what price.
 
 Frozen values without I/O. They are built by ``shared.cloud.instance_model`` (AWS) or decoded from a
-``kind: InstanceType`` object, travel as JSON (``encode_catalogue`` / ``decode_catalogue``), and are read by
-the solver. A label key that is absent means DoesNotExist (IT-45), so ``instance-gpu-count Exists`` works
-as a filter.
+``kind: InstanceType`` object, travel as JSON (``encode_catalogue`` / ``decode_catalogue``), and are
+read by the solver. A label key that is absent means DoesNotExist (IT-45), so ``instance-gpu-count
+Exists`` works as a filter.
 
-What may go wrong: the fields hold mappings, so a value is immutable by convention only (never write to
-``labels`` or ``capacity``), and is not hashable. A document of another version fails to decode with
-``msgspec.ValidationError``.
+What may go wrong: the fields hold mappings, so a value is immutable by convention only (never write
+to ``labels`` or ``capacity``), and is not hashable. A document of another version fails to decode
+with ``msgspec.ValidationError``.
 """
 
 import msgspec
-
-SPOT = "spot"
-ON_DEMAND = "on-demand"
 
 
 class Offering(msgspec.Struct, frozen=True):
@@ -29,7 +26,8 @@ class InstanceType(msgspec.Struct, frozen=True):
 
     ``labels``: label key -> possible values (IT-40..46). ``capacity`` and ``overhead``: resource ->
     amount; cpu in milli-CPU; memory, ephemeral-storage and hugepages in bytes; pods and extended
-    resources in units. ``overhead`` is kubeReserved + systemReserved + eviction threshold (IT-30..33).
+    resources in units. ``overhead`` is kubeReserved + systemReserved + eviction threshold
+    (IT-30..33).
     """
 
     name: str
@@ -63,5 +61,5 @@ def encode_catalogue(catalogue: Catalogue) -> bytes:
 
 
 def decode_catalogue(document: bytes) -> Catalogue:
-    """Inverse of ``encode_catalogue``. Raises ``msgspec.ValidationError`` naming the wrong field."""
+    """Inverse of ``encode_catalogue``. Raises ``msgspec.ValidationError`` naming the field."""
     return _CATALOGUE_DECODER.decode(document)

@@ -1,0 +1,7 @@
+"""The watcher's mirror of the cluster in Redis: hashes to load, a stream to follow."""
+
+from shared.mirror.change import Change, MirrorLost
+from shared.mirror.reader import MirrorReader, difference
+from shared.mirror.writer import MirrorWriter
+
+__all__ = ["Change", "MirrorLost", "MirrorReader", "MirrorWriter", "difference"]

@@ -1,0 +1,65 @@
+# Everything runs from .venv, which is built once and again when a lock file changes. Needs: make, Python 3.11+.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime-installed
+DEVELOPMENT := $(VENV)/.development-installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo up down status test lint format ci clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(RUNTIME) ## Play the 400-pod story live, on a cluster and a cloud of its own
+	$(BIN)/dovetail demo $(ARGS)
+
+up: $(RUNTIME) ## Start the whole stack in the background and write .dovetail/env
+	$(BIN)/dovetail up --detach $(ARGS)
+
+down: $(RUNTIME) ## Stop it
+	$(BIN)/dovetail down $(ARGS)
+
+status: $(RUNTIME) ## Show services, queues, pods and nodes of the running stack
+	$(BIN)/dovetail status $(ARGS)
+
+test: $(DEVELOPMENT) ## Run the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(DEVELOPMENT) ## Check style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(DEVELOPMENT) ## Format the code
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+ci: ## Do what a change must pass, from nothing: .ci/run
+	.ci/run
+
+clean: ## Remove .venv and what tests and tools left
+	rm -rf $(VENV) .dovetail .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer, or run make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Dovetail needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Run make PYTHON=/path/to/newer/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "This Python cannot make virtual environments: install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# The lock holds setuptools: venvs of Python 3.12 and newer come without it, and the build must not fetch one unhashed.
+$(RUNTIME): requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing requirements.lock into $(VENV)"
+	$(PIP) install --require-hashes -r requirements.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEVELOPMENT): requirements-dev.lock $(RUNTIME)
+	@echo "installing requirements-dev.lock into $(VENV)"
+	$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@

@@ -1,0 +1,125 @@
+"""``dovetail demo``: play a story on a local stack of its own, show it live, report it.
+
+The stack is started for the story and stopped after it, also on Ctrl-C and on failure, unless
+``--keep`` is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cli.demo.diagnosis import explain
+from cli.demo.display import Display, print_report, settings_table
+from cli.demo.report import Report, write_report
+from cli.demo.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario, find_scenario
+from cli.demo.settings import DemoSettings
+from cli.demo.story import play
+from cli.environment import from_variables
+from local.stack import DEFAULT_DIRECTORY, Stack
+from shared.clock import SystemClock
+from shared.errors import ConfigurationError
+
+
+def demo(
+    scenario: Annotated[
+        str, typer.Option(help="Which story; --list names them.")
+    ] = DEFAULT_SCENARIO,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the outcome as JSON to this file.", dir_okay=False)
+    ] = None,
+    list_scenarios: Annotated[
+        bool, typer.Option("--list", help="List the scenarios and end.")
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the stack running when the story is over.")
+    ] = False,
+    boot_seconds: Annotated[
+        float, typer.Option(min=0, max=600, help="From an instance's launch to its Node.")
+    ] = DemoSettings.boot_seconds,
+    ttl_seconds: Annotated[
+        int, typer.Option(min=0, max=3600, help="ttlSecondsAfterEmpty of the Provisioner.")
+    ] = DemoSettings.ttl_seconds_after_empty,
+    one_process: Annotated[
+        bool, typer.Option("--one-process", help="All services in one process.")
+    ] = False,
+    port_base: Annotated[
+        int | None, typer.Option(help="First of nine ports in a row; free ones when absent.")
+    ] = None,
+    directory: Annotated[
+        Path,
+        typer.Option(envvar="DOVETAIL_DEMO_DIRECTORY", help="Logs and state of the demo's stack."),
+    ] = DEFAULT_DIRECTORY / "demo",
+) -> None:
+    """Play a story on a cluster and a cloud of its own, live.
+
+    Nothing is needed and nothing is left: no account, no container, no root.
+
+    Examples:
+
+      dovetail demo
+
+      dovetail demo --scenario spot-interruption --report outcome.json
+
+      dovetail demo --keep   (then: source .dovetail/demo/env; kubectl get nodes)
+    """
+    console = Console()
+    if list_scenarios:
+        console.print(_scenario_table())
+        return
+    chosen = find_scenario(scenario)
+    if report is not None and not report.absolute().parent.is_dir():
+        raise ConfigurationError(f"--report {report}: {report.absolute().parent} is no directory")
+    settings = DemoSettings(boot_seconds=boot_seconds, ttl_seconds_after_empty=ttl_seconds)
+    stack = Stack(directory)
+    console.print(f"[bold]{chosen.name}[/bold]: {chosen.summary}\n", highlight=False)
+    console.print(settings_table(settings.rows()))
+    try:
+        stack.start(
+            settings.stack(stack.directory, port_base=port_base, one_process=one_process),
+            detach=keep,
+            progress=lambda message: console.print(f"stack: {message}", style="dim"),
+        )
+        outcome = asyncio.run(_play_and_print(stack, chosen, settings, console))
+    finally:
+        if not keep:
+            stack.stop()
+    if report is not None:
+        write_report(report, outcome)
+    if keep:
+        console.print(f"The stack runs on: source {stack.environment_file}", soft_wrap=True)
+    if not outcome.ok:
+        raise typer.Exit(1)
+
+
+async def _play_and_print(
+    stack: Stack, scenario: Scenario, settings: DemoSettings, console: Console
+) -> Report:
+    environment = from_variables(stack.running().environment)
+    clock = SystemClock()
+    with Display(console) as display:
+        outcome = await play(scenario, settings, environment, display, clock)
+    print_report(console, outcome)
+    if not outcome.ok:
+        errors = Console(stderr=True)
+        failed = [f"{check.name}: {check.detail}" for check in outcome.checks if not check.ok]
+        reason = outcome.failure or "; ".join(failed)
+        errors.print(f"{scenario.name} failed: {reason}", style="red", markup=False)
+        for line in await explain(environment, stack.directory / "logs", clock):
+            errors.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+    return outcome
+
+
+def _scenario_table() -> Table:
+    table = Table(header_style="bold")
+    table.add_column("scenario", no_wrap=True)
+    table.add_column("what happens")
+    for known in SCENARIOS.values():
+        default = " (default)" if known.name == DEFAULT_SCENARIO else ""
+        table.add_row(known.name, known.summary + default)
+    return table

@@ -1,0 +1,122 @@
+"""Why a story failed: what the cluster says, which service is not ready, how the logs end.
+
+What may go wrong: the thing that is asked may be the thing that is broken; each question is asked
+by itself, and a question without an answer says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from cli.environment import Environment
+from cli.queues import queue_depths
+from local.probe import probe
+from local.process import last_lines
+from shared.clock import Clock
+from shared.errors import DovetailError
+from shared.kube.client import Kube, Object
+from shared.kube.resources import AWS_NODE_TEMPLATES, EVENTS, MACHINES, PROVISIONERS
+
+_MOST_EVENTS = 8
+_MOST_LOG_LINES = 5
+_LOUD = ("WARNING", "ERROR", "CRITICAL")
+
+
+async def explain(environment: Environment, logs: Path, clock: Clock) -> list[str]:
+    """Lines for stderr, most telling first."""
+    lines = await _cluster_lines(environment, clock)
+    lines += await _service_lines(environment)
+    lines += await _queue_lines(environment)
+    return lines + _log_lines(logs)
+
+
+async def _cluster_lines(environment: Environment, clock: Clock) -> list[str]:
+    lines: list[str] = []
+    try:
+        kube = await Kube.connect(
+            environment.kubeconfig, clock=clock, random=Random(), user_agent="dovetail-demo"
+        )
+    except DovetailError as error:
+        return [f"cluster: {error.message}"]
+    try:
+        for resource in (PROVISIONERS, AWS_NODE_TEMPLATES, MACHINES):
+            for raw in (await kube.list(resource)).items[:_MOST_EVENTS]:
+                lines += false_conditions(raw)
+        events = (await kube.list(EVENTS)).items
+        lines += latest_warnings(events)
+    except DovetailError as error:
+        lines.append(f"cluster: {error.message}")
+    finally:
+        await kube.close()
+    return lines
+
+
+def false_conditions(raw: Object) -> list[str]:
+    """One line for each condition of an object that is not true and says why."""
+    name = f"{raw['kind'].lower()}/{raw['metadata']['name']}"
+    conditions = (raw.get("status") or {}).get("conditions") or []
+    return [
+        f"{name}: {c['type']} is {c['status']}: {c.get('reason', '')} {c['message']}"
+        for c in conditions
+        if c.get("status") != "True" and c.get("message")
+    ]
+
+
+def latest_warnings(events: list[Object]) -> list[str]:
+    """The last Warning events, the same message once."""
+    newest_last = sorted(events, key=lambda event: str(event.get("lastTimestamp") or ""))
+    unique: dict[tuple[str, str], str] = {}
+    for event in newest_last:
+        if event.get("type") == "Warning":
+            about = event.get("involvedObject") or {}
+            text = f"{about.get('kind', '')}/{about.get('name', '')}: {event.get('reason', '')}: "
+            key = (str(event.get("reason", "")), str(event.get("message", "")))
+            unique[key] = text + str(event.get("message", ""))
+    return [f"event of {line}"[:500] for line in list(unique.values())[-_MOST_EVENTS:]]
+
+
+async def _service_lines(environment: Environment) -> list[str]:
+    targets = {name: f"{url}/readyz" for name, url in environment.services.items()}
+    answers = await asyncio.gather(
+        *(asyncio.to_thread(probe, target) for target in targets.values())
+    )
+    found = zip(targets, answers, strict=True)
+    return [f"{name} is not ready: {why}" for name, why in found if why is not None]
+
+
+async def _queue_lines(environment: Environment) -> list[str]:
+    try:
+        depths = await queue_depths(environment.redis_url, environment.cluster_name)
+    except DovetailError as error:
+        return [f"redis: {error.message}"]
+    return [
+        f"stream {depth.stream}: {depth.pending} pending for {depth.group}, {depth.dead} dead"
+        for depth in depths
+        if depth.dead or not depth.drained
+    ]
+
+
+def _log_lines(logs: Path) -> list[str]:
+    lines: list[str] = []
+    for log in sorted(logs.glob("*.log")):
+        tail = [text for line in last_lines(log, 200) if (text := _loud(line))]
+        lines += [f"{log.name}: {text[:300]}" for text in tail[-_MOST_LOG_LINES:]]
+    return lines
+
+
+def _loud(line: str) -> str | None:
+    """A log line worth showing: a JSON line of level WARNING and above, or a traceback's last
+    line.
+    """
+    try:
+        entry: Any = json.loads(line)
+    except ValueError:
+        return line if "Error" in line else None
+    if not isinstance(entry, dict) or entry.get("level") not in _LOUD:
+        return None
+    extra = {k: v for k, v in entry.items() if k not in ("time", "level", "message", "logger")}
+    return f"{entry['level']} {entry.get('message', '')} {extra or ''}".rstrip()

@@ -1,0 +1,130 @@
+"""What a story came to: the JSON document of ``--report`` (design section 8) and the data of the
+last tables.
+
+``pods`` and ``nodes`` are those of the moment when the workload was complete: at the end there
+are none. ``terminated`` counts instances that ended, ``launched`` all that ever started.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cli.demo import cluster_autoscaler
+from cli.demo.snapshot import NodeView
+from cli.demo.timeline import Entry, Phase
+from shared.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cli.demo.stage import Check, Stage
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Cluster Autoscaler with the same pods."""
+
+    estimate: cluster_autoscaler.Estimate
+    group: cluster_autoscaler.NodeGroup
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "autoscaler": "Cluster Autoscaler",
+            "instanceType": self.group.instance_type,
+            "nodes": self.estimate.nodes,
+            "podsPerNode": self.estimate.pods_per_node,
+            "pending": self.estimate.pending,
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """One story's outcome. Prices are dollars; ``seconds`` is the whole story without the
+    stack's start.
+    """
+
+    scenario: str
+    failure: str
+    seconds: float
+    pods: tuple[int, int, int]
+    nodes: tuple[NodeView, ...]
+    launched: int
+    terminated: int
+    timeline: tuple[Entry, ...]
+    phases: tuple[Phase, ...]
+    checks: tuple[Check, ...]
+    settings: tuple[tuple[str, str, str], ...]
+    comparison: Comparison
+
+    @property
+    def ok(self) -> bool:
+        """Whether every phase ended and every check held."""
+        return not self.failure and all(check.ok for check in self.checks)
+
+    @property
+    def hourly_cost(self) -> float:
+        """Dollars an hour of the nodes whose price is known."""
+        return round(sum(node.price_per_hour or 0.0 for node in self.nodes), 6)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of ``--report``."""
+        total, running, pending = self.pods
+        return {
+            "scenario": self.scenario,
+            "ok": self.ok,
+            "failure": self.failure,
+            "seconds": round(self.seconds, 3),
+            "pods": {"total": total, "running": running, "pending": pending},
+            "nodes": [_node(node) for node in self.nodes],
+            "launched": self.launched,
+            "terminated": self.terminated,
+            "hourlyCost": self.hourly_cost,
+            "timeline": [asdict(entry) for entry in self.timeline],
+            "phases": [{"title": p.title, "seconds": p.seconds} for p in self.phases],
+            "checks": [asdict(check) for check in self.checks],
+            "settings": {name: value for name, value, _elsewhere in self.settings},
+            "comparison": self.comparison.to_json(),
+        }
+
+
+def _node(node: NodeView) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "instanceType": node.instance_type,
+        "zone": node.zone,
+        "capacityType": node.capacity_type,
+        "pricePerHour": node.price_per_hour,
+        "pods": node.pods,
+    }
+
+
+def build_report(stage: Stage, failure: str) -> Report:
+    """The report of a story that ended, with ``failure`` empty when it came out."""
+    scenario, snapshot = stage.scenario, stage.snapshot
+    counted = (snapshot.total, snapshot.running, snapshot.pending)
+    return Report(
+        scenario=scenario.name,
+        failure=failure,
+        seconds=stage.timeline.elapsed(),
+        pods=stage.pods if stage.nodes or stage.pods[0] else counted,
+        nodes=stage.nodes or snapshot.nodes,
+        launched=len(stage.launched),
+        terminated=stage.terminated,
+        timeline=tuple(stage.timeline.entries),
+        phases=tuple(stage.timeline.phases),
+        checks=tuple(stage.checks),
+        settings=tuple(stage.settings.rows()),
+        comparison=Comparison(
+            cluster_autoscaler.estimate(scenario.pods, scenario.cpu_milli, scenario.memory_bytes),
+            cluster_autoscaler.XLARGE,
+        ),
+    )
+
+
+def write_report(path: Path, report: Report) -> None:
+    """Raises ConfigurationError when the file cannot be written."""
+    try:
+        path.write_text(json.dumps(report.to_json(), indent=2) + "\n")
+    except OSError as error:
+        raise ConfigurationError(f"--report {path}: {error}") from error

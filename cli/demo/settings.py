@@ -1,0 +1,43 @@
+"""What the demo shortens, by name. All of it is printed before the story starts.
+
+A real instance needs 30 to 60 seconds until its pods run, and the seeds wait 30 seconds before an
+empty node goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from local.stack_plan import StackSettings
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """Durations in seconds."""
+
+    boot_seconds: float = 5.0
+    ready_seconds: float = 1.0
+    ttl_seconds_after_empty: int = 10
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """(name, value here, value elsewhere) for people and for the report."""
+        return [
+            ("BOOT_SECONDS", f"{self.boot_seconds:g}", "about 40 on EC2"),
+            ("READY_SECONDS", f"{self.ready_seconds:g}", "5 to 20 on EC2"),
+            ("ttlSecondsAfterEmpty", str(self.ttl_seconds_after_empty), "30 in the seeds"),
+            ("BATCH_IDLE_DURATION", "1s", "1s"),
+            ("BATCH_MAX_DURATION", "10s", "10s"),
+        ]
+
+    def stack(
+        self, directory: Path, *, port_base: int | None = None, one_process: bool = False
+    ) -> StackSettings:
+        """The local stack that plays the story."""
+        return StackSettings(
+            directory=directory,
+            port_base=port_base,
+            one_process=one_process,
+            boot_seconds=self.boot_seconds,
+            ready_seconds=self.ready_seconds,
+        )

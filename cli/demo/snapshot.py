@@ -1,0 +1,226 @@
+"""One look at the cluster: pods of the workload, Machines, added nodes, instances. And what
+changed since.
+
+Everything comes from the API server and from EC2, nothing from Dovetail's own services: a demo
+that asked them would believe them. The looks are a few a second and not atomic; an object that
+appears and goes between two of them is missed.
+
+What may go wrong: the API server or the emulator does not answer (TransientError).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cli.emulator import Emulator, InstanceView
+from shared.domain import labels
+from shared.kube.client import Kube, Object
+from shared.kube.resources import MACHINES, NODES, PODS
+
+WORKLOAD_SELECTOR = "app=inflate"
+NAMESPACE = "default"
+
+
+@dataclass(frozen=True)
+class PodView:
+    """One pod of the workload."""
+
+    name: str
+    node: str
+    running: bool
+    leaving: bool
+
+
+@dataclass(frozen=True)
+class MachineView:
+    """One Machine. ``reached`` are its true conditions; ``price_per_hour`` is in dollars."""
+
+    name: str
+    provider_id: str
+    reached: frozenset[str]
+    leaving: bool
+    price_per_hour: float | None
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """One node that Dovetail added, with the number of workload pods that run on it."""
+
+    name: str
+    provider_id: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    price_per_hour: float | None
+    pods: int
+    ready: bool
+    cordoned: bool
+    leaving: bool
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All of it, each list sorted by name."""
+
+    pods: tuple[PodView, ...] = ()
+    machines: tuple[MachineView, ...] = ()
+    nodes: tuple[NodeView, ...] = ()
+    instances: tuple[InstanceView, ...] = ()
+
+    @property
+    def total(self) -> int:
+        return sum(not pod.leaving for pod in self.pods)
+
+    @property
+    def running(self) -> int:
+        return sum(pod.running and not pod.leaving for pod in self.pods)
+
+    @property
+    def pending(self) -> int:
+        return self.total - self.running
+
+    @property
+    def live_instances(self) -> tuple[InstanceView, ...]:
+        return tuple(instance for instance in self.instances if instance.live)
+
+
+class Observer:
+    """Takes snapshots. ``instances`` of other clusters and other nodes than added ones are left
+    out.
+    """
+
+    def __init__(self, kube: Kube, emulator: Emulator) -> None:
+        self._kube = kube
+        self._emulator = emulator
+
+    async def look(self) -> Snapshot:
+        """One snapshot. Raises TransientError."""
+        pods, machines, nodes, instances = await asyncio.gather(
+            self._kube.list(PODS, NAMESPACE, label_selector=WORKLOAD_SELECTOR),
+            self._kube.list(MACHINES),
+            self._kube.list(NODES, label_selector=labels.PROVISIONER_NAME),
+            self._emulator.instances(),
+        )
+        return build_snapshot(pods.items, machines.items, nodes.items, instances)
+
+
+def build_snapshot(
+    pods: list[Object],
+    machines: list[Object],
+    nodes: list[Object],
+    instances: list[InstanceView],
+) -> Snapshot:
+    """Views of raw Kubernetes objects. Missing fields read as empty."""
+    pod_views = sorted((_pod(raw) for raw in pods), key=lambda pod: pod.name)
+    machine_views = sorted((_machine(raw) for raw in machines), key=lambda machine: machine.name)
+    prices = {view.provider_id: view.price_per_hour for view in machine_views if view.provider_id}
+    counts = Counter(pod.node for pod in pod_views if pod.running and not pod.leaving)
+    node_views = sorted((_node(raw, prices, counts) for raw in nodes), key=lambda node: node.name)
+    return Snapshot(
+        tuple(pod_views),
+        tuple(machine_views),
+        tuple(node_views),
+        tuple(sorted(instances, key=lambda instance: instance.instance_id)),
+    )
+
+
+def _pod(raw: Object) -> PodView:
+    return PodView(
+        name=raw["metadata"]["name"],
+        node=raw.get("spec", {}).get("nodeName") or "",
+        running=raw.get("status", {}).get("phase") == "Running",
+        leaving="deletionTimestamp" in raw["metadata"],
+    )
+
+
+def _machine(raw: Object) -> MachineView:
+    metadata, status = raw["metadata"], raw.get("status") or {}
+    price = (metadata.get("annotations") or {}).get(labels.PRICE_ANNOTATION)
+    return MachineView(
+        name=metadata["name"],
+        provider_id=status.get("providerID") or "",
+        reached=frozenset(_true_conditions(status)),
+        leaving="deletionTimestamp" in metadata,
+        price_per_hour=int(price) / 1_000_000 if price and price.isdecimal() else None,
+    )
+
+
+def _node(raw: Object, prices: dict[str, float | None], counts: Counter[str]) -> NodeView:
+    metadata, spec = raw["metadata"], raw.get("spec") or {}
+    values = metadata.get("labels") or {}
+    provider_id = spec.get("providerID") or ""
+    return NodeView(
+        name=metadata["name"],
+        provider_id=provider_id,
+        instance_type=values.get(labels.INSTANCE_TYPE, ""),
+        zone=values.get(labels.ZONE, ""),
+        capacity_type=values.get(labels.CAPACITY_TYPE, ""),
+        price_per_hour=prices.get(provider_id),
+        pods=counts[metadata["name"]],
+        ready="Ready" in _true_conditions(raw.get("status") or {}),
+        cordoned=bool(spec.get("unschedulable")),
+        leaving="deletionTimestamp" in metadata,
+    )
+
+
+def _true_conditions(status: dict[str, Any]) -> list[str]:
+    return [c["type"] for c in status.get("conditions") or [] if c.get("status") == "True"]
+
+
+def changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:
+    """What happened between two looks, as (event, object) pairs in causal order."""
+    if before.total != after.total:
+        yield f"{after.total} pods exist", "deployment/inflate"
+    yield from _machine_changes(before, after)
+    yield from _instance_changes(before, after)
+    yield from _node_changes(before, after)
+    if before.running != after.running:
+        yield f"{after.running} of {after.total} pods run", "deployment/inflate"
+
+
+def _machine_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:
+    old = {machine.name: machine for machine in before.machines}
+    new = {machine.name: machine for machine in after.machines}
+    for name, machine in new.items():
+        known = old.get(name)
+        if known is None:
+            yield "Machine created", f"machine/{name}"
+        for condition in _CONDITIONS_IN_ORDER:
+            if condition in machine.reached and (not known or condition not in known.reached):
+                yield condition, f"machine/{name}"
+        if machine.leaving and not (known and known.leaving):
+            yield "Machine deleted", f"machine/{name}"
+    for name in old.keys() - new.keys():
+        yield "Machine gone", f"machine/{name}"
+
+
+_CONDITIONS_IN_ORDER = ("MachineLaunched", "MachineRegistered", "MachineInitialized")
+
+
+def _instance_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:
+    old = {instance.instance_id: instance.state for instance in before.instances}
+    for instance in after.instances:
+        if old.get(instance.instance_id) != instance.state:
+            where = f"{instance.instance_type}, {instance.zone}"
+            yield f"instance {instance.state} ({where})", f"instance/{instance.instance_id}"
+
+
+def _node_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:
+    old = {node.name: node for node in before.nodes}
+    new = {node.name: node for node in after.nodes}
+    for name, node in new.items():
+        known = old.get(name)
+        if known is None:
+            yield "node joined", f"node/{name}"
+        if node.ready and not (known and known.ready):
+            yield "node ready", f"node/{name}"
+        if node.leaving and not (known and known.leaving):
+            yield "node deleted", f"node/{name}"
+        if node.cordoned and not (known and known.cordoned):
+            yield "node cordoned", f"node/{name}"
+    for name in sorted(old.keys() - new.keys()):
+        yield "node gone", f"node/{name}"

@@ -1,0 +1,115 @@
+"""Where a story is played: connections, the last snapshot, and waits that have a limit.
+
+Every wait polls snapshots four times a second and shows each one. A wait that takes longer than
+the scenario's deadline raises StoryFailed.
+
+What may go wrong: the API server or the emulator may fail for a moment (a crash test restarts
+things); a look that fails is skipped and the wait goes on until its deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from cli.demo.display import Display
+from cli.demo.scenarios import Scenario
+from cli.demo.settings import DemoSettings
+from cli.demo.snapshot import NodeView, Observer, Snapshot, changes
+from cli.demo.timeline import Timeline
+from cli.emulator import Emulator, InstanceView
+from cli.environment import Environment
+from shared.errors import DovetailError, TransientError
+from shared.kube.client import Kube
+
+POLL_SECONDS = 0.25
+
+
+class StoryFailed(DovetailError):
+    """The story did not come out. The message names the phase and what is missing."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that must hold."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass
+class Stage:
+    """One story in progress."""
+
+    scenario: Scenario
+    settings: DemoSettings
+    environment: Environment
+    kube: Kube
+    emulator: Emulator
+    observer: Observer
+    timeline: Timeline
+    display: Display
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    nodes: tuple[NodeView, ...] = ()
+    """The nodes that ran the workload when it was complete."""
+    pods: tuple[int, int, int] = (0, 0, 0)
+    """Total, running and pending pods when the workload was complete."""
+    checks: list[Check] = field(default_factory=list)
+    launched: dict[str, InstanceView] = field(default_factory=dict)
+    """Every instance ever seen, as it was last: EC2 forgets those that ended a while ago."""
+
+    @property
+    def terminated(self) -> int:
+        """How many of the launched instances have ended."""
+        live = {instance.instance_id for instance in self.snapshot.live_instances}
+        return len(self.launched.keys() - live)
+
+    def check(self, name: str, ok: bool, detail: str) -> None:
+        """Note one thing that must hold; the story goes on either way."""
+        self.checks.append(Check(name, ok, detail))
+
+    @asynccontextmanager
+    async def phase(self, title: str) -> AsyncIterator[None]:
+        """Show and time one step."""
+        phase = self.timeline.begin(title)
+        self.display.show(self.timeline, self.snapshot)
+        failed = True
+        try:
+            yield
+            failed = False
+        finally:
+            self.timeline.end(phase, failed=failed)
+            self.display.show(self.timeline, self.snapshot)
+
+    async def look(self) -> Snapshot:
+        """Take a snapshot, note what changed, show it. Raises TransientError."""
+        fresh = await self.observer.look()
+        for event, subject in changes(self.snapshot, fresh):
+            entry = self.timeline.add(event, subject)
+            if entry is not None:
+                self.display.event(entry)
+        self.snapshot = fresh
+        self.launched |= {instance.instance_id: instance for instance in fresh.instances}
+        self.display.show(self.timeline, fresh)
+        return fresh
+
+    async def until(self, reached: Callable[[Snapshot], bool], missing: str) -> Snapshot:
+        """Look until ``reached``. Raises StoryFailed saying ``missing`` at the scenario's
+        deadline.
+        """
+        trouble = ""
+        while True:
+            try:
+                snapshot = await self.look()
+                trouble = ""
+                if reached(snapshot):
+                    return snapshot
+            except TransientError as error:
+                trouble = f" ({error.message})"
+            if self.timeline.elapsed() > self.scenario.timeout_seconds:
+                limit = self.scenario.timeout_seconds
+                raise StoryFailed(f"{missing} after {limit:.0f} s{trouble}")
+            await asyncio.sleep(POLL_SECONDS)

@@ -1,0 +1,91 @@
+"""The objects that a scenario applies, made from the files in ``manifests``.
+
+The files can be applied by hand as they are; a scenario changes only what its settings name:
+replicas, requests, the TTL, the cluster's discovery tag.
+
+What may go wrong: a CRD is missing (NotFound) or refuses the object (InvalidObject, naming the
+field).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from cli.demo.scenarios import Scenario
+from cli.demo.snapshot import NAMESPACE
+from shared.domain import labels
+from shared.domain.resources import format_resources
+from shared.errors import AlreadyExists
+from shared.kube.client import Kube, Object
+from shared.kube.resources import AWS_NODE_TEMPLATES, PROVISIONERS, Resource
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
+WORKLOAD = "inflate"
+_MANIFESTS = Path(__file__).parent / "manifests"
+
+
+def load_manifest(name: str) -> Object:
+    """One of the files, by name without suffix."""
+    document: Object = yaml.safe_load((_MANIFESTS / f"{name}.yaml").read_text())
+    return document
+
+
+def provisioner(ttl_seconds_after_empty: int) -> Object:
+    """The pool, with its TTL."""
+    document = load_manifest("provisioner")
+    document["spec"]["ttlSecondsAfterEmpty"] = ttl_seconds_after_empty
+    return document
+
+
+def node_template(cluster: str) -> Object:
+    """The node template, for the subnets and security groups of ``cluster``."""
+    document = load_manifest("awsnodetemplate")
+    tag = {"karpenter.sh/discovery": cluster}
+    document["spec"] |= {
+        "subnetSelector": tag,
+        "securityGroupSelector": tag,
+        "instanceProfile": f"KarpenterNodeInstanceProfile-{cluster}",
+    }
+    return document
+
+
+def deployment(scenario: Scenario) -> Object:
+    """The workload of ``scenario``, with no replicas yet."""
+    document = load_manifest("inflate")
+    pod = document["spec"]["template"]["spec"]
+    requests = {"cpu": scenario.cpu_milli, "memory": scenario.memory_bytes}
+    pod["containers"][0]["resources"]["requests"] = format_resources(requests)
+    if scenario.only_added_nodes:
+        pod["nodeSelector"] = {labels.CAPACITY_TYPE: labels.SPOT}
+    if scenario.spread_max_skew is not None:
+        pod["topologySpreadConstraints"] = [
+            {
+                "maxSkew": scenario.spread_max_skew,
+                "topologyKey": labels.HOSTNAME,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"app": WORKLOAD}},
+            }
+        ]
+    return document
+
+
+async def apply(kube: Kube, resource: Resource, document: Object) -> None:
+    """Create the object, or bring an existing one to it by merge patch. Raises InvalidObject."""
+    namespace = NAMESPACE if resource.namespaced else None
+    try:
+        await kube.create(resource, document, namespace)
+    except AlreadyExists:
+        await kube.patch(resource, document["metadata"]["name"], document, namespace)
+
+
+async def apply_pool(kube: Kube, cluster: str, ttl_seconds_after_empty: int) -> None:
+    """The AWSNodeTemplate and the Provisioner. Raises InvalidObject, NotFound without the CRDs."""
+    await apply(kube, AWS_NODE_TEMPLATES, node_template(cluster))
+    await apply(kube, PROVISIONERS, provisioner(ttl_seconds_after_empty))
+
+
+async def scale(kube: Kube, replicas: int) -> None:
+    """What ``kubectl scale deployment inflate`` does. Raises NotFound."""
+    await kube.patch(DEPLOYMENTS, WORKLOAD, {"spec": {"replicas": replicas}}, NAMESPACE)

@@ -1,0 +1,71 @@
+"""The AWS emulator's control endpoint, as the demo uses it: look at instances, send interruptions.
+
+Blocking HTTP in a thread: a handful of calls a second, to this machine.
+
+What may go wrong: the endpoint exists in the emulator only; against real AWS every call raises
+Unreachable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from local.probe import request_json
+
+LIVE_STATES = frozenset({"pending", "running"})
+
+
+@dataclass(frozen=True)
+class InstanceView:
+    """One EC2 instance as the emulator shows it."""
+
+    instance_id: str
+    instance_type: str
+    zone: str
+    state: str
+    machine: str
+
+    @property
+    def live(self) -> bool:
+        return self.state in LIVE_STATES
+
+
+class Emulator:
+    """The emulator at ``url``, for one cluster's instances."""
+
+    def __init__(self, url: str, cluster: str) -> None:
+        self._url = url.rstrip("/") + "/_dovetail"
+        self._owned = f"kubernetes.io/cluster/{cluster}"
+
+    async def instances(self) -> list[InstanceView]:
+        """All instances that the cluster owns, ended ones included. Raises Unreachable."""
+        answer = await asyncio.to_thread(request_json, f"{self._url}/instances")
+        return [
+            _instance(raw)
+            for raw in answer["instances"]
+            if (raw.get("tags") or {}).get(self._owned) == "owned"
+        ]
+
+    async def interrupt(self, instance_id: str) -> None:
+        """Give a spot instance its two-minute notice. Raises Unreachable."""
+        body = {"kind": "spot", "instanceId": instance_id}
+        await asyncio.to_thread(request_json, f"{self._url}/interruptions", body=body)
+
+    async def calls(self, action: str) -> list[dict[str, Any]]:
+        """The recorded calls of one API action, oldest first. Raises Unreachable."""
+        answer = await asyncio.to_thread(request_json, f"{self._url}/calls?action={action}")
+        calls: list[dict[str, Any]] = answer["calls"]
+        return calls
+
+
+def _instance(raw: dict[str, Any]) -> InstanceView:
+    tags = raw.get("tags") or {}
+    return InstanceView(
+        instance_id=raw["instanceId"],
+        instance_type=raw["instanceType"],
+        zone=raw["zone"],
+        state=raw["state"],
+        machine=tags.get("dovetail.sh/machine", ""),
+    )

@@ -1,0 +1,78 @@
+"""``dovetail up``: start the local stack and keep it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from local.stack import DEFAULT_DIRECTORY, Stack, StackSettings
+
+DirectoryOption = Annotated[
+    Path, typer.Option(envvar="DOVETAIL_DIRECTORY", help="State, logs and env file of the stack.")
+]
+
+
+def up(
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when all is ready; `dovetail down` stops it.")
+    ] = False,
+    one_process: Annotated[
+        bool, typer.Option("--one-process", help="All services in one process (small machines).")
+    ] = False,
+    boot_seconds: Annotated[
+        float, typer.Option(min=0, max=600, help="From an instance's launch to its Node.")
+    ] = StackSettings.boot_seconds,
+    ready_seconds: Annotated[
+        float, typer.Option(min=0, max=600, help="From the Node to Ready.")
+    ] = StackSettings.ready_seconds,
+    cluster_name: Annotated[
+        str, typer.Option(envvar="CLUSTER_NAME", help="Name of the cluster.")
+    ] = StackSettings.cluster_name,
+    port_base: Annotated[
+        int | None, typer.Option(help="First of eight ports in a row; free ones when absent.")
+    ] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Start Redis, the AWS emulator, a Kubernetes cluster and Dovetail's services on this machine.
+
+    Writes .dovetail/env for shells. Without --detach it stays in front and Ctrl-C stops everything.
+
+    Examples:
+
+      dovetail up --detach && source .dovetail/env
+
+      kubectl apply -f cli/demo/manifests && kubectl scale deployment inflate --replicas 10
+
+      dovetail down
+    """
+    console = Console()
+    stack = Stack(directory)
+    settings = StackSettings(
+        directory=stack.directory,
+        cluster_name=cluster_name,
+        port_base=port_base,
+        one_process=one_process,
+        boot_seconds=boot_seconds,
+        ready_seconds=ready_seconds,
+    )
+    state = stack.start(
+        settings,
+        detach=detach,
+        progress=lambda message: console.print(message, style="dim", highlight=False),
+    )
+    for name, value in state.environment.items():
+        console.print(f"{name}={value}", highlight=False, soft_wrap=True)
+    console.print(f"\nReady. source {stack.environment_file}", highlight=False, soft_wrap=True)
+    if detach:
+        console.print("Stop it with: dovetail down", highlight=False)
+        return
+    console.print("Stop it with Ctrl-C", highlight=False)
+    try:
+        stack.wait()
+    except KeyboardInterrupt:
+        console.print("stopping", style="dim")
+    finally:
+        stack.stop()

@@ -1,0 +1,39 @@
+"""Private addresses: each subnet hands out the next never-used one first, so host names are not
+reused at once.
+
+moto's own subnets give a freed address to the very next instance, and a new node would then carry
+the name of the node that just ended.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+RESERVED_AT_START = 4
+"""AWS keeps the first four addresses of a subnet and the last one."""
+
+
+class Addresses:
+    """Remembers per subnet where the search continues."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def take(self, subnet: Any, owner: Any) -> str | None:
+        """A free address, booked with the subnet for ``owner``, or None when the subnet is full."""
+        network: ipaddress.IPv4Network = subnet.cidr
+        size = network.num_addresses - RESERVED_AT_START - 1
+        start = self._next.get(subnet.id, 0)
+        for step in range(size):
+            offset = (start + step) % size
+            address = str(network[RESERVED_AT_START + offset])
+            if address not in subnet._subnet_ips:
+                self._next[subnet.id] = offset + 1
+                subnet.request_ip(address, owner)
+                return address
+        return None
+
+    def clear(self) -> None:
+        """Start over."""
+        self._next.clear()

@@ -1,0 +1,116 @@
+"""The state of the emulator beside moto's: one object that the actions, the control endpoint and
+the seed share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+
+from local.aws import moto_state
+from local.aws.capacity import Capacity
+from local.aws.catalogue import Catalogue
+from local.aws.faults import Faults
+from local.aws.instances import Instance, Inventory
+from local.aws.interruptions import Interruptions
+from local.aws.launching import Launcher, release
+from local.aws.prices import PriceBook, load_listed_prices
+from local.aws.recorder import Recorder
+from local.aws.settings import Behaviour, EmulatorSettings
+from local.aws.timers import Timers
+from local.aws.tokens import Tokens
+from shared.clock import Clock
+
+
+def load_catalogue() -> Catalogue:
+    """Types, offerings and zones as moto has them."""
+    zones = [zone for rows in RegionsAndZonesBackend.zones.values() for zone in rows]
+    return Catalogue(
+        INSTANCE_TYPES,
+        INSTANCE_TYPE_OFFERINGS["availability-zone"],
+        {zone.name: zone.zone_id for zone in zones},
+    )
+
+
+class Emulator:
+    """Everything that one emulator process remembers. ``reset`` brings it back to its first
+    second.
+    """
+
+    def __init__(
+        self, settings: EmulatorSettings, clock: Clock, seed: Callable[[Emulator], None]
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self._seed = seed
+        self.behaviour = Behaviour.from_settings(settings)
+        self.timers = Timers(clock)
+        self.catalogue = load_catalogue()
+        self.prices = PriceBook(self.catalogue.types, load_listed_prices())
+        self.faults = Faults()
+        self.capacity = Capacity()
+        self.recorder = Recorder()
+        self.inventory = Inventory(
+            clock,
+            self.behaviour,
+            self.timers,
+            on_change=self._on_change,
+            on_terminated=lambda instance: release(self.ec2(instance.region), instance),
+            on_forgotten=lambda instance: self._drop_tags(instance),
+        )
+        self.interruptions = Interruptions(self.inventory, self.behaviour, self.timers, clock)
+        self.launcher = Launcher(self.catalogue, self.inventory, self.faults, clock)
+        self.tokens = Tokens(self._state_of)
+
+    def start(self) -> None:
+        """Create the seeded resources and let time run."""
+        if self.settings.seed:
+            self._seed(self)
+        self.timers.start()
+
+    def stop(self) -> None:
+        """Let time stand still."""
+        self.timers.stop()
+
+    def reset(self) -> None:
+        """Forget every instance, template, message, fault and call; seed again. Timings as
+        configured.
+        """
+        with self.inventory.lock:
+            self.timers.clear()
+            self.inventory.clear()
+            self.faults.clear()
+            self.capacity.clear()
+            self.tokens.clear()
+            self.launcher.addresses.clear()
+            self._restore_behaviour()
+            moto_state.reset()
+            if self.settings.seed:
+                self._seed(self)
+            self.recorder.clear()
+
+    def ec2(self, region: str) -> Any:
+        """moto's EC2 backend of ``region``."""
+        return moto_state.ec2(region)
+
+    def iam(self) -> Any:
+        """moto's IAM backend."""
+        return moto_state.iam()
+
+    def _restore_behaviour(self) -> None:
+        configured = Behaviour.from_settings(self.settings)
+        for name in Behaviour.__slots__:
+            setattr(self.behaviour, name, getattr(configured, name))
+
+    def _state_of(self, instance_id: str) -> str | None:
+        instance = self.inventory.get(instance_id)
+        return None if instance is None else instance.state
+
+    def _on_change(self, instance: Instance, state: str) -> None:
+        self.interruptions.announce_state(instance, state)
+
+    def _drop_tags(self, instance: Instance) -> None:
+        self.ec2(instance.region).tags.pop(instance.instance_id, None)

@@ -1,0 +1,158 @@
+"""Which pool serves how much of a fleet request: pure decisions, no AWS objects.
+
+A pool is one (instance type, zone, capacity type) with a price. How much capacity a pool really has
+is known only when a test says so, so ``price-capacity-optimized`` is price order here;
+``capacity-optimized`` looks at the stated capacity first. A pool that cannot serve what was asked
+of it is reported, as EC2 does (LCH-60).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+PRICE_STRATEGIES = frozenset({"lowest-price", "price-capacity-optimized", "lowestPrice"})
+PRIORITY_STRATEGIES = frozenset({"prioritized", "capacity-optimized-prioritized"})
+STRATEGIES = {
+    "spot": frozenset(
+        {
+            "lowest-price",
+            "price-capacity-optimized",
+            "capacity-optimized",
+            "capacity-optimized-prioritized",
+            "diversified",
+        }
+    ),
+    "on-demand": frozenset({"lowest-price", "prioritized"}),
+}
+DEFAULT_STRATEGY = {"spot": "lowest-price", "on-demand": "lowest-price"}
+
+UNLIMITED = 1_000_000
+
+PoolKey = tuple[str, str, str]
+"""(instance type, zone, capacity type)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One override that EC2 could launch. ``priority`` is None when the request gives none (sorts
+    last).
+    """
+
+    instance_type: str
+    zone: str
+    capacity_type: str
+    price: float
+    priority: float | None
+    payload: Any = None
+
+    @property
+    def key(self) -> PoolKey:
+        """How stated capacity is looked up."""
+        return self.instance_type, self.zone, self.capacity_type
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``grants`` in launch order, ``exhausted`` pools that could not give what was asked."""
+
+    grants: tuple[tuple[Pool, int], ...]
+    exhausted: tuple[Pool, ...]
+
+    @property
+    def fulfilled(self) -> int:
+        """Instances granted in all."""
+        return sum(number for _, number in self.grants)
+
+
+def available(capacity: Mapping[PoolKey, int], pool: Pool) -> int:
+    """Instances that ``pool`` still has; unlimited when nobody stated it."""
+    return capacity.get(pool.key, UNLIMITED)
+
+
+def order(pools: Sequence[Pool], strategy: str, capacity: Mapping[PoolKey, int]) -> list[Pool]:
+    """The order in which the strategy tries the pools. Equal pools keep the order of the
+    request.
+    """
+
+    def by_priority(pool: Pool) -> tuple[float, float]:
+        return (float("inf") if pool.priority is None else pool.priority, pool.price)
+
+    def by_capacity(pool: Pool) -> tuple[float, float]:
+        return (-available(capacity, pool), pool.price)
+
+    if strategy in PRIORITY_STRATEGIES:
+        return sorted(pools, key=by_priority)
+    if strategy == "capacity-optimized":
+        return sorted(pools, key=by_capacity)
+    return sorted(pools, key=lambda pool: pool.price)
+
+
+def plan(pools: Sequence[Pool], want: int, strategy: str, capacity: Mapping[PoolKey, int]) -> Plan:
+    """Grant up to ``want`` instances. Partial when the pools have less."""
+    ordered = order(pools, strategy, capacity)
+    if strategy == "diversified":
+        return _spread(ordered, want, capacity)
+    remaining = dict(capacity)
+    grants: list[tuple[Pool, int]] = []
+    exhausted: list[Pool] = []
+    left = want
+    for pool in ordered:
+        if left <= 0:
+            break
+        number = min(left, available(remaining, pool))
+        if number < left:
+            exhausted.append(pool)
+        if number > 0:
+            grants.append((pool, number))
+            left -= number
+            _use(remaining, pool, number)
+    return Plan(tuple(grants), tuple(exhausted))
+
+
+def _spread(ordered: Sequence[Pool], want: int, capacity: Mapping[PoolKey, int]) -> Plan:
+    """One instance from each pool in turn."""
+    remaining = dict(capacity)
+    open_pools = list(ordered)
+    numbers = dict.fromkeys(range(len(ordered)), 0)
+    exhausted: list[Pool] = []
+    left = want
+    while left > 0 and open_pools:
+        for pool in list(open_pools):
+            if left <= 0:
+                break
+            if available(remaining, pool) <= 0:
+                open_pools.remove(pool)
+                exhausted.append(pool)
+                continue
+            numbers[next(i for i, p in enumerate(ordered) if p is pool)] += 1
+            _use(remaining, pool, 1)
+            left -= 1
+    grants = tuple((ordered[i], number) for i, number in numbers.items() if number)
+    return Plan(grants, tuple(exhausted))
+
+
+def _use(remaining: dict[PoolKey, int], pool: Pool, number: int) -> None:
+    if pool.key in remaining:
+        remaining[pool.key] -= number
+
+
+def plan_within_one(
+    pools: Sequence[Pool],
+    want: int,
+    strategy: str,
+    capacity: Mapping[PoolKey, int],
+    group: Callable[[Pool], str],
+) -> Plan:
+    """The best plan that stays within one zone or one type: most instances first, then the lowest
+    cost.
+    """
+    names = list(dict.fromkeys(group(pool) for pool in pools))
+    plans = [
+        plan([pool for pool in pools if group(pool) == name], want, strategy, capacity)
+        for name in names
+    ]
+    if not plans:
+        return Plan((), ())
+    return min(plans, key=lambda p: (-p.fulfilled, sum(pool.price * n for pool, n in p.grants)))

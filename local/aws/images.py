@@ -1,0 +1,145 @@
+"""EKS and Bottlerocket images: which SSM parameter names exist, and the AMI that each one stands
+for (LCH-02 to 04).
+
+Ids are a hash of the parameter name, so they are the same in every run. Names, owners and
+descriptions follow the published ones; dates are fixed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+EKS_OWNER = "602401143452"
+BOTTLEROCKET_OWNER = "149721548608"
+RECOMMENDED_DATE = "20260101"
+BOTTLEROCKET_VERSION = "1.50.0"
+KUBERNETES_VERSIONS = tuple(f"1.{minor}" for minor in range(28, 36))
+LAST_AL2_MINOR = 32
+"""EKS publishes no Amazon Linux 2 image above Kubernetes 1.32."""
+
+EKS_PREFIX = "/aws/service/eks/optimized-ami/"
+BOTTLEROCKET_PREFIX = "/aws/service/bottlerocket/"
+
+AL2 = re.compile(
+    EKS_PREFIX + r"(?P<version>1\.\d\d)/amazon-linux-2(?P<variant>-arm64|-gpu|)/"
+    r"(?P<release>recommended|amazon-eks-[a-z0-9-]*node-[0-9.]+-v\d{8})/image_id"
+)
+AL2023 = re.compile(
+    EKS_PREFIX + r"(?P<version>1\.\d\d)/amazon-linux-2023/(?P<architecture>x86_64|arm64)/"
+    r"(?P<variant>standard|nvidia|neuron)/"
+    r"(?P<release>recommended|amazon-eks-node-al2023-[a-z0-9_.-]+-v\d{8})/image_id"
+)
+BOTTLEROCKET = re.compile(
+    BOTTLEROCKET_PREFIX + r"aws-k8s-(?P<version>1\.\d\d)(?P<variant>-nvidia|)/"
+    r"(?P<architecture>x86_64|arm64)/(?P<release>latest|v?\d+\.\d+\.\d+)/image_id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedImage:
+    """One AMI as DescribeImages shows it."""
+
+    image_id: str
+    parameter: str
+    name: str
+    description: str
+    architecture: str
+    owner_id: str
+    root_device: str
+    created: datetime
+
+
+def image_for(parameter: str) -> PublishedImage | None:
+    """The image behind an SSM parameter name, or None when no such parameter is published."""
+    for pattern, build in ((AL2023, _al2023), (AL2, _al2), (BOTTLEROCKET, _bottlerocket)):
+        match = pattern.fullmatch(parameter)
+        if match is not None:
+            return build(parameter, match)
+    return None
+
+
+def published_parameters(version: str) -> list[str]:
+    """The parameter names of one Kubernetes version that exist from the start."""
+    al2023 = [("x86_64", "standard"), ("x86_64", "nvidia"), ("x86_64", "neuron")]
+    al2023 += [("arm64", "standard"), ("arm64", "nvidia")]
+    eks = f"{EKS_PREFIX}{version}/"
+    names = [f"{eks}amazon-linux-2023/{arch}/{kind}/recommended/image_id" for arch, kind in al2023]
+    if int(version.split(".")[1]) <= LAST_AL2_MINOR:
+        names += [
+            f"{eks}amazon-linux-2{kind}/recommended/image_id" for kind in ("", "-arm64", "-gpu")
+        ]
+    for kind in ("", "-nvidia"):
+        rocket = f"{BOTTLEROCKET_PREFIX}aws-k8s-{version}{kind}"
+        names += [f"{rocket}/{arch}/latest/image_id" for arch in ("x86_64", "arm64")]
+    return names
+
+
+def _al2(parameter: str, match: re.Match[str]) -> PublishedImage | None:
+    version, variant = match["version"], match["variant"]
+    if int(version.split(".")[1]) > LAST_AL2_MINOR:
+        return None
+    date = _date(match["release"])
+    name = f"amazon-eks{variant}-node-{version}-v{date}"
+    return _eks_image(parameter, name, version, "arm64" if variant == "-arm64" else "x86_64", date)
+
+
+def _al2023(parameter: str, match: re.Match[str]) -> PublishedImage | None:
+    version, variant, architecture = match["version"], match["variant"], match["architecture"]
+    if variant == "neuron" and architecture == "arm64":
+        return None
+    date = _date(match["release"])
+    name = f"amazon-eks-node-al2023-{architecture}-{variant}-{version}-v{date}"
+    return _eks_image(parameter, name, version, architecture, date)
+
+
+def _eks_image(
+    parameter: str, name: str, version: str, architecture: str, date: str
+) -> PublishedImage | None:
+    created = _parse_date(date)
+    if created is None:
+        return None
+    return PublishedImage(
+        image_id=_image_id(name),
+        parameter=parameter,
+        name=name,
+        description=f"EKS-optimized Kubernetes node based on Amazon Linux, (k8s: {version})",
+        architecture=architecture,
+        owner_id=EKS_OWNER,
+        root_device="/dev/xvda",
+        created=created,
+    )
+
+
+def _bottlerocket(parameter: str, match: re.Match[str]) -> PublishedImage | None:
+    release = match["release"].removeprefix("v")
+    release = BOTTLEROCKET_VERSION if release == "latest" else release
+    kind = f"aws-k8s-{match['version']}{match['variant']}"
+    name = f"bottlerocket-{kind}-{match['architecture']}-v{release}"
+    return PublishedImage(
+        image_id=_image_id(name),
+        parameter=parameter,
+        name=name,
+        description=name,
+        architecture=match["architecture"],
+        owner_id=BOTTLEROCKET_OWNER,
+        root_device="/dev/xvda",
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+def _date(release: str) -> str:
+    return RECOMMENDED_DATE if release == "recommended" else release.rsplit("-v", 1)[1]
+
+
+def _parse_date(date: str) -> datetime | None:
+    try:
+        return datetime.strptime(date, "%Y%m%d").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _image_id(name: str) -> str:
+    return "ami-" + hashlib.sha256(name.encode()).hexdigest()[:17]

@@ -1,0 +1,128 @@
+"""Settings of the emulator process, read from the environment, and the part of them that may change
+while it runs.
+
+A wrong value stops the process before it listens; pydantic's message names the variable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class EmulatorSettings(BaseSettings):
+    """One field per environment variable; ``validation_alias`` is the variable's name."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    host: str = Field(
+        default="127.0.0.1", validation_alias="AWS_EMULATOR_HOST", description="bind address"
+    )
+    port: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        validation_alias="AWS_EMULATOR_PORT",
+        description="0 picks a free port",
+    )
+    url_file: Path | None = Field(
+        default=None,
+        validation_alias="AWS_EMULATOR_URL_FILE",
+        description="file that receives the URL once the emulator answers",
+    )
+    region: str = Field(
+        default="us-west-2", validation_alias="AWS_REGION", description="the one AWS region"
+    )
+    cluster_name: str = Field(
+        default="dovetail-local",
+        min_length=1,
+        max_length=80,
+        validation_alias="CLUSTER_NAME",
+        description="names the EKS cluster, the queue and the discovery tag",
+    )
+    kubernetes_version: str = Field(
+        default="1.32",
+        pattern=r"^1\.\d\d$",
+        validation_alias="AWS_EMULATOR_KUBERNETES_VERSION",
+        description="version of the EKS cluster",
+    )
+    seed: bool = Field(
+        default=True,
+        validation_alias="AWS_EMULATOR_SEED",
+        description="create network, profile, queue, rules and cluster at start and on reset",
+    )
+    instance_pending_seconds: float = Field(
+        default=1.0,
+        ge=0,
+        le=3600,
+        validation_alias="INSTANCE_PENDING_SECONDS",
+        description="seconds an instance stays pending",
+    )
+    instance_shutting_down_seconds: float = Field(
+        default=1.0,
+        ge=0,
+        le=3600,
+        validation_alias="INSTANCE_SHUTTING_DOWN_SECONDS",
+        description="seconds an instance stays shutting-down or stopping",
+    )
+    interruption_notice_seconds: float = Field(
+        default=120.0,
+        ge=0,
+        le=3600,
+        validation_alias="INTERRUPTION_NOTICE_SECONDS",
+        description="seconds from a spot warning to the termination",
+    )
+    terminated_visible_seconds: float = Field(
+        default=3600.0,
+        ge=0,
+        le=86400,
+        validation_alias="TERMINATED_VISIBLE_SECONDS",
+        description="seconds a terminated instance stays in DescribeInstances",
+    )
+    describe_lag_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        le=600,
+        validation_alias="DESCRIBE_LAG_SECONDS",
+        description="seconds before a new instance shows in describe calls",
+    )
+    log_level: str = Field(
+        default="info",
+        pattern="^(debug|info|warning|error)$",
+        validation_alias="LOG_LEVEL",
+        description="least level that is logged",
+    )
+
+
+@dataclass(slots=True)
+class Behaviour:
+    """The timings that ``POST /_dovetail/settings`` may change. Seconds."""
+
+    instance_pending_seconds: float
+    instance_shutting_down_seconds: float
+    interruption_notice_seconds: float
+    terminated_visible_seconds: float
+    describe_lag_seconds: float
+
+    @classmethod
+    def from_settings(cls, settings: EmulatorSettings) -> Behaviour:
+        """The timings as the environment gave them."""
+        return cls(
+            instance_pending_seconds=settings.instance_pending_seconds,
+            instance_shutting_down_seconds=settings.instance_shutting_down_seconds,
+            interruption_notice_seconds=settings.interruption_notice_seconds,
+            terminated_visible_seconds=settings.terminated_visible_seconds,
+            describe_lag_seconds=settings.describe_lag_seconds,
+        )
+
+
+def describe_settings() -> str:
+    """The text of ``--help``: every variable, its default and its meaning."""
+    lines = ["usage: python -m local.aws", "", "Settings are environment variables:"]
+    for field in EmulatorSettings.model_fields.values():
+        default = "unset" if field.default is None else field.default
+        lines.append(f"  {field.validation_alias!s:<34}{field.description} (default {default})")
+    return "\n".join(lines)

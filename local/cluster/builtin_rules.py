@@ -1,0 +1,227 @@
+"""What a built-in object must satisfy: the checks of ``pkg/apis/*/validation`` that manifests
+really trip over.
+
+Plain functions from an object to the list of its errors. What may go wrong: an object that a real
+server refuses
+is accepted here, because only the rules that matter to scheduling and to workloads are written
+down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from local.cluster.errors import (
+    FieldError,
+    duplicate_value,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported_value,
+)
+from local.cluster.resources import Resource
+from local.cluster.selectors import selector_matches
+from local.cluster.watches import Document
+
+_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_LABEL_NAME = re.compile(
+    r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+)
+_LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+_QUANTITY = re.compile(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?$")
+
+SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', "
+    "and must start and end with an alphanumeric character"
+)
+LABEL_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character (63 at most)"
+)
+QUANTITY_RULE = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+FREE_NAMES = frozenset({"clusterroles", "clusterrolebindings", "roles", "rolebindings"})
+WORKLOADS = frozenset({"daemonsets", "deployments", "replicasets", "statefulsets"})
+SPREAD_ACTIONS = ["DoNotSchedule", "ScheduleAnyway"]
+OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist"]
+SUFFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}
+SUFFIXES |= {letter: 1000.0 ** (i + 1) for i, letter in enumerate("kMGTPE")}
+SUFFIXES |= {f"{letter}i": 1024.0 ** (i + 1) for i, letter in enumerate("KMGTPE")}
+
+
+def quantity(text: Any) -> float | None:
+    """A quantity as a number good enough to compare; None when it is malformed."""
+    match = _QUANTITY.match(str(text))
+    if match is None:
+        return None
+    suffix = match[2] or ""
+    if suffix and suffix[0] in "eE" and suffix[1:].lstrip("+-").isdigit():
+        return float(str(text))
+    return float(str(text)[: len(str(text)) - len(suffix)]) * SUFFIXES[suffix]
+
+
+def metadata_errors(resource: Resource, metadata: Document) -> Iterator[FieldError]:
+    """Name and labels."""
+    name = metadata["name"]
+    if resource.plural not in FREE_NAMES and not _SUBDOMAIN.match(name):
+        yield invalid_value("metadata.name", name, SUBDOMAIN_RULE)
+    yield from label_errors("metadata.labels", metadata.get("labels") or {})
+
+
+def label_errors(path: str, labels: Document) -> Iterator[FieldError]:
+    """Label names and values."""
+    for name, value in labels.items():
+        if not _LABEL_NAME.match(name):
+            yield invalid_value(path, name, "name part must be a qualified name")
+        if not isinstance(value, str) or not _LABEL_VALUE.match(value):
+            yield invalid_value(path, value, LABEL_RULE)
+
+
+def pod_spec_errors(spec: Document, path: str) -> Iterator[FieldError]:
+    """Containers and topology spread constraints."""
+    containers = spec.get("containers")
+    if not isinstance(containers, list) or not containers:
+        yield required(f"{path}.containers")
+        return
+    for field in ("initContainers", "containers"):
+        seen: set[str] = set()
+        for index, container in enumerate(spec.get(field) or []):
+            yield from _container_errors(container, f"{path}.{field}[{index}]", seen)
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or []):
+        yield from _spread_errors(constraint, f"{path}.topologySpreadConstraints[{index}]")
+
+
+def _container_errors(container: Document, path: str, seen: set[str]) -> Iterator[FieldError]:
+    for field in ("name", "image"):
+        if not container.get(field):
+            yield required(f"{path}.{field}")
+    name = container.get("name", "")
+    if name in seen:
+        yield duplicate_value(f"{path}.name", name)
+    seen.add(name)
+    resources = container.get("resources") or {}
+    limits = resources.get("limits") or {}
+    for part in ("limits", "requests"):
+        for resource, amount in (resources.get(part) or {}).items():
+            number = quantity(amount)
+            if number is None or number < 0:
+                yield invalid_value(f"{path}.resources.{part}[{resource}]", amount, QUANTITY_RULE)
+            elif part == "requests" and number > (quantity(limits.get(resource, amount)) or 0):
+                text = f"must be less than or equal to {resource} limit of {limits[resource]}"
+                yield invalid_value(f"{path}.resources.requests", amount, text)
+
+
+def _spread_errors(constraint: Document, path: str) -> Iterator[FieldError]:
+    skew = constraint.get("maxSkew")
+    if not isinstance(skew, int) or skew < 1:
+        yield invalid_value(f"{path}.maxSkew", skew, "must be greater than zero")
+    if not constraint.get("topologyKey"):
+        yield required(f"{path}.topologyKey", "can not be empty")
+    action = constraint.get("whenUnsatisfiable")
+    if action not in SPREAD_ACTIONS:
+        yield unsupported_value(f"{path}.whenUnsatisfiable", action, SPREAD_ACTIONS)
+
+
+def _selector_errors(selector: Any, path: str) -> Iterator[FieldError]:
+    for index, term in enumerate((selector or {}).get("matchExpressions") or []):
+        if term.get("operator") not in OPERATORS:
+            field = f"{path}.matchExpressions[{index}].operator"
+            yield unsupported_value(field, term.get("operator"), OPERATORS)
+
+
+def _workload_errors(spec: Document) -> Iterator[FieldError]:
+    selector = spec.get("selector")
+    if not selector:
+        yield required("spec.selector")
+        return
+    yield from _selector_errors(selector, "spec.selector")
+    template = spec.get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if not any(_selector_errors(selector, "")) and not selector_matches(selector, labels):
+        text = "`selector` does not match template `labels`"
+        yield invalid_value("spec.template.metadata.labels", labels, text)
+    replicas = spec.get("replicas", 0)
+    if not isinstance(replicas, int) or replicas < 0:
+        yield invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+    yield from pod_spec_errors(template.get("spec") or {}, "spec.template.spec")
+    restart = (template.get("spec") or {}).get("restartPolicy", "Always")
+    if restart != "Always":
+        yield unsupported_value("spec.template.spec.restartPolicy", restart, ["Always"])
+
+
+def _job_errors(spec: Document) -> Iterator[FieldError]:
+    template_spec = (spec.get("template") or {}).get("spec") or {}
+    yield from pod_spec_errors(template_spec, "spec.template.spec")
+    restart = template_spec.get("restartPolicy")
+    if restart not in ("OnFailure", "Never"):
+        yield required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+
+
+def _budget_errors(spec: Document) -> Iterator[FieldError]:
+    both = spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None
+    if both:
+        yield invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+    yield from _selector_errors(spec.get("selector"), "spec.selector")
+
+
+def object_errors(resource: Resource, document: Document) -> list[FieldError]:
+    """Everything that is wrong with a built-in object."""
+    errors = list(metadata_errors(resource, document["metadata"]))
+    spec = document.get("spec") or {}
+    if resource.plural == "pods":
+        errors += pod_spec_errors(spec, "spec")
+    elif resource.plural in WORKLOADS:
+        errors += _workload_errors(spec)
+    elif resource.plural == "jobs":
+        errors += _job_errors(spec)
+    elif resource.plural == "poddisruptionbudgets":
+        errors += _budget_errors(spec)
+    return errors
+
+
+POD_MUTABLE = (
+    "activeDeadlineSeconds",
+    "tolerations",
+    "terminationGracePeriodSeconds",
+    "schedulingGates",
+)
+POD_RULE = (
+    "pod updates may not change fields other than `spec.containers[*].image`, "
+    "`spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only "
+    "additions to "
+    "existing tolerations), `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it "
+    "was "
+    "previously negative)"
+)
+
+
+def change_errors(resource: Resource, old: Document, new: Document) -> list[FieldError]:
+    """What an update changes although it may not."""
+    before, after = old.get("spec") or {}, new.get("spec") or {}
+    if resource.plural == "pods" and _fixed_part(before) != _fixed_part(after):
+        return [_pod_change(before, after)]
+    if resource.plural in WORKLOADS and before.get("selector") != after.get("selector"):
+        return [invalid_value("spec.selector", after.get("selector"), "field is immutable")]
+    provider = before.get("providerID")
+    if resource.plural == "nodes" and provider and provider != after.get("providerID"):
+        text = "node updates may not change a providerID once it is set"
+        return [forbidden_field("spec.providerID", text)]
+    return []
+
+
+def _fixed_part(spec: Document) -> Document:
+    fixed = {name: value for name, value in spec.items() if name not in POD_MUTABLE}
+    for field in ("containers", "initContainers"):
+        if field in fixed:
+            fixed[field] = [{**container, "image": None} for container in fixed[field] or []]
+    return fixed
+
+
+def _pod_change(before: Document, after: Document) -> FieldError:
+    if before.get("nodeName") != after.get("nodeName"):
+        return forbidden_field("spec.nodeName", "a pod is assigned through its binding subresource")
+    return forbidden_field("spec", POD_RULE)

@@ -1,0 +1,116 @@
+"""The whole local cluster in one process: store, HTTP server, control plane.
+
+``running_cluster`` is for programs and tests, ``run_cluster`` for the command line. The port is
+bound before anything
+else starts, so the URL is known and taken at once. At the end open watches get a second, then are
+cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import uvicorn
+
+from local.cluster.control_plane import ControlPlane
+from local.cluster.kubeconfig import write_kubeconfig
+from local.cluster.server import build_app
+from local.cluster.settings import ClusterSettings
+from local.cluster.store import Store
+from shared.clock import Clock, SystemClock
+from shared.errors import ConfigurationError
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+GRACEFUL_SECONDS = 1
+
+
+@dataclass(frozen=True)
+class RunningCluster:
+    """A cluster that answers at ``url``. ``store`` gives programs in this process direct access."""
+
+    url: str
+    store: Store
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its own signal handling: the process that embeds it decides when to stop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        text = f"CLUSTER_HOST, CLUSTER_PORT: cannot listen on {host}:{port}: {error}"
+        raise ConfigurationError(text) from error
+    return listener
+
+
+def _server(store: Store) -> _Server:
+    config = uvicorn.Config(
+        build_app(store),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+        timeout_keep_alive=120,
+    )
+    return _Server(config)
+
+
+@contextlib.asynccontextmanager
+async def running_cluster(
+    settings: ClusterSettings, *, clock: Clock | None = None, rng: random.Random | None = None
+) -> AsyncIterator[RunningCluster]:
+    """A cluster for the time of the block.
+
+    Raises ConfigurationError for settings that cannot work.
+    """
+    clock, rng = clock or SystemClock(), rng or random.Random()
+    store = Store(clock, rng)
+    control_plane = ControlPlane(store, settings, clock, rng)
+    control_plane.create_first_objects()
+    listener = _listen(settings.cluster_host, settings.cluster_port)
+    url = f"http://{settings.cluster_host}:{listener.getsockname()[1]}"
+    server = _server(store)
+    async with asyncio.TaskGroup() as group:
+        serving = group.create_task(server.serve(sockets=[listener]))
+        working = group.create_task(control_plane.run())
+        try:
+            while not server.started and not serving.done():
+                await asyncio.sleep(0.005)
+            if settings.kubeconfig_out is not None:
+                write_kubeconfig(
+                    settings.kubeconfig_out, settings.cluster_advertise_url or url
+                )
+            yield RunningCluster(url, store)
+        finally:
+            working.cancel()
+            server.should_exit = True
+
+
+async def run_cluster(settings: ClusterSettings) -> None:
+    """Run until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    async with running_cluster(settings) as cluster:
+        log.info("cluster is up", url=cluster.url, name=settings.cluster_name)
+        await stop.wait()
+        log.info("cluster stops")

@@ -1,0 +1,1 @@
+"""The controllers of kube-controller-manager that node scaling can observe, small and in-process."""

@@ -1,0 +1,220 @@
+"""DaemonSets keep one pod on every node that the pod could run on. The scheduler binds it.
+
+Each pod is pinned by required node affinity on ``metadata.name`` and gets the tolerations that Kubernetes 1.32's
+daemon controller adds, so it starts on nodes that are cordoned or under pressure. An outdated pod is deleted when fewer
+than ``maxUnavailable`` are unavailable (RollingUpdate). Surge is not modelled.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from typing import Any
+
+from local.cluster.controllers.deployment import share_of
+from local.cluster.controllers.pod_templates import (
+    is_active,
+    is_ready,
+    owner_reference,
+    phase,
+    pod_from_template,
+    suffix,
+    template_hash,
+)
+from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.scheduling.selectors import NodePredicate, node_predicate, untolerated
+from local.cluster.scheduling.shapes import REQUIRED
+from local.cluster.store import Store
+from local.cluster.supervision import TimeSlice
+
+GROUP = "apps"
+HASH_LABEL = "controller-revision-hash"
+
+
+def _toleration(name: str, effect: str) -> dict[str, str]:
+    return {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
+
+
+DAEMON_TOLERATIONS = (
+    _toleration("not-ready", "NoExecute"),
+    _toleration("unreachable", "NoExecute"),
+    _toleration("disk-pressure", "NoSchedule"),
+    _toleration("memory-pressure", "NoSchedule"),
+    _toleration("pid-pressure", "NoSchedule"),
+    _toleration("unschedulable", "NoSchedule"),
+)
+
+
+def daemon_spec(template_spec: dict[str, Any]) -> dict[str, Any]:
+    """The pod spec of every node, without the node's name."""
+    tolerations = [*(template_spec.get("tolerations") or ())]
+    tolerations += [t for t in DAEMON_TOLERATIONS if t not in tolerations]
+    if template_spec.get("hostNetwork"):
+        tolerations.append(_toleration("network-unavailable", "NoSchedule"))
+    return {**template_spec, "tolerations": tolerations}
+
+
+def pinned(spec: dict[str, Any], node: str) -> dict[str, Any]:
+    """``spec`` bound to one node by name (ReplaceDaemonSetPodNodeNameNodeAffinity)."""
+    affinity = dict(spec.get("affinity") or {})
+    on_nodes = dict(affinity.get("nodeAffinity") or {})
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = (on_nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
+    pinned_terms = [{**term, "matchFields": [field]} for term in terms]
+    on_nodes[REQUIRED] = {"nodeSelectorTerms": pinned_terms}
+    return {**spec, "affinity": {**affinity, "nodeAffinity": on_nodes}}
+
+
+def pinned_node(pod: Obj) -> str:
+    """The node a daemon pod is for."""
+    if pod["spec"].get("nodeName"):
+        return str(pod["spec"]["nodeName"])
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    for term in (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            return str(field["values"][0])
+    return ""
+
+
+def wants_node(spec: dict[str, Any], matches: NodePredicate, node: Obj) -> tuple[bool, bool]:
+    """(may start there, may stay there): NoSchedule taints keep pods out, only NoExecute ones drive them off."""
+    labels = node["metadata"].get("labels") or {}
+    if not matches(labels, node["metadata"]["name"]):
+        return False, False
+    taints, tolerations = (node.get("spec") or {}).get("taints") or [], spec["tolerations"]
+    stays = untolerated(taints, tolerations, ("NoExecute",)) is None
+    return stays and untolerated(taints, tolerations) is None, stays
+
+
+class DaemonSetController:
+    """DaemonSet -> one pod per node."""
+
+    name = "daemonset"
+
+    def __init__(self, store: Store, pods: KeyIndex, rng: random.Random) -> None:
+        self._store, self._pods, self._rng = store, pods, rng
+        self.queue = WorkQueue()
+
+    def register(self, informers: Informers) -> None:
+        """DaemonSets, nodes, and the pods they own."""
+        informers.on("daemonsets", self._on_daemon_set, group=GROUP)
+        informers.on("nodes", self._on_node)
+        informers.on("pods", self._on_pod)
+
+    def _on_daemon_set(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        if event_type != "DELETED":
+            self.queue.add(key_of(obj))
+
+    def _on_node(self, event_type: str, obj: Obj, old: Obj | None) -> None:
+        if event_type == "MODIFIED" and old is not None:
+            same_spec = old.get("spec") == obj.get("spec")
+            if same_spec and old["metadata"].get("labels") == obj["metadata"].get("labels"):
+                return
+        for daemon_set in self._store.list("daemonsets", group=GROUP):
+            self.queue.add(key_of(daemon_set))
+
+    def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
+        for owner in obj["metadata"].get("ownerReferences") or ():
+            if owner.get("controller") and owner["kind"] == "DaemonSet":
+                self.queue.add(Key(obj["metadata"]["namespace"], owner["name"]))
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Create what is missing, delete what is misplaced, finished or outdated."""
+        daemon_set = find(self._store, "daemonsets", key, group=GROUP)
+        if daemon_set is None or daemon_set["metadata"].get("deletionTimestamp"):
+            return None
+        spec = daemon_spec(daemon_set["spec"]["template"].get("spec") or {})
+        matches = node_predicate(spec)
+        by_node: dict[str, list[Obj]] = defaultdict(list)
+        for pod in self._pods.members(daemon_set["metadata"]["uid"]):
+            by_node[pinned_node(pod)].append(pod)
+        desired, turn = 0, TimeSlice()
+        for node in self._store.list("nodes"):
+            name = node["metadata"]["name"]
+            starts, stays = wants_node(spec, matches, node)
+            desired += starts
+            self._settle(daemon_set, spec, name, by_node[name], starts, stays)
+            await turn.share()
+        self._replace_outdated(daemon_set, desired)
+        self._write_status(key, desired)
+        return None
+
+    def _settle(
+        self,
+        daemon_set: Obj,
+        spec: dict[str, Any],
+        node: str,
+        pods: list[Obj],
+        starts: bool,
+        stays: bool,
+    ) -> None:
+        finished = [pod for pod in pods if phase(pod) in ("Succeeded", "Failed")]
+        active = [pod for pod in pods if is_active(pod)]
+        surplus = active[1:] if stays else active
+        for pod in finished + surplus:
+            self._delete(pod)
+        if starts and not pods:
+            self._create(daemon_set, spec, node)
+
+    def _create(self, daemon_set: Obj, spec: dict[str, Any], node: str) -> None:
+        metadata, template = daemon_set["metadata"], daemon_set["spec"]["template"]
+        pod = pod_from_template(
+            {**template, "spec": pinned(spec, node)},
+            name=f"{metadata['name']}-{suffix(self._rng)}",
+            namespace=metadata["namespace"],
+            owner=owner_reference(daemon_set, kind="DaemonSet", api_version="apps/v1"),
+        )
+        pod["metadata"]["labels"][HASH_LABEL] = template_hash(template)
+        self._pods.add(self._store.create("pods", pod, namespace=metadata["namespace"]))
+
+    def _delete(self, pod: Obj) -> None:
+        metadata = pod["metadata"]
+        if not metadata.get("deletionTimestamp"):
+            self._store.delete(
+                "pods", metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+            )
+
+    def _replace_outdated(self, daemon_set: Obj, desired: int) -> None:
+        strategy = daemon_set["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return
+        current = template_hash(daemon_set["spec"]["template"])
+        pods = self._pods.members(daemon_set["metadata"]["uid"])
+        outdated = [
+            pod
+            for pod in pods
+            if is_active(pod) and (pod["metadata"].get("labels") or {}).get(HASH_LABEL) != current
+        ]
+        raw = (strategy.get("rollingUpdate") or {}).get("maxUnavailable")
+        allowed = max(share_of(raw, desired, default="1", round_up=True) if raw else 1, 1)
+        ready = sum(is_ready(pod) and is_active(pod) for pod in pods)
+        spare = max(allowed - max(desired - ready, 0), 0)
+        broken = [pod for pod in outdated if not is_ready(pod)]
+        healthy = [pod for pod in outdated if is_ready(pod)]
+        for pod in broken + healthy[:spare]:
+            self._delete(pod)
+
+    def _write_status(self, key: Key, desired: int) -> None:
+        daemon_set = find(self._store, "daemonsets", key, group=GROUP)
+        if daemon_set is None:
+            return
+        current = template_hash(daemon_set["spec"]["template"])
+        pods = [p for p in self._pods.members(daemon_set["metadata"]["uid"]) if is_active(p)]
+        ready = sum(is_ready(pod) for pod in pods)
+        status = {
+            **(daemon_set.get("status") or {}),
+            "desiredNumberScheduled": desired,
+            "currentNumberScheduled": len(pods),
+            "numberReady": ready,
+            "numberAvailable": ready,
+            "numberUnavailable": max(desired - ready, 0),
+            "numberMisscheduled": 0,
+            "updatedNumberScheduled": sum(
+                (p["metadata"].get("labels") or {}).get(HASH_LABEL) == current for p in pods
+            ),
+            "observedGeneration": daemon_set["metadata"].get("generation", 1),
+        }
+        if status != daemon_set.get("status"):
+            changed = {**daemon_set, "status": status}
+            self._store.update("daemonsets", changed, group=GROUP, subresource="status")

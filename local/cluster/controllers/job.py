@@ -1,0 +1,131 @@
+"""Jobs run pods until enough of them succeeded.
+
+Pods end through the annotation ``local.dovetail.sh/run-seconds`` (see the kubelet). Parallelism, completions, backoffLimit and
+ttlSecondsAfterFinished work as in batch/v1; indexed completion, suspension and failure policies are not modelled.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from local.cluster.conditions import is_true, with_conditions
+from local.cluster.controllers.pod_templates import (
+    is_active,
+    is_ready,
+    owner_reference,
+    phase,
+    pod_from_template,
+    suffix,
+)
+from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.store import Store
+from local.cluster.supervision import TimeSlice
+from shared.clock import Clock, parse_rfc3339, rfc3339
+
+GROUP = "batch"
+
+
+class JobController:
+    """Job -> Pods."""
+
+    name = "job"
+
+    def __init__(self, store: Store, pods: KeyIndex, clock: Clock, rng: random.Random) -> None:
+        self._store, self._pods, self._clock, self._rng = store, pods, clock, rng
+        self.queue = WorkQueue()
+
+    def register(self, informers: Informers) -> None:
+        """Jobs and the pods they own."""
+        informers.on("jobs", self._on_job, group=GROUP)
+        informers.on("pods", self._on_pod)
+
+    def _on_job(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        if event_type != "DELETED":
+            self.queue.add(key_of(obj))
+
+    def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
+        for owner in obj["metadata"].get("ownerReferences") or ():
+            if owner.get("controller") and owner["kind"] == "Job":
+                self.queue.add(Key(obj["metadata"]["namespace"], owner["name"]))
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Start missing pods, write the status, delete the job when its time to live is over."""
+        job = find(self._store, "jobs", key, group=GROUP)
+        if job is None or job["metadata"].get("deletionTimestamp"):
+            return None
+        if is_true(job, "Complete") or is_true(job, "Failed"):
+            return self._expire(job)
+        pods = self._pods.members(job["metadata"]["uid"])
+        active = [pod for pod in pods if is_active(pod)]
+        succeeded = sum(phase(pod) == "Succeeded" for pod in pods)
+        failed = sum(phase(pod) == "Failed" for pod in pods)
+        parallelism = job["spec"].get("parallelism", 1)
+        completions = job["spec"].get("completions") or parallelism
+        gave_up = failed > job["spec"].get("backoffLimit", 6)
+        wanted = 0 if gave_up else min(parallelism, completions - succeeded)
+        await self._resize(job, active, wanted)
+        self._write_status(key, succeeded, failed, completions, gave_up)
+        return None
+
+    async def _resize(self, job: Obj, active: list[Obj], wanted: int) -> None:
+        turn, namespace = TimeSlice(), job["metadata"]["namespace"]
+        for pod in active[max(wanted, 0) :]:
+            self._store.delete("pods", pod["metadata"]["name"], namespace=namespace)
+            await turn.share()
+        owner = owner_reference(job, kind="Job", api_version="batch/v1")
+        for _ in range(wanted - len(active)):
+            name = f"{job['metadata']['name']}-{suffix(self._rng)}"
+            template = job["spec"]["template"]
+            pod = pod_from_template(template, name=name, namespace=namespace, owner=owner)
+            pod["metadata"]["labels"] |= {
+                "batch.kubernetes.io/job-name": job["metadata"]["name"],
+                "job-name": job["metadata"]["name"],
+            }
+            self._pods.add(self._store.create("pods", pod, namespace=namespace))
+            await turn.share()
+
+    def _write_status(
+        self, key: Key, succeeded: int, failed: int, completions: int, gave_up: bool
+    ) -> None:
+        job = find(self._store, "jobs", key, group=GROUP)
+        if job is None:
+            return
+        before, now = job.get("status") or {}, rfc3339(self._clock.now())
+        active = [p for p in self._pods.members(job["metadata"]["uid"]) if is_active(p)]
+        status: dict[str, Any] = {
+            **before,
+            "startTime": before.get("startTime", now),
+            "active": len(active),
+            "ready": sum(is_ready(pod) for pod in active),
+            "succeeded": succeeded,
+            "failed": failed,
+        }
+        if succeeded >= completions or gave_up:
+            condition = {"type": "Failed" if gave_up else "Complete", "status": "True"}
+            if gave_up:
+                condition |= {"reason": "BackoffLimitExceeded", "message": "too many pods failed"}
+            else:
+                status["completionTime"] = now
+            status["conditions"] = with_conditions(before.get("conditions"), [condition], now)
+        if status != before:
+            self._store.update("jobs", {**job, "status": status}, group=GROUP, subresource="status")
+
+    def _expire(self, job: Obj) -> float | None:
+        seconds = job["spec"].get("ttlSecondsAfterFinished")
+        if seconds is None:
+            return None
+        ended = max(parse_rfc3339(c["lastTransitionTime"]) for c in job["status"]["conditions"])
+        left = float(ended + seconds - self._clock.now())
+        if left > 0:
+            return left
+        metadata = job["metadata"]
+        self._store.delete(
+            "jobs",
+            metadata["name"],
+            group=GROUP,
+            namespace=metadata["namespace"],
+            propagation="Background",
+        )
+        return None

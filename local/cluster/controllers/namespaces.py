@@ -1,0 +1,66 @@
+"""The namespace controller empties a namespace that is being deleted, then lets it go.
+
+Pods on nodes end through their kubelets, so a namespace may need several looks. Objects held by finalizers keep it
+in phase Terminating, as in a real cluster.
+"""
+
+from __future__ import annotations
+
+from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.errors import ApiError
+from local.cluster.informers import Informers, Key, Obj, find, key_of
+from local.cluster.store import Store
+from local.cluster.supervision import TimeSlice
+
+RECHECK_SECONDS = 0.1
+
+
+class NamespaceController:
+    """Namespace deletion."""
+
+    name = "namespace"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.queue = WorkQueue()
+
+    def register(self, informers: Informers) -> None:
+        """Namespaces."""
+        informers.on("namespaces", self._on_namespace)
+
+    def _on_namespace(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        if event_type != "DELETED" and obj["metadata"].get("deletionTimestamp"):
+            self.queue.add(key_of(obj))
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Delete what is left; finalize when nothing is."""
+        namespace = find(self._store, "namespaces", key)
+        if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
+            return None
+        left = await self._empty(key.name)
+        if left:
+            return RECHECK_SECONDS
+        finalized = {**namespace, "spec": {**(namespace.get("spec") or {}), "finalizers": []}}
+        self._store.update("namespaces", finalized, subresource="finalize")
+        return None
+
+    async def _empty(self, namespace: str) -> int:
+        """Delete everything in it; how many objects remain."""
+        turn, left = TimeSlice(), 0
+        kinds = {(r.plural, r.group) for r in self._store.served() if r.namespaced}
+        for plural, group in sorted(kinds):
+            for obj in self._store.list(plural, group=group, namespace=namespace):
+                if not obj["metadata"].get("deletionTimestamp"):
+                    self._delete(plural, group, namespace, obj["metadata"]["name"])
+                left += 1
+                await turn.share()
+        return left
+
+    def _delete(self, plural: str, group: str, namespace: str, name: str) -> None:
+        try:
+            self._store.delete(
+                plural, name, group=group, namespace=namespace, propagation="Background"
+            )
+        except ApiError as error:
+            if error.code != 404:
+                raise

@@ -1,0 +1,144 @@
+"""Taints that follow a node's state, eviction by NoExecute taints, and the end of pods whose node is gone.
+
+Parts of kube-controller-manager: node lifecycle (a cordon becomes the taint ``node.kubernetes.io/unschedulable``; a node
+that is not Ready gets ``not-ready`` or ``unreachable``), taint eviction (tolerationSeconds count from ``timeAdded``), and
+pod garbage collection. Pods tolerate not-ready and unreachable for 300 s by admission, where that is in force.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from local.cluster.conditions import find_condition
+from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.scheduling.selectors import tolerates
+from local.cluster.store import Store
+from local.cluster.supervision import TimeSlice
+from shared.clock import Clock, parse_rfc3339, rfc3339
+
+CORDON = "node.kubernetes.io/unschedulable"
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+OWN_TAINTS = (CORDON, NOT_READY, UNREACHABLE)
+DEFAULT_TOLERATION_SECONDS = 300.0
+"""What admission (DefaultTolerationSeconds) gives every pod for not-ready and unreachable."""
+
+Taint = dict[str, Any]
+
+
+def wanted_taints(node: Obj) -> list[tuple[str, str]]:
+    """(key, effect) of the taints that the node's state calls for."""
+    taints = [(CORDON, "NoSchedule")] if (node.get("spec") or {}).get("unschedulable") else []
+    ready = find_condition(node, "Ready")
+    status = ready.get("status") if ready else "False"
+    if status == "Unknown":
+        taints += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
+    elif status != "True":
+        taints.append((NOT_READY, "NoSchedule"))
+        if ready is not None and _was_ready(node):
+            taints.append((NOT_READY, "NoExecute"))
+    return taints
+
+
+def _was_ready(node: Obj) -> bool:
+    """A booting node is not ready either, but nothing has to leave it."""
+    ready = find_condition(node, "Ready") or {}
+    return ready.get("reason") != "KubeletNotReady"
+
+
+def adjusted_taints(node: Obj, now: str) -> list[Taint]:
+    """The node's taints with ours brought up to date; others stay as they are."""
+    taints: list[Taint] = list((node.get("spec") or {}).get("taints") or ())
+    wanted = wanted_taints(node)
+    kept = [t for t in taints if t["key"] not in OWN_TAINTS or (t["key"], t["effect"]) in wanted]
+    present = {(t["key"], t["effect"]) for t in kept}
+    added = [{"key": k, "effect": e, "timeAdded": now} for k, e in wanted if (k, e) not in present]
+    return kept + added
+
+
+def eviction_delay(pod: Obj, taints: list[Taint], now: float) -> float | None:
+    """Seconds until NoExecute taints drive the pod off; None when they never do."""
+    tolerations = pod["spec"].get("tolerations") or ()
+    delays: list[float] = []
+    for taint in taints:
+        if taint.get("effect") != "NoExecute":
+            continue
+        matching = [t for t in tolerations if tolerates(t, taint)]
+        limits = [float(t["tolerationSeconds"]) for t in matching if "tolerationSeconds" in t]
+        if matching and len(limits) < len(matching):
+            continue
+        by_default = DEFAULT_TOLERATION_SECONDS if taint["key"] in (NOT_READY, UNREACHABLE) else 0.0
+        limit = min(limits) if limits else by_default
+        since = parse_rfc3339(taint["timeAdded"]) if taint.get("timeAdded") else now
+        delays.append(max(since + limit - now, 0.0))
+    return min(delays, default=None)
+
+
+class NodeLifecycleController:
+    """Node state -> taints -> evictions; node gone -> pods gone."""
+
+    name = "node-lifecycle"
+
+    def __init__(self, store: Store, pods_by_node: KeyIndex, clock: Clock) -> None:
+        self._store, self._pods, self._clock = store, pods_by_node, clock
+        self.queue = WorkQueue()
+
+    def register(self, informers: Informers) -> None:
+        """Nodes, and pods as they are bound."""
+        informers.on("nodes", self._on_node)
+        informers.on("pods", self._on_pod)
+
+    def _on_node(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
+        self.queue.add(key_of(obj))
+
+    def _on_pod(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        node_name = obj["spec"].get("nodeName")
+        if event_type == "DELETED" or not node_name:
+            return
+        node = find(self._store, "nodes", Key("", node_name))
+        taints = (node.get("spec") or {}).get("taints") or () if node else ()
+        if node is None or any(taint["effect"] == "NoExecute" for taint in taints):
+            self.queue.add(Key("", node_name))
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Bring one node's taints and pods in line with its state."""
+        node = find(self._store, "nodes", key)
+        if node is None:
+            await self._collect_orphans(key.name)
+            return None
+        taints = adjusted_taints(node, rfc3339(self._clock.now()))
+        if taints != ((node.get("spec") or {}).get("taints") or []):
+            self._store.patch("nodes", key.name, {"spec": {"taints": taints}})
+        return await self._evict(key.name, taints)
+
+    async def _collect_orphans(self, node: str) -> None:
+        turn = TimeSlice()
+        for pod in self._pods.members(node):
+            self._delete(pod, grace_seconds=0)
+            await turn.share()
+
+    async def _evict(self, node: str, taints: list[Taint]) -> float | None:
+        if not any(taint["effect"] == "NoExecute" for taint in taints):
+            return None
+        turn, soonest, now = TimeSlice(), None, self._clock.now()
+        for pod in self._pods.members(node):
+            delay = eviction_delay(pod, taints, now)
+            if delay is None or pod["metadata"].get("deletionTimestamp"):
+                continue
+            if delay <= 0:
+                self._delete(pod)
+            else:
+                soonest = delay if soonest is None else min(soonest, delay)
+            await turn.share()
+        return soonest
+
+    def _delete(self, pod: Obj, grace_seconds: int | None = None) -> None:
+        metadata = pod["metadata"]
+        self._store.delete(
+            "pods",
+            metadata["name"],
+            namespace=metadata["namespace"],
+            grace_seconds=grace_seconds,
+            uid=metadata["uid"],
+        )

@@ -1,0 +1,86 @@
+"""Making pods from templates, and reading what became of them."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from local.cluster.conditions import find_condition, is_true
+from local.cluster.informers import Obj
+from shared.clock import parse_rfc3339
+
+LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""The alphabet of generated names (apimachinery's SafeEncodeString: no vowels, no bad words)."""
+HASH_LABEL = "pod-template-hash"
+
+
+def suffix(rng: random.Random, length: int = 5) -> str:
+    """A random name suffix."""
+    return "".join(rng.choices(LETTERS, k=length))
+
+
+def template_hash(template: Mapping[str, Any]) -> str:
+    """Ten letters that change with the template."""
+    digest = hashlib.sha256(orjson.dumps(template, option=orjson.OPT_SORT_KEYS)).digest()
+    return "".join(LETTERS[byte % len(LETTERS)] for byte in digest[:10])
+
+
+def owner_reference(owner: Obj, *, kind: str, api_version: str) -> dict[str, Any]:
+    """A controlling ownerReference."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def pod_from_template(
+    template: Mapping[str, Any], *, name: str, namespace: str, owner: dict[str, Any]
+) -> Obj:
+    """A Pod as its controller creates it."""
+    metadata = template.get("metadata") or {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "generateName": name[:-5],
+            "labels": dict(metadata.get("labels") or {}),
+            "annotations": dict(metadata.get("annotations") or {}),
+            "ownerReferences": [owner],
+        },
+        "spec": dict(template.get("spec") or {}),
+    }
+
+
+def phase(pod: Obj) -> str:
+    """Pending, Running, Succeeded or Failed."""
+    return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def is_active(pod: Obj) -> bool:
+    """Neither finished nor being deleted."""
+    return phase(pod) not in ("Succeeded", "Failed") and not pod["metadata"].get(
+        "deletionTimestamp"
+    )
+
+
+def is_ready(pod: Obj) -> bool:
+    """Condition Ready is True."""
+    return is_true(pod, "Ready")
+
+
+def ready_for(pod: Obj, now: float) -> float:
+    """Seconds since the pod became ready; -1 when it is not."""
+    condition = find_condition(pod, "Ready")
+    if condition is None or condition.get("status") != "True":
+        return -1.0
+    return max(now - parse_rfc3339(condition["lastTransitionTime"]), 0.0)

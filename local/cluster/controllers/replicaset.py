@@ -1,0 +1,167 @@
+"""ReplicaSets keep a number of pods alive.
+
+Surplus pods go in the order of kube-controller-manager's ActivePodsWithRanks: not placed before placed, Pending before
+Running, not ready before ready, lower ``controller.kubernetes.io/pod-deletion-cost`` first, more replicas on the same
+node first, younger first. Adoption of orphaned pods is not modelled.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+from local.cluster.controllers.pod_templates import (
+    is_active,
+    is_ready,
+    owner_reference,
+    phase,
+    pod_from_template,
+    ready_for,
+    suffix,
+)
+from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.errors import ApiError
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.recorder import EventRecorder
+from local.cluster.store import Store
+from local.cluster.supervision import TimeSlice
+from shared.clock import Clock, parse_rfc3339
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+GROUP = "apps"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def deletion_order(pods: list[Obj]) -> list[Obj]:
+    """``pods`` sorted so that the first ones should be deleted first."""
+    per_node = Counter(pod["spec"].get("nodeName") for pod in pods)
+
+    def rank(pod: Obj) -> tuple[Any, ...]:
+        node = pod["spec"].get("nodeName")
+        return (
+            bool(node),
+            phase(pod) == "Running",
+            is_ready(pod),
+            _deletion_cost(pod),
+            -per_node[node],
+            -parse_rfc3339(pod["metadata"]["creationTimestamp"]),
+        )
+
+    return sorted(pods, key=rank)
+
+
+def _deletion_cost(pod: Obj) -> int:
+    text = (pod["metadata"].get("annotations") or {}).get(DELETION_COST, "0")
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+class ReplicaSetController:
+    """ReplicaSet -> Pods."""
+
+    name = "replicaset"
+
+    def __init__(
+        self,
+        store: Store,
+        pods: KeyIndex,
+        recorder: EventRecorder,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._store, self._pods, self._recorder = store, pods, recorder
+        self._clock, self._rng = clock, rng
+        self.queue = WorkQueue()
+
+    def register(self, informers: Informers) -> None:
+        """ReplicaSets and the pods they own."""
+        informers.on("replicasets", self._on_replica_set, group=GROUP)
+        informers.on("pods", self._on_pod)
+
+    def _on_replica_set(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        if event_type != "DELETED":
+            self.queue.add(key_of(obj))
+
+    def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
+        for owner in obj["metadata"].get("ownerReferences") or ():
+            if owner.get("controller") and owner["kind"] == "ReplicaSet":
+                self.queue.add(Key(obj["metadata"]["namespace"], owner["name"]))
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Create or delete pods until there are ``spec.replicas``, then write the status."""
+        replica_set = find(self._store, "replicasets", key, group=GROUP)
+        if replica_set is None:
+            return None
+        uid = replica_set["metadata"]["uid"]
+        if not replica_set["metadata"].get("deletionTimestamp"):
+            active = [pod for pod in self._pods.members(uid) if is_active(pod)]
+            missing = replica_set["spec"].get("replicas", 1) - len(active)
+            if missing > 0:
+                await self._create(replica_set, missing)
+            elif missing < 0:
+                await self._delete(replica_set, deletion_order(active)[:-missing])
+        return self._write_status(key, uid)
+
+    async def _create(self, replica_set: Obj, count: int) -> None:
+        turn = TimeSlice()
+        owner = owner_reference(replica_set, kind="ReplicaSet", api_version="apps/v1")
+        namespace = replica_set["metadata"]["namespace"]
+        for _ in range(count):
+            name = f"{replica_set['metadata']['name']}-{suffix(self._rng)}"
+            template = replica_set["spec"]["template"]
+            pod = pod_from_template(template, name=name, namespace=namespace, owner=owner)
+            try:
+                created = self._store.create("pods", pod, namespace=namespace)
+            except ApiError as error:
+                self._tell(replica_set, "FailedCreate", f"Error creating: {error.message}")
+                raise
+            self._pods.add(created)
+            self._tell(replica_set, "SuccessfulCreate", f"Created pod: {name}")
+            await turn.share()
+
+    async def _delete(self, replica_set: Obj, pods: list[Obj]) -> None:
+        turn = TimeSlice()
+        for pod in pods:
+            metadata = pod["metadata"]
+            self._store.delete(
+                "pods", metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+            )
+            self._tell(replica_set, "SuccessfulDelete", f"Deleted pod: {metadata['name']}")
+            await turn.share()
+
+    def _tell(self, replica_set: Obj, reason: str, message: str) -> None:
+        event_type = "Warning" if reason.startswith("Failed") else "Normal"
+        self._recorder.record(
+            replica_set,
+            reason,
+            message,
+            component="replicaset-controller",
+            event_type=event_type,
+        )
+
+    def _write_status(self, key: Key, uid: str) -> float | None:
+        replica_set = find(self._store, "replicasets", key, group=GROUP)
+        if replica_set is None:
+            return None
+        active = [pod for pod in self._pods.members(uid) if is_active(pod)]
+        least = replica_set["spec"].get("minReadySeconds") or 0
+        ready = [ready_for(pod, self._clock.now()) for pod in active]
+        available = sum(seconds >= least for seconds in ready)
+        status = {
+            **(replica_set.get("status") or {}),
+            "replicas": len(active),
+            "fullyLabeledReplicas": len(active),
+            "readyReplicas": sum(seconds >= 0 for seconds in ready),
+            "availableReplicas": available,
+            "observedGeneration": replica_set["metadata"].get("generation", 1),
+        }
+        if status != replica_set.get("status"):
+            changed = {**replica_set, "status": status}
+            self._store.update("replicasets", changed, group=GROUP, subresource="status")
+        waiting = [least - seconds for seconds in ready if 0 <= seconds < least]
+        return min(waiting, default=None)

@@ -1,0 +1,1 @@
+"""Kubelets: instances of the AWS emulator join as Nodes, pods bound to them start and stop."""

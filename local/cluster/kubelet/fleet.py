@@ -1,0 +1,189 @@
+"""Instances become Nodes: registration, readiness, and the end.
+
+Each look at the emulator moves every instance along: running and tagged for this cluster -> Node object after
+``boot_seconds`` -> Ready after ``ready_seconds`` more. An instance that ends takes its kubelet with it at once (pods on it
+freeze); after ``grace_seconds`` its Node becomes Ready=Unknown, and the cloud's node lifecycle controller
+deletes the Node. A Node with a finalizer stays, marked for deletion, until its controller lets it go. A Node
+that somebody deleted while its instance runs is not registered again (a kubelet registers when it starts).
+
+While the emulator is down nothing is concluded about instances.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from local.cluster.conditions import is_true, with_conditions
+from local.cluster.errors import ApiError
+from local.cluster.informers import Key, Obj, find
+from local.cluster.kubelet.instances import Instance, InstanceClient
+from local.cluster.kubelet.node_objects import (
+    NOT_READY_TAINT,
+    SIMULATED,
+    conditions,
+    node_object,
+    unknown_conditions,
+)
+from local.cluster.kubelet.user_data import KubeletConfiguration, parse_user_data
+from local.cluster.recorder import EventRecorder
+from local.cluster.store import Store
+from shared.clock import Clock, rfc3339
+from shared.errors import TransientError
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class BootTimes:
+    """Seconds from launch to Node, from Node to Ready, and from an instance's end to Ready=Unknown."""
+
+    boot: float
+    ready: float
+    grace: float
+
+
+@dataclass
+class Machine:
+    """An instance whose kubelet registered a Node. Times are the clock's wall time."""
+
+    node_name: str
+    provider_id: str
+    ready_at: float
+    became_ready: bool = False
+    ended_at: float | None = None
+
+
+class Fleet:
+    """All kubelets' view of their machines."""
+
+    def __init__(
+        self,
+        store: Store,
+        recorder: EventRecorder,
+        clock: Clock,
+        cluster_name: str,
+        times: BootTimes,
+    ) -> None:
+        self._store, self._recorder, self._clock = store, recorder, clock
+        self._tag, self._times = f"kubernetes.io/cluster/{cluster_name}", times
+        self._machines: dict[str, Machine] = {}
+        self._alive: set[str] = set()
+        self._answered = True
+
+    def serves(self, node: Obj) -> bool:
+        """Whether a kubelet runs on this node and reports it ready."""
+        simulated = (node["metadata"].get("annotations") or {}).get(SIMULATED) == "simulated"
+        return (simulated or node["metadata"]["name"] in self._alive) and is_true(node, "Ready")
+
+    async def run(self, client: InstanceClient, poll_seconds: float) -> None:
+        """Look at the instances again and again until cancelled."""
+        while True:
+            try:
+                self.observe(await client.instances())
+                self._answered = True
+            except TransientError as error:
+                if self._answered:
+                    log.warning("instances not readable, will ask again", error=error.message)
+                self._answered = False
+            await asyncio.sleep(poll_seconds)
+
+    def observe(self, instances: dict[str, Instance]) -> None:
+        """Move every machine along, given all instances that exist now."""
+        now = self._clock.now()
+        for instance in instances.values():
+            machine = self._machines.get(instance.instance_id)
+            booted = now >= instance.launched_at + self._times.boot
+            if machine is None and self._joins(instance) and booted:
+                self._register(instance, now)
+        for instance_id, machine in list(self._machines.items()):
+            self._advance(instance_id, machine, instances.get(instance_id), now)
+
+    def _joins(self, instance: Instance) -> bool:
+        return instance.state == "running" and self._tag in instance.tags
+
+    def _register(self, instance: Instance, now: float) -> None:
+        provider_id = f"aws:///{instance.zone}/{instance.instance_id}"
+        node = node_object(instance, self._configuration(instance), rfc3339(now))
+        machine = Machine(instance.private_dns_name, provider_id, now + self._times.ready)
+        self._machines[instance.instance_id] = machine
+        try:
+            created = self._store.create("nodes", node)
+        except ApiError as error:
+            log.warning("node not registered", node=machine.node_name, error=error.message)
+            return
+        self._alive.add(machine.node_name)
+        log.info("node registered", node=machine.node_name, instance=instance.instance_id)
+        text = f"Node {machine.node_name} event: Registered Node in Controller"
+        self._recorder.record(created, "RegisteredNode", text, component="node-controller")
+
+    def _configuration(self, instance: Instance) -> KubeletConfiguration:
+        try:
+            return parse_user_data(instance.user_data)
+        except ValueError as error:
+            log.warning("user data not usable", instance=instance.instance_id, error=str(error))
+            return KubeletConfiguration()
+
+    def _advance(
+        self, instance_id: str, machine: Machine, instance: Instance | None, now: float
+    ) -> None:
+        if instance is not None and instance.state == "running":
+            if not machine.became_ready and now >= machine.ready_at:
+                machine.became_ready = True
+                self._make_ready(machine)
+            return
+        self._alive.discard(machine.node_name)
+        machine.ended_at = machine.ended_at or now
+        if now < machine.ended_at + self._times.grace:
+            return
+        node = self._node(machine)
+        if node is None:
+            if instance is None or instance.state == "terminated":
+                del self._machines[instance_id]
+            return
+        self._mark_unknown(node)
+        if instance is None or instance.state == "terminated":
+            self._delete_node(machine)
+
+    def _node(self, machine: Machine) -> Obj | None:
+        node = find(self._store, "nodes", Key("", machine.node_name))
+        same = node is not None and node["spec"].get("providerID") == machine.provider_id
+        return node if same else None
+
+    def _make_ready(self, machine: Machine) -> None:
+        node = self._node(machine)
+        if node is None:
+            return
+        now = rfc3339(self._clock.now())
+        merged = with_conditions(
+            node["status"].get("conditions"), conditions(ready=True, now=now), now
+        )
+        status = {"status": {"conditions": merged}}
+        self._store.patch("nodes", machine.node_name, status, subresource="status")
+        taints = [t for t in node["spec"].get("taints") or () if t["key"] != NOT_READY_TAINT["key"]]
+        self._store.patch("nodes", machine.node_name, {"spec": {"taints": taints}})
+        text = f"Node {machine.node_name} status is now: NodeReady"
+        self._recorder.record(node, "NodeReady", text, component="kubelet")
+
+    def _mark_unknown(self, node: Obj) -> None:
+        now, status = rfc3339(self._clock.now()), node.get("status") or {}
+        ready = [c for c in status.get("conditions") or () if c["type"] == "Ready"]
+        if ready and ready[0]["status"] == "Unknown":
+            return
+        merged = with_conditions(status.get("conditions"), unknown_conditions(now), now)
+        name = node["metadata"]["name"]
+        body = {"status": {"conditions": merged}}
+        self._store.patch("nodes", name, body, subresource="status")
+        text = f"Node {name} status is now: NodeNotReady"
+        self._recorder.record(node, "NodeNotReady", text, component="node-controller")
+
+    def _delete_node(self, machine: Machine) -> None:
+        node = self._node(machine)
+        if node is None or node["metadata"].get("deletionTimestamp"):
+            return
+        text = f"Deleting node {machine.node_name} because it does not exist in the cloud provider"
+        self._recorder.record(
+            node, "DeletingNode", text, component="cloud-node-lifecycle-controller"
+        )
+        self._store.delete("nodes", machine.node_name, uid=node["metadata"]["uid"])

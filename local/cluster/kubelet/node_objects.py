@@ -1,0 +1,194 @@
+"""The Node object that a kubelet registers, and what is left for pods on it.
+
+Capacity: memory is what the type promises less 7.5 % that the hypervisor and the kernel keep (Karpenter's
+VM_MEMORY_OVERHEAD_PERCENT); arm64 machines lose 64 MiB first. Reservations: EKS' bootstrap (cpu 6 % of the first core,
+1 % of the second, 0.5 % of the next two, 0.25 % of the rest; memory 11 MiB per pod plus 255 MiB) and the kubelet's
+eviction threshold of 100 MiB.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from local.cluster.informers import Obj
+from local.cluster.kubelet.instances import Instance
+from local.cluster.kubelet.user_data import KubeletConfiguration
+
+KUBELET_VERSION = "v1.32.4-eks"
+MEMORY_OVERHEAD = 0.075
+ARM_RESERVED_MIB = 64
+EVICTION_MIB = 100
+EPHEMERAL_CAPACITY, EPHEMERAL_ALLOCATABLE = "20Gi", "17Gi"
+CPU_BANDS = ((1000, 0.06), (1000, 0.01), (2000, 0.005))
+LAST_BAND = 0.0025
+ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
+DEVICES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "HABANA": "habana.ai/gaudi"}
+SIMULATED = "local.dovetail.sh/kubelet"
+"""Annotation; with the value ``simulated`` a Node without an instance has a kubelet all the same."""
+NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def reserved_milli_cpu(vcpus: int) -> int:
+    """EKS' kube-reserved cpu in millicores; each band is cut to whole millicores."""
+    left, reserved = vcpus * 1000, 0
+    for width, share in CPU_BANDS:
+        reserved += int(min(left, width) * share)
+        left -= min(left, width)
+    return reserved + int(left * LAST_BAND)
+
+
+def memory_capacity_mib(memory_mib: int, architecture: str) -> int:
+    """MiB that the kubelet reports."""
+    if architecture == "arm64":
+        memory_mib -= ARM_RESERVED_MIB
+    return memory_mib - math.ceil(memory_mib * MEMORY_OVERHEAD)
+
+
+def node_resources(
+    instance: Instance, max_pods: int | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """(capacity, allocatable) as quantities. ``max_pods`` overrides the type's limit."""
+    memory = memory_capacity_mib(instance.memory_mib, instance.architecture)
+    devices: dict[str, str] = {}
+    for gpu in instance.gpus:
+        if gpu.count:
+            devices[DEVICES.get(gpu.manufacturer.upper(), "nvidia.com/gpu")] = str(gpu.count)
+    pods = str(max_pods or instance.max_pods)
+    capacity = {
+        "cpu": f"{instance.vcpus * 1000}m",
+        "memory": f"{memory}Mi",
+        "pods": pods,
+        "ephemeral-storage": EPHEMERAL_CAPACITY,
+        **devices,
+    }
+    reserved = 11 * instance.max_pods + 255 + EVICTION_MIB
+    allocatable = {
+        **capacity,
+        "cpu": f"{instance.vcpus * 1000 - reserved_milli_cpu(instance.vcpus)}m",
+        "memory": f"{memory - reserved}Mi",
+        "ephemeral-storage": EPHEMERAL_ALLOCATABLE,
+    }
+    return capacity, allocatable
+
+
+def node_labels(instance: Instance) -> dict[str, str]:
+    """The labels that kubelet and cloud provider set."""
+    labels = {
+        "kubernetes.io/arch": ARCHITECTURES.get(instance.architecture, instance.architecture),
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/hostname": instance.private_dns_name,
+        "node.kubernetes.io/instance-type": instance.instance_type,
+        "topology.kubernetes.io/zone": instance.zone,
+        "topology.kubernetes.io/region": instance.region,
+    }
+    if instance.zone_id:
+        labels["topology.k8s.aws/zone-id"] = instance.zone_id
+    return labels
+
+
+def node_object(instance: Instance, configuration: KubeletConfiguration, now: str) -> Obj:
+    """The Node at registration: not ready yet, tainted accordingly."""
+    capacity, allocatable = node_resources(instance, configuration.max_pods)
+    addresses = [{"type": "Hostname", "address": instance.private_dns_name}]
+    addresses.append({"type": "InternalDNS", "address": instance.private_dns_name})
+    if instance.private_ip:
+        addresses.insert(0, {"type": "InternalIP", "address": instance.private_ip})
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": instance.private_dns_name,
+            "labels": {**configuration.labels, **node_labels(instance)},
+        },
+        "spec": {
+            "providerID": f"aws:///{instance.zone}/{instance.instance_id}",
+            "taints": [*configuration.taints, NOT_READY_TAINT],
+        },
+        "status": {
+            "capacity": capacity,
+            "allocatable": allocatable,
+            "addresses": addresses,
+            "conditions": conditions(ready=False, now=now),
+            "nodeInfo": _node_info(instance),
+        },
+    }
+
+
+def _node_info(instance: Instance) -> dict[str, Any]:
+    return {
+        "architecture": ARCHITECTURES.get(instance.architecture, instance.architecture),
+        "bootID": instance.instance_id,
+        "containerRuntimeVersion": "containerd://1.7.27",
+        "kernelVersion": "6.1.134-150.224.amzn2023",
+        "kubeProxyVersion": KUBELET_VERSION,
+        "kubeletVersion": KUBELET_VERSION,
+        "machineID": instance.instance_id,
+        "operatingSystem": "linux",
+        "osImage": "Amazon Linux 2023",
+        "systemUUID": instance.instance_id,
+    }
+
+
+def conditions(*, ready: bool, now: str) -> list[dict[str, str]]:
+    """The kubelet's conditions."""
+    stamps = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+    pressures = {
+        "MemoryPressure": "KubeletHasSufficientMemory",
+        "DiskPressure": "KubeletHasNoDiskPressure",
+        "PIDPressure": "KubeletHasSufficientPID",
+    }
+    found = [
+        {"type": t, "status": "False", "reason": r, "message": "", **stamps}
+        for t, r in pressures.items()
+    ]
+    reason = "KubeletReady" if ready else "KubeletNotReady"
+    message = "kubelet is posting ready status" if ready else "container runtime network not ready"
+    status = "True" if ready else "False"
+    found.append(
+        {"type": "Ready", "status": status, "reason": reason, "message": message, **stamps}
+    )
+    return found
+
+
+def unknown_conditions(now: str) -> list[dict[str, str]]:
+    """What the node lifecycle controller writes when a kubelet fell silent."""
+    silent = {
+        "status": "Unknown",
+        "reason": "NodeStatusUnknown",
+        "message": "Kubelet stopped posting node status.",
+        "lastHeartbeatTime": now,
+    }
+    return [
+        {"type": t, **silent} for t in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+    ]
+
+
+def fixed_instance(number: int, region: str, now: float) -> Instance:
+    """The machine behind a fixed node: an m5.large that no instance list shows."""
+    address = (
+        f"192.168.0.{10 + number}" if number < 240 else f"192.168.{number // 240}.{number % 240}"
+    )
+    return Instance(
+        instance_id=f"i-{number:017x}",
+        instance_type="m5.large",
+        zone=f"{region}{'abc'[number % 3]}",
+        region=region,
+        state="running",
+        launched_at=now,
+        private_dns_name=f"ip-{address.replace('.', '-')}.{region}.compute.internal",
+        private_ip=address,
+        vcpus=2,
+        memory_mib=8192,
+        max_pods=29,
+    )
+
+
+def fixed_node(number: int, region: str, now: float, stamp: str) -> Obj:
+    """A ready Node of the managed node group ``ng-v1``."""
+    configuration = KubeletConfiguration(labels={"eks.amazonaws.com/nodegroup": "ng-v1"})
+    node = node_object(fixed_instance(number, region, now), configuration, stamp)
+    node["metadata"]["annotations"] = {SIMULATED: "simulated"}
+    node["spec"]["taints"] = []
+    node["status"]["conditions"] = conditions(ready=True, now=stamp)
+    return node

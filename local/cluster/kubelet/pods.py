@@ -1,0 +1,235 @@
+"""Pods on ready nodes start, run, end by themselves if told so, and stop when deleted.
+
+Every step is a time at which something is due, kept in one heap; due steps are carried out in slices so that
+hundreds of pods that start together do not hold the event loop. A step looks at the pod and its node again when
+its time has come: a pod of a node without a living kubelet is left alone, exactly as it would be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from local.cluster.conditions import with_conditions
+from local.cluster.controllers.pod_templates import phase
+from local.cluster.errors import ApiError
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.kubelet.fleet import Fleet
+from local.cluster.store import Store
+from local.cluster.supervision import TimeSlice
+from shared.clock import Clock, rfc3339
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+RUN_SECONDS = "local.dovetail.sh/run-seconds"
+"""Annotation: the pod succeeds after this many seconds of running."""
+POD_READY_TYPES = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+
+Step = Literal["create", "start", "finish", "stop"]
+
+
+@dataclass(frozen=True)
+class PodTimes:
+    """Seconds to start, and at most to stop."""
+
+    start: float
+    stop: float
+
+
+class PodRunner:
+    """Plays all containers of the cluster."""
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        pods_by_node: KeyIndex,
+        clock: Clock,
+        times: PodTimes,
+    ) -> None:
+        self._store, self._fleet, self._pods = store, fleet, pods_by_node
+        self._clock, self._times = clock, times
+        self._due: list[tuple[float, int, Key, str, Step]] = []
+        self._planned: dict[tuple[str, Step], None] = {}
+        self._sequence = itertools.count()
+        self._addresses = itertools.count(2)
+        self._wake = asyncio.Event()
+
+    def register(self, informers: Informers) -> None:
+        """Pods, and nodes because pods wait for them to be ready."""
+        informers.on("pods", self._on_pod)
+        informers.on("nodes", self._on_node)
+
+    def _on_node(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        if event_type != "DELETED" and self._fleet.serves(obj):
+            for pod in self._pods.members(obj["metadata"]["name"]):
+                self._plan_next(pod)
+
+    def _on_pod(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        if event_type != "DELETED" and obj["spec"].get("nodeName"):
+            self._plan_next(obj)
+
+    def _plan_next(self, pod: Obj) -> None:
+        metadata = pod["metadata"]
+        if metadata.get("deletionTimestamp"):
+            grace = metadata.get("deletionGracePeriodSeconds", 0)
+            self._plan(pod, "stop", min(float(grace), self._times.stop))
+        elif phase(pod) == "Pending" and not (pod.get("status") or {}).get("containerStatuses"):
+            self._plan(pod, "create", 0.0)
+        elif phase(pod) == "Pending":
+            self._plan(pod, "start", self._times.start)
+        elif phase(pod) == "Running":
+            seconds = run_seconds(pod)
+            if seconds is not None:
+                self._plan(pod, "finish", seconds)
+
+    def _plan(self, pod: Obj, step: Step, seconds: float) -> None:
+        uid = pod["metadata"]["uid"]
+        if (uid, step) in self._planned:
+            return
+        self._planned[uid, step] = None
+        entry = (time.monotonic() + seconds, next(self._sequence), key_of(pod), uid, step)
+        heapq.heappush(self._due, entry)
+        if self._due[0] is entry:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Carry out steps as they become due, until cancelled."""
+        turn = TimeSlice()
+        while True:
+            pause = self._due[0][0] - time.monotonic() if self._due else None
+            if pause is None or pause > 0:
+                self._wake.clear()
+                await self._sleep(pause)
+                continue
+            _, _, key, uid, step = heapq.heappop(self._due)
+            self._planned.pop((uid, step), None)
+            self._carry_out(key, uid, step)
+            await turn.share()
+
+    async def _sleep(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _carry_out(self, key: Key, uid: str, step: Step) -> None:
+        pod = find(self._store, "pods", key)
+        if pod is None or pod["metadata"]["uid"] != uid or not self._kubelet_runs(pod):
+            return
+        try:
+            if step == "stop":
+                self._store.delete(
+                    "pods", key.name, namespace=key.namespace, grace_seconds=0, uid=uid
+                )
+            elif pod["metadata"].get("deletionTimestamp"):
+                return
+            elif step == "create":
+                self._write(pod, self._creating(pod))
+            elif step == "start" and phase(pod) == "Pending":
+                self._write(pod, self._running(pod))
+            elif step == "finish" and phase(pod) == "Running":
+                self._write(pod, self._succeeded(pod))
+        except ApiError as error:
+            log.info("pod step refused", pod=str(key), step=step, error=error.message)
+
+    def _kubelet_runs(self, pod: Obj) -> bool:
+        node = find(self._store, "nodes", Key("", pod["spec"].get("nodeName") or ""))
+        return node is not None and self._fleet.serves(node)
+
+    def _write(self, pod: Obj, status: dict[str, Any]) -> None:
+        before = pod.get("status") or {}
+        now = rfc3339(self._clock.now())
+        status["conditions"] = with_conditions(before.get("conditions"), status["conditions"], now)
+        changed = {**pod, "status": {**before, **status}}
+        self._store.update("pods", changed, subresource="status")
+
+    def _creating(self, pod: Obj) -> dict[str, Any]:
+        waiting = {"waiting": {"reason": "ContainerCreating"}}
+        return {
+            "phase": "Pending",
+            "hostIP": self._host_address(pod),
+            "startTime": rfc3339(self._clock.now()),
+            "conditions": _conditions({"Ready": "False", "ContainersReady": "False"}),
+            "containerStatuses": container_statuses(pod, waiting, ready=False),
+        }
+
+    def _running(self, pod: Obj) -> dict[str, Any]:
+        state = {"running": {"startedAt": rfc3339(self._clock.now())}}
+        address = self._pod_address(pod)
+        return {
+            "phase": "Running",
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "conditions": _conditions({}),
+            "containerStatuses": container_statuses(pod, state, ready=True),
+        }
+
+    def _succeeded(self, pod: Obj) -> dict[str, Any]:
+        now = rfc3339(self._clock.now())
+        ended = {"exitCode": 0, "reason": "Completed", "finishedAt": now}
+        ended["startedAt"] = (pod.get("status") or {}).get("startTime", now)
+        not_ready = {"Ready": "False", "ContainersReady": "False"}
+        return {
+            "phase": "Succeeded",
+            "conditions": _conditions(not_ready, reason="PodCompleted"),
+            "containerStatuses": container_statuses(pod, {"terminated": ended}, ready=False),
+        }
+
+    def _host_address(self, pod: Obj) -> str:
+        node = find(self._store, "nodes", Key("", pod["spec"]["nodeName"])) or {}
+        for address in (node.get("status") or {}).get("addresses") or ():
+            if address["type"] == "InternalIP":
+                return str(address["address"])
+        return ""
+
+    def _pod_address(self, pod: Obj) -> str:
+        if pod["spec"].get("hostNetwork"):
+            return self._host_address(pod)
+        number = next(self._addresses) % (1 << 22)
+        return f"10.{64 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
+
+
+def run_seconds(pod: Obj) -> float | None:
+    """How long the pod runs before it succeeds; None: until it is deleted."""
+    text = (pod["metadata"].get("annotations") or {}).get(RUN_SECONDS)
+    try:
+        return max(float(text), 0.0) if text is not None else None
+    except ValueError:
+        log.warning("annotation is not a number of seconds", annotation=RUN_SECONDS, value=text)
+        return None
+
+
+def container_statuses(pod: Obj, state: dict[str, Any], *, ready: bool) -> list[dict[str, Any]]:
+    """One status per container, all in the same state."""
+    started = "waiting" not in state
+    return [
+        {
+            "name": container["name"],
+            "image": container.get("image", ""),
+            "imageID": "",
+            "ready": ready,
+            "started": started and ready,
+            "restartCount": 0,
+            "state": state,
+            "lastState": {},
+        }
+        for container in pod["spec"].get("containers") or ()
+    ]
+
+
+def _conditions(states: dict[str, str], reason: str = "") -> list[dict[str, Any]]:
+    return [
+        {
+            "type": name,
+            "status": states.get(name, "True"),
+            **({"reason": reason} if reason and states.get(name) == "False" else {}),
+        }
+        for name in POD_READY_TYPES
+    ]

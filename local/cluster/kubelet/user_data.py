@@ -1,0 +1,133 @@
+"""What an instance's user data tells its kubelet: labels, taints, pod limit.
+
+Two formats of the EKS AMIs: Amazon Linux 2 (a shell script, alone or as part of a MIME message, that calls
+``/etc/eks/bootstrap.sh`` with ``--kubelet-extra-args``) and Amazon Linux 2023 (``NodeConfig`` YAML of nodeadm, alone or in
+MIME). Unknown formats give an empty configuration and a reason: such an instance joins without labels, as it would
+with a broken script that still starts the kubelet. Nothing in user data is executed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import email
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+BOOTSTRAP = "/etc/eks/bootstrap.sh"
+EXTRA_ARGS = "--kubelet-extra-args"
+
+
+@dataclass(frozen=True)
+class KubeletConfiguration:
+    """The kubelet flags that show on the Node object. ``max_pods`` None means the instance type's limit."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: list[dict[str, str]] = field(default_factory=list)
+    max_pods: int | None = None
+    cluster: str | None = None
+
+
+def parse_user_data(encoded: str | None) -> KubeletConfiguration:
+    """Read base64 user data. Raises ValueError that says what cannot be read."""
+    if not encoded:
+        return KubeletConfiguration()
+    try:
+        text = base64.b64decode(encoded, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"user data is not base64 text: {error}") from error
+    for part in _parts(text):
+        if "kind: NodeConfig" in part:
+            return _from_node_config(part)
+        if BOOTSTRAP in part:
+            return _from_bootstrap(part)
+    return KubeletConfiguration()
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The texts of a MIME message, or the text itself."""
+    if not text.lstrip().lower().startswith(("mime-version:", "content-type: multipart")):
+        yield text
+        return
+    for part in email.message_from_string(text.lstrip()).walk():
+        if not part.is_multipart():
+            payload = part.get_payload(decode=True)
+            yield payload.decode(errors="replace") if isinstance(payload, bytes) else str(payload)
+
+
+def _from_bootstrap(script: str) -> KubeletConfiguration:
+    for line in script.replace("\\\n", " ").splitlines():
+        if BOOTSTRAP not in line or line.lstrip().startswith("#"):
+            continue
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise ValueError(f"the call of {BOOTSTRAP} is not shell syntax: {error}") from error
+        arguments = words[words.index(BOOTSTRAP) + 1 :] if BOOTSTRAP in words else []
+        extra = _value_of(EXTRA_ARGS, arguments) or ""
+        cluster = next((word for word in arguments if not word.startswith("-")), None)
+        return _from_flags(shlex.split(extra), cluster)
+    return KubeletConfiguration()
+
+
+def _value_of(flag: str, words: list[str]) -> str | None:
+    for index, word in enumerate(words):
+        if word == flag:
+            return words[index + 1] if index + 1 < len(words) else ""
+        if word.startswith(flag + "="):
+            return word[len(flag) + 1 :]
+    return None
+
+
+def _from_flags(words: list[str], cluster: str | None = None) -> KubeletConfiguration:
+    labels = dict(_pairs(_value_of("--node-labels", words)))
+    taints = [parse_taint(text) for text in _list(_value_of("--register-with-taints", words))]
+    limit = _value_of("--max-pods", words)
+    if limit is not None and not limit.isdigit():
+        raise ValueError(f"--max-pods={limit} is not a number")
+    return KubeletConfiguration(labels, taints, int(limit) if limit else None, cluster)
+
+
+def _list(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").strip("\"'").split(",") if part.strip()]
+
+
+def _pairs(text: str | None) -> Iterable[tuple[str, str]]:
+    for part in _list(text):
+        key, _, value = part.partition("=")
+        yield key, value
+
+
+def parse_taint(text: str) -> dict[str, str]:
+    """``key=value:Effect`` or ``key:Effect``. Raises ValueError."""
+    front, colon, effect = text.rpartition(":")
+    key, _, value = front.partition("=")
+    if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
+        raise ValueError(f"--register-with-taints: {text!r} is not key=value:Effect")
+    return {"key": key, "effect": effect, **({"value": value} if value else {})}
+
+
+def _from_node_config(text: str) -> KubeletConfiguration:
+    try:
+        documents = [d for d in yaml.safe_load_all(text) if isinstance(d, dict)]
+    except yaml.YAMLError as error:
+        raise ValueError(f"NodeConfig is not YAML: {error}") from error
+    spec = next((d.get("spec") or {} for d in documents if d.get("kind") == "NodeConfig"), {})
+    kubelet: dict[str, Any] = spec.get("kubelet") or {}
+    config: dict[str, Any] = kubelet.get("config") or {}
+    flags = [word for flag in kubelet.get("flags") or () for word in shlex.split(str(flag))]
+    from_flags = _from_flags(flags, (spec.get("cluster") or {}).get("name"))
+    listed = [
+        {name: str(taint[name]) for name in ("key", "value", "effect") if taint.get(name)}
+        for taint in config.get("registerWithTaints") or ()
+    ]
+    return KubeletConfiguration(
+        labels=from_flags.labels,
+        taints=from_flags.taints + listed,
+        max_pods=from_flags.max_pods or config.get("maxPods"),
+        cluster=from_flags.cluster,
+    )

@@ -1,0 +1,176 @@
+"""Which kinds the API server knows without a CustomResourceDefinition, and how they are addressed.
+
+A ``Resource`` is one row of the discovery document. Custom resources get theirs from
+``custom_resources.py``.
+What may go wrong: a kind that a manifest needs is missing here; kubectl then says "no matches for
+kind".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STATUS = ("status",)
+SCALABLE = ("scale", "status")
+ALL = ("all",)
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One served kind. ``subresources`` are names such as ``status``, ``scale``, ``eviction``."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    singular: str = ""
+    list_kind: str = ""
+    custom: bool = False
+    verbs: tuple[str, ...] = VERBS
+
+    @property
+    def api_version(self) -> str:
+        """``apiVersion`` of its objects: ``v1`` or ``group/version``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """``plural.group``, or the bare plural in the core group: how messages name it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def singular_name(self) -> str:
+        """What ``kubectl get <singular>`` accepts."""
+        return self.singular or self.kind.lower()
+
+    @property
+    def list_name(self) -> str:
+        """``kind`` of its lists."""
+        return self.list_kind or f"{self.kind}List"
+
+
+def _core(
+    plural: str,
+    kind: str,
+    short: tuple[str, ...] = (),
+    subresources: tuple[str, ...] = (),
+    *,
+    namespaced: bool = True,
+    categories: tuple[str, ...] = (),
+) -> Resource:
+    return Resource("", "v1", plural, kind, namespaced, short, categories, subresources)
+
+
+CORE = (
+    _core("configmaps", "ConfigMap", ("cm",)),
+    _core("endpoints", "Endpoints", ("ep",)),
+    _core("events", "Event", ("ev",)),
+    _core("limitranges", "LimitRange", ("limits",)),
+    _core("namespaces", "Namespace", ("ns",), ("finalize", "status"), namespaced=False),
+    _core("nodes", "Node", ("no",), STATUS, namespaced=False),
+    _core("persistentvolumeclaims", "PersistentVolumeClaim", ("pvc",), STATUS),
+    _core("persistentvolumes", "PersistentVolume", ("pv",), STATUS, namespaced=False),
+    _core("pods", "Pod", ("po",), ("binding", "eviction", "status"), categories=ALL),
+    _core("podtemplates", "PodTemplate"),
+    _core("replicationcontrollers", "ReplicationController", ("rc",), SCALABLE, categories=ALL),
+    _core("resourcequotas", "ResourceQuota", ("quota",), STATUS),
+    _core("secrets", "Secret"),
+    _core("serviceaccounts", "ServiceAccount", ("sa",)),
+    _core("services", "Service", ("svc",), STATUS, categories=ALL),
+)
+
+APPS = (
+    Resource("apps", "v1", "controllerrevisions", "ControllerRevision", True),
+    Resource("apps", "v1", "daemonsets", "DaemonSet", True, ("ds",), ALL, STATUS),
+    Resource("apps", "v1", "deployments", "Deployment", True, ("deploy",), ALL, SCALABLE),
+    Resource("apps", "v1", "replicasets", "ReplicaSet", True, ("rs",), ALL, SCALABLE),
+    Resource("apps", "v1", "statefulsets", "StatefulSet", True, ("sts",), ALL, SCALABLE),
+)
+
+BATCH = (
+    Resource("batch", "v1", "cronjobs", "CronJob", True, ("cj",), ALL, STATUS),
+    Resource("batch", "v1", "jobs", "Job", True, (), ALL, STATUS),
+)
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+RBAC = (
+    Resource(RBAC_GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", False),
+    Resource(RBAC_GROUP, "v1", "clusterroles", "ClusterRole", False),
+    Resource(RBAC_GROUP, "v1", "rolebindings", "RoleBinding", True),
+    Resource(RBAC_GROUP, "v1", "roles", "Role", True),
+)
+
+STORAGE_GROUP = "storage.k8s.io"
+STORAGE = (
+    Resource(STORAGE_GROUP, "v1", "csidrivers", "CSIDriver", False),
+    Resource(STORAGE_GROUP, "v1", "csinodes", "CSINode", False),
+    Resource(STORAGE_GROUP, "v1", "storageclasses", "StorageClass", False, ("sc",)),
+    Resource(STORAGE_GROUP, "v1", "volumeattachments", "VolumeAttachment", False, (), (), STATUS),
+)
+
+NETWORKING_GROUP = "networking.k8s.io"
+NETWORKING = (
+    Resource(NETWORKING_GROUP, "v1", "ingressclasses", "IngressClass", False),
+    Resource(NETWORKING_GROUP, "v1", "ingresses", "Ingress", True, ("ing",), (), STATUS),
+    Resource(NETWORKING_GROUP, "v1", "networkpolicies", "NetworkPolicy", True, ("netpol",)),
+)
+
+ADMISSION_GROUP = "admissionregistration.k8s.io"
+ADMISSION = (
+    Resource(
+        ADMISSION_GROUP,
+        "v1",
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+        False,
+    ),
+    Resource(
+        ADMISSION_GROUP,
+        "v1",
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        False,
+    ),
+)
+
+CRD_GROUP = "apiextensions.k8s.io"
+CRD_PLURAL = "customresourcedefinitions"
+
+OTHERS = (
+    Resource(
+        CRD_GROUP, "v1", CRD_PLURAL, "CustomResourceDefinition", False, ("crd", "crds"), (), STATUS
+    ),
+    Resource(
+        "autoscaling",
+        "v2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        True,
+        ("hpa",),
+        ALL,
+        STATUS,
+    ),
+    Resource("coordination.k8s.io", "v1", "leases", "Lease", True),
+    Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True),
+    Resource(
+        "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, ("pdb",), (), STATUS
+    ),
+    Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",)),
+)
+
+ACCESS_GROUP = "authorization.k8s.io"
+REVIEWS = tuple(
+    Resource(ACCESS_GROUP, "v1", kind.lower() + "s", kind, False, verbs=("create",))
+    for kind in ("SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview")
+)
+"""Questions that are answered at once and stored nowhere."""
+
+BUILT_IN: tuple[Resource, ...] = (
+    CORE + APPS + BATCH + RBAC + STORAGE + NETWORKING + ADMISSION + OTHERS
+)
+"""Every kind that is served from the start."""

@@ -1,0 +1,1 @@
+"""kube-scheduler: filters, scores, a queue of equal pods, and the loop that binds."""

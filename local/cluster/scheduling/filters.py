@@ -1,0 +1,257 @@
+"""Filters: which nodes can take a pod, and why the others cannot, in kube-scheduler's words.
+
+Order and wording follow Kubernetes 1.32's default profile: NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
+NodeResourcesFit, PodTopologySpread, InterPodAffinity; a node counts under the first plugin that refuses it. Verdicts
+that depend on the node alone are cached per shape. Volumes and preemption are not modelled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from local.cluster.scheduling.selectors import tolerates, untolerated
+from local.cluster.scheduling.shapes import AffinityTerm, PodInfo, PodShape, SpreadConstraint
+from local.cluster.scheduling.state import ClusterState, NodeState
+
+UNSCHEDULABLE = "node(s) were unschedulable"
+AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+PORTS = "node(s) didn't have free ports for the requested pod ports"
+SPREAD = "node(s) didn't match pod topology spread constraints"
+SPREAD_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
+POD_AFFINITY = "node(s) didn't match pod affinity rules"
+POD_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
+CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+NodeCheck = Callable[[NodeState], str]
+"""Gives the reason for a refusal, empty when the node passes."""
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """Nodes that fit, and how often each reason refused one."""
+
+    feasible: list[NodeState]
+    reasons: Counter[str]
+    nodes: int
+    helpless: int = 0
+    """Nodes where preemption could not help either."""
+
+    def message(self) -> str:
+        """kube-scheduler's FitError text."""
+        if self.nodes == 0:
+            return "no nodes available to schedule pods"
+        head = f"0/{self.nodes} nodes are available: "
+        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in self.reasons.items()))
+        victims = self.nodes - self.helpless
+        counted = (
+            (self.helpless, "Preemption is not helpful for scheduling"),
+            (victims, "No preemption victims found for incoming pod"),
+        )
+        preemption = ", ".join(sorted(f"{count} {text}" for count, text in counted if count))
+        return f"{head}{parts}. preemption: {head}{preemption}."
+
+
+def node_verdict(shape: PodShape, node: NodeState) -> str:
+    """Why this node can never take the shape as it is now; empty when it could."""
+    cached = shape.node_verdicts.get(node.name)
+    if cached is not None and cached[0] == node.version:
+        return cached[1]
+    verdict = _fixed_refusal(shape, node)
+    shape.node_verdicts[node.name] = (node.version, verdict)
+    return verdict
+
+
+def _fixed_refusal(shape: PodShape, node: NodeState) -> str:
+    if node.unschedulable and not any(tolerates(t, CORDON_TAINT) for t in shape.tolerations):
+        return UNSCHEDULABLE
+    taint = untolerated(node.taints, shape.tolerations)
+    if taint is not None:
+        return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"
+    return "" if shape.node_match(node.labels, node.name) else AFFINITY
+
+
+def insufficient(pod: PodInfo, node: NodeState, state: ClusterState) -> list[str]:
+    """One reason for each resource the node lacks, pods nominated to it counted in."""
+    held = state.nominated.get(node.name)
+    shape, reasons = pod.shape, []
+    for resource, wanted in shape.requests.items():
+        if wanted == 0:
+            continue
+        free = node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
+        if held:
+            free -= sum(
+                other.shape.requests.get(resource, 0)
+                for other in held.values()
+                if other.key != pod.key and other.shape.priority >= shape.priority
+            )
+        if wanted > free:
+            reasons.append("Too many pods" if resource == "pods" else f"Insufficient {resource}")
+    return reasons
+
+
+def ports_clash(shape: PodShape, node: NodeState) -> bool:
+    """Whether a host port is taken; 0.0.0.0 clashes with every address."""
+    for address, protocol, port in shape.ports:
+        for (other_address, other_protocol, other_port), count in node.ports.items():
+            same = count > 0 and (protocol, port) == (other_protocol, other_port)
+            if same and ("0.0.0.0" in (address, other_address) or address == other_address):
+                return True
+    return False
+
+
+def evaluate(
+    pod: PodInfo, state: ClusterState, candidates: list[NodeState], *, enough: int
+) -> Evaluation:
+    """Filter ``candidates`` (all existing nodes, in the order to try); stop after ``enough`` that fit."""
+    shape, nodes = pod.shape, len(candidates)
+    result = Evaluation([], Counter(), nodes)
+    if shape.node_names is not None:
+        named = [node for node in candidates if node.name in shape.node_names]
+        result.helpless = nodes - len(named)
+        if result.helpless:
+            result.reasons[AFFINITY] = result.helpless
+        candidates = named
+    checks = pod_checks(shape, state)
+    for node in candidates:
+        reasons, helpless = _refusals(pod, node, state, checks)
+        if not reasons:
+            result.feasible.append(node)
+            if len(result.feasible) >= enough:
+                break
+        result.helpless += helpless
+        result.reasons.update(reasons)
+    return result
+
+
+def _refusals(
+    pod: PodInfo, node: NodeState, state: ClusterState, checks: list[NodeCheck]
+) -> tuple[list[str], bool]:
+    verdict = node_verdict(pod.shape, node)
+    if verdict:
+        return [verdict], True
+    if pod.shape.ports and ports_clash(pod.shape, node):
+        return [PORTS], False
+    reasons = insufficient(pod, node, state)
+    if reasons:
+        return reasons, any(
+            wanted > node.allocatable.get(resource, 0)
+            for resource, wanted in pod.shape.requests.items()
+        )
+    for check in checks:
+        reason = check(node)
+        if reason:
+            return [reason], reason in (SPREAD_LABEL, POD_AFFINITY)
+    return [], False
+
+
+def pod_checks(shape: PodShape, state: ClusterState) -> list[NodeCheck]:
+    """Checks that depend on where other pods are now. Valid until the next placement."""
+    hard = [constraint for constraint in shape.spread if constraint.hard]
+    checks = [_spread_check(shape, state, constraint, hard) for constraint in hard]
+    checks += _existing_anti_affinity(shape, state)
+    checks += [_anti_affinity(shape, state, term) for term in shape.anti_affinity]
+    if shape.affinity:
+        checks.append(_affinity(shape, state))
+    return checks
+
+
+def domain_counts(
+    state: ClusterState, shape: PodShape, term: AffinityTerm | SpreadConstraint
+) -> dict[str, int]:
+    """Matching pods per value of the topology label, only values with matches."""
+    counts: dict[str, int] = defaultdict(int)
+    for name, count in state.counter(shape, term.selector).per_node.items():
+        node = state.nodes.get(name)
+        if count > 0 and node is not None and term.topology_key in node.labels:
+            counts[node.labels[term.topology_key]] += count
+    return counts
+
+
+def spread_counts(
+    shape: PodShape,
+    state: ClusterState,
+    constraint: SpreadConstraint,
+    all_constraints: Iterable[SpreadConstraint],
+) -> dict[str, int]:
+    """Matching pods in every domain that counts for the constraint, empty domains included."""
+    keys = [c.topology_key for c in all_constraints]
+    per_node = state.counter(shape, constraint.selector).per_node
+    counts: dict[str, int] = {}
+    for node in state.nodes.values():
+        if not node.exists or any(key not in node.labels for key in keys):
+            continue
+        if constraint.honor_affinity and not shape.node_match(node.labels, node.name):
+            continue
+        if constraint.honor_taints and untolerated(node.taints, shape.tolerations):
+            continue
+        domain = node.labels[constraint.topology_key]
+        counts[domain] = counts.get(domain, 0) + per_node.get(node.name, 0)
+    return counts
+
+
+def _spread_check(
+    shape: PodShape,
+    state: ClusterState,
+    constraint: SpreadConstraint,
+    hard: list[SpreadConstraint],
+) -> NodeCheck:
+    counts = spread_counts(shape, state, constraint, hard)
+    counter = state.counter(shape, constraint.selector)
+    itself = int(counter.matches(shape, state.namespaces))
+    lowest = min(counts.values(), default=0)
+    if len(counts) < constraint.min_domains:
+        lowest = 0
+
+    def check(node: NodeState) -> str:
+        domain = node.labels.get(constraint.topology_key)
+        if domain is None:
+            return SPREAD_LABEL
+        skew = counts.get(domain, 0) + itself - lowest
+        return SPREAD if skew > constraint.max_skew else ""
+
+    return check
+
+
+def _existing_anti_affinity(shape: PodShape, state: ClusterState) -> list[NodeCheck]:
+    forbidden: set[tuple[str, str]] = set()
+    for term, holders in state.anti_terms.values():
+        if not term.selector.matches(shape, state.namespaces):
+            continue
+        for name in holders:
+            value = state.nodes[name].labels.get(term.topology_key)
+            if value is not None:
+                forbidden.add((term.topology_key, value))
+    if not forbidden:
+        return []
+    keys = {key for key, _ in forbidden}
+
+    def check(node: NodeState) -> str:
+        hit = any((key, node.labels.get(key)) in forbidden for key in keys)
+        return EXISTING_ANTI_AFFINITY if hit else ""
+
+    return [check]
+
+
+def _anti_affinity(shape: PodShape, state: ClusterState, term: AffinityTerm) -> NodeCheck:
+    taken = domain_counts(state, shape, term)
+    key = term.topology_key
+    return lambda node: POD_ANTI_AFFINITY if node.labels.get(key) in taken else ""
+
+
+def _affinity(shape: PodShape, state: ClusterState) -> NodeCheck:
+    domains = [(term.topology_key, domain_counts(state, shape, term)) for term in shape.affinity]
+    alone = not any(counts for _, counts in domains) and all(
+        term.selector.matches(shape, state.namespaces) for term in shape.affinity
+    )
+
+    def check(node: NodeState) -> str:
+        for key, counts in domains:
+            value = node.labels.get(key)
+            if value is None or not (alone or value in counts):
+                return POD_AFFINITY
+        return ""
+
+    return check

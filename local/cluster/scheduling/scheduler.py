@@ -1,0 +1,255 @@
+"""The scheduler's loop: pods without a node come in through events, bindings go out through the store.
+
+One turn works for at most ``SLICE`` seconds: it tries groups of equal pods, then tells users about pods that fit
+nowhere (condition PodScheduled=False, Event FailedScheduling), then lets others run. Everything is read again from the
+store at the moment of use, so a late event does no harm. A binding that the store refuses (pod gone or bound by
+somebody else) drops the pod from the queue; the pod's next event brings it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+from local.cluster.conditions import find_condition, with_conditions
+from local.cluster.errors import ApiError
+from local.cluster.informers import Informers, Key, Obj, find, key_of
+from local.cluster.recorder import EventRecorder
+from local.cluster.scheduling.filters import evaluate
+from local.cluster.scheduling.queue import PodGroup, SchedulingQueue
+from local.cluster.scheduling.scores import choose
+from local.cluster.scheduling.shapes import PodInfo
+from local.cluster.scheduling.state import ClusterState, NodeState
+from local.cluster.store import Store
+from shared.clock import Clock, rfc3339
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+NAME = "default-scheduler"
+SLICE = 0.01
+"""Seconds of work between two turns of the event loop."""
+REWRITE_SECONDS = 3.0
+"""A group's message is rewritten on its pods at most this often: text only, and there may be 10,000."""
+ALL_NODES_BELOW = 100
+"""Fewer nodes than this are all scored; of more, a share (kube-scheduler's percentageOfNodesToScore)."""
+
+
+def enough_nodes(nodes: int) -> int:
+    """How many fitting nodes to look for before scoring (numFeasibleNodesToFind)."""
+    if nodes < ALL_NODES_BELOW:
+        return nodes
+    share = max(50 - nodes // 125, 5)
+    return max(nodes * share // 100, ALL_NODES_BELOW)
+
+
+class Scheduler:
+    """Binds pods to nodes."""
+
+    def __init__(
+        self,
+        store: Store,
+        recorder: EventRecorder,
+        clock: Clock,
+        rng: random.Random,
+        strategy: str = "least-allocated",
+    ) -> None:
+        self._store, self._recorder, self._clock = store, recorder, clock
+        self._rng, self._strategy = rng, strategy
+        self._state = ClusterState()
+        self._queue = SchedulingQueue()
+        self._wake = asyncio.Event()
+        self._start = 0
+
+    def register(self, informers: Informers) -> None:
+        """Listen to pods, nodes and namespaces."""
+        informers.on("namespaces", self._on_namespace)
+        informers.on("nodes", self._on_node)
+        informers.on("pods", self._on_pod)
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        while True:
+            pause = self._turn()
+            if pause == 0:
+                await asyncio.sleep(0)
+                continue
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def _turn(self) -> float | None:
+        """Work for one slice; how long to sleep then (0: there is more to do, None: until woken)."""
+        until = time.monotonic() + SLICE
+        while time.monotonic() < until:
+            # Released here, not before: a binding above may have made room for a parked group.
+            soonest = self._queue.release(time.monotonic())
+            group = self._queue.next_group()
+            if group is None:
+                return self._report(until, soonest)
+            self._try(group)
+        return 0.0
+
+    def _try(self, group: PodGroup) -> None:
+        pod = group.first()
+        if pod is None:
+            return
+        nodes = self._candidates()
+        evaluation = evaluate(pod, self._state, nodes, enough=enough_nodes(len(nodes)))
+        if not evaluation.feasible:
+            self._queue.park(group, evaluation.message(), time.monotonic())
+            return
+        nominated = [n for n in evaluation.feasible if n.name == pod.shape.nominated]
+        node = nominated[0] if nominated else self._choose(pod, evaluation.feasible)
+        self._bind(pod, node)
+        self._queue.requeue(group)
+
+    def _choose(self, pod: PodInfo, feasible: list[NodeState]) -> NodeState:
+        return choose(pod.shape, feasible, self._state, self._strategy, self._rng)
+
+    def _candidates(self) -> list[NodeState]:
+        nodes = self._state.existing()
+        if len(nodes) < ALL_NODES_BELOW:
+            return nodes
+        self._start = (self._start + 1) % len(nodes)
+        return nodes[self._start :] + nodes[: self._start]
+
+    def _bind(self, pod: PodInfo, node: NodeState) -> None:
+        self._dequeue(pod.key)
+        try:
+            self._store.bind(pod.key.name, pod.key.namespace, node.name)
+        except ApiError as error:
+            log.info("binding refused", pod=str(pod.key), node=node.name, error=error.message)
+            return
+        self._state.place(pod, node.name)
+        self._queue.stir(only_pod_dependent=True)
+        bound = find(self._store, "pods", pod.key)
+        if bound is not None:
+            text = f"Successfully assigned {pod.key.namespace}/{pod.key.name} to {node.name}"
+            self._recorder.record(bound, "Scheduled", text, component=NAME)
+
+    def _report(self, until: float, soonest: float | None) -> float | None:
+        """Write the verdict onto parked pods; 0 when the slice ended before all were written."""
+        for group in self._queue.unreported():
+            now = time.monotonic()
+            due = group.reported_at + REWRITE_SECONDS
+            for key in list(group.unreported):
+                if time.monotonic() >= until:
+                    return 0.0
+                if self._report_pod(key, group.message, rewrite=now >= due):
+                    group.unreported.pop(key, None)
+            if not group.unreported:
+                group.reported_at = now
+            else:
+                wait = max(due - now, 0.05)
+                soonest = wait if soonest is None else min(soonest, wait)
+        return soonest
+
+    def _report_pod(self, key: Key, message: str, *, rewrite: bool) -> bool:
+        """True when the pod's condition says ``message`` now; a text that only changed waits."""
+        pod = find(self._store, "pods", key)
+        if pod is None:
+            return True
+        before = find_condition(pod, "PodScheduled")
+        if before is not None and before.get("reason") == "Unschedulable":
+            if before.get("message") == message:
+                return True
+            if not rewrite:
+                return False
+        self._set_unscheduled(pod, "Unschedulable", message)
+        self._recorder.record(
+            pod, "FailedScheduling", message, component=NAME, event_type="Warning"
+        )
+        return True
+
+    def _set_unscheduled(self, pod: Obj, reason: str, message: str) -> None:
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": message,
+        }
+        now = rfc3339(self._clock.now())
+        conditions = with_conditions((pod.get("status") or {}).get("conditions"), [condition], now)
+        key = key_of(pod)
+        try:
+            self._store.patch(
+                "pods",
+                key.name,
+                {"status": {"conditions": conditions}},
+                namespace=key.namespace,
+                subresource="status",
+            )
+        except ApiError as error:
+            log.info("condition not written", pod=str(key), error=error.message)
+
+    def _on_namespace(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        labels = None if event_type == "DELETED" else obj["metadata"].get("labels") or {}
+        self._state.set_namespace(obj["metadata"]["name"], labels)
+
+    def _on_node(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        name = obj["metadata"]["name"]
+        current = find(self._store, "nodes", Key("", name))
+        if current is None:
+            self._state.remove_node(name)
+        elif not self._state.set_node(current):
+            return
+        self._stir()
+
+    def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
+        key = key_of(obj)
+        pod = find(self._store, "pods", key)
+        finished = pod is not None and pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        if pod is None or finished:
+            self._dequeue(key)
+            if self._state.remove_pod(key):
+                self._stir()
+        elif pod["spec"].get("nodeName"):
+            self._dequeue(key)
+            if self._state.place(self._state.info(pod), pod["spec"]["nodeName"]):
+                self._stir(only_pod_dependent=True)
+        else:
+            self._on_waiting_pod(key, pod)
+
+    def _on_waiting_pod(self, key: Key, pod: Obj) -> None:
+        if self._state.remove_pod(key):
+            self._stir()  # another pod of the same name was placed and is gone
+        ours = pod["spec"].get("schedulerName", NAME) == NAME
+        if not ours or pod["metadata"].get("deletionTimestamp"):
+            self._dequeue(key)
+            return
+        if pod["spec"].get("schedulingGates"):
+            self._dequeue(key)
+            self._report_gated(pod)
+            return
+        info = self._state.info(pod)
+        self._dequeue_other_shape(info)
+        self._queue.add(info)
+        self._state.nominate(info)
+        self._wake.set()
+
+    def _report_gated(self, pod: Obj) -> None:
+        condition = find_condition(pod, "PodScheduled")
+        if condition is None or condition.get("reason") != "SchedulingGated":
+            text = "Scheduling is blocked due to non-empty scheduling gates"
+            self._set_unscheduled(pod, "SchedulingGated", text)
+
+    def _dequeue_other_shape(self, info: PodInfo) -> None:
+        waiting = self._queue.waiting(info.key)
+        if waiting is not None and waiting.shape is not info.shape:
+            self._dequeue(info.key)
+
+    def _dequeue(self, key: Key) -> None:
+        pod = self._queue.remove(key)
+        if pod is not None:
+            self._state.drop_nomination(pod)
+            if pod.shape.nominated:
+                self._stir()
+
+    def _stir(self, *, only_pod_dependent: bool = False) -> None:
+        self._queue.stir(only_pod_dependent=only_pod_dependent)
+        self._wake.set()

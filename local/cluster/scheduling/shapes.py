@@ -1,0 +1,256 @@
+"""Pod shapes: pods that ask the scheduler for exactly the same share one compiled object.
+
+10,000 replicas are one shape: its selectors are compiled once and its verdict per node is cached, so trying the next
+replica costs a comparison of integers per node. The key holds every field that a filter or score reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from local.cluster.informers import Key, Obj, key_of
+from local.cluster.scheduling.quantities import (
+    Resources,
+    host_ports,
+    pod_requests,
+    scoring_requests,
+)
+from local.cluster.scheduling.selectors import (
+    LabelPredicate,
+    NodePredicate,
+    label_predicate,
+    node_predicate,
+    node_term_predicate,
+)
+
+SPEC_FIELDS = (
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "overhead",
+    "priority",
+)
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def shape_key(pod: Obj) -> bytes:
+    """Equal for pods that the scheduler cannot tell apart."""
+    spec, metadata = pod["spec"], pod["metadata"]
+    containers = [
+        [c.get("resources"), c.get("ports"), c.get("restartPolicy")]
+        for kind in ("containers", "initContainers")
+        for c in [*(spec.get(kind) or ()), {}]
+    ]
+    parts = [
+        metadata.get("namespace"),
+        metadata.get("labels"),
+        (pod.get("status") or {}).get("nominatedNodeName"),
+        [spec.get(name) for name in SPEC_FIELDS],
+        containers,
+    ]
+    return orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+
+
+@dataclass(frozen=True, eq=False)
+class PodSelector:
+    """Pods meant by an affinity term or spread constraint: a label selector within some namespaces."""
+
+    identity: bytes
+    labels_match: LabelPredicate
+    namespaces: frozenset[str]
+    namespace_match: LabelPredicate | None
+    skip_terminating: bool
+
+    def matches(self, shape: PodShape, namespace_labels: Mapping[str, Mapping[str, str]]) -> bool:
+        """Whether pods of this shape are meant."""
+        return self._in_namespace(shape.namespace, namespace_labels) and self.labels_match(
+            shape.labels
+        )
+
+    def _in_namespace(
+        self, namespace: str, namespace_labels: Mapping[str, Mapping[str, str]]
+    ) -> bool:
+        if namespace in self.namespaces:
+            return True
+        return self.namespace_match is not None and self.namespace_match(
+            namespace_labels.get(namespace, {})
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AffinityTerm:
+    """One pod (anti-)affinity term; ``weight`` is 0 for required ones."""
+
+    topology_key: str
+    selector: PodSelector
+    weight: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadConstraint:
+    """One topologySpreadConstraint with its defaults filled in."""
+
+    topology_key: str
+    max_skew: int
+    min_domains: int
+    hard: bool
+    selector: PodSelector
+    honor_affinity: bool
+    honor_taints: bool
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class PodShape:
+    """What the scheduler reads of a pod, compiled."""
+
+    key: bytes
+    namespace: str
+    labels: Mapping[str, str]
+    priority: int
+    requests: Resources
+    scoring: tuple[int, int]
+    ports: frozenset[tuple[str, str, int]]
+    tolerations: Sequence[Mapping[str, Any]]
+    node_match: NodePredicate
+    node_names: frozenset[str] | None
+    preferred_nodes: list[tuple[int, NodePredicate]]
+    affinity: list[AffinityTerm]
+    anti_affinity: list[AffinityTerm]
+    preferred_pods: list[AffinityTerm]
+    spread: list[SpreadConstraint]
+    nominated: str | None
+    node_verdicts: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    @property
+    def depends_on_pods(self) -> bool:
+        """Whether a newly placed pod may make room for this one."""
+        return bool(self.affinity or self.anti_affinity or self.spread)
+
+
+@dataclass(eq=False, slots=True)
+class PodInfo:
+    """One pod as the scheduler knows it."""
+
+    key: Key
+    uid: str
+    created: str
+    shape: PodShape
+    terminating: bool
+
+
+def compile_shape(pod: Obj, key: bytes) -> PodShape:
+    """Compile a pod's scheduling fields. Raises ValueError for a malformed quantity."""
+    spec, metadata, labels = pod["spec"], pod["metadata"], pod["metadata"].get("labels") or {}
+    namespace = metadata.get("namespace") or "default"
+    affinity = spec.get("affinity") or {}
+    pod_affinity, anti = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
+    preferred = (affinity.get("nodeAffinity") or {}).get(PREFERRED) or ()
+    return PodShape(
+        key=key,
+        namespace=namespace,
+        labels=labels,
+        priority=spec.get("priority") or 0,
+        requests=pod_requests(spec),
+        scoring=scoring_requests(spec),
+        ports=host_ports(spec.get("containers") or ()),
+        tolerations=spec.get("tolerations") or [],
+        node_match=node_predicate(spec),
+        node_names=_named_nodes(affinity),
+        preferred_nodes=[(p["weight"], node_term_predicate(p["preference"])) for p in preferred],
+        affinity=[_term(t, namespace, labels) for t in pod_affinity.get(REQUIRED) or ()],
+        anti_affinity=[_term(t, namespace, labels) for t in anti.get(REQUIRED) or ()],
+        preferred_pods=_preferred(pod_affinity, namespace, labels, 1)
+        + _preferred(anti, namespace, labels, -1),
+        spread=[_spread(c, namespace, labels) for c in spec.get("topologySpreadConstraints") or ()],
+        nominated=(pod.get("status") or {}).get("nominatedNodeName") or None,
+    )
+
+
+def pod_info(pod: Obj, shape: PodShape) -> PodInfo:
+    """The scheduler's record of a pod."""
+    metadata = pod["metadata"]
+    return PodInfo(
+        key=key_of(pod),
+        uid=metadata["uid"],
+        created=metadata.get("creationTimestamp") or "",
+        shape=shape,
+        terminating=bool(metadata.get("deletionTimestamp")),
+    )
+
+
+def _named_nodes(affinity: Mapping[str, Any]) -> frozenset[str] | None:
+    """The only nodes that can match when every term names nodes by metadata.name (DaemonSet pods)."""
+    required = (affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}
+    names: set[str] = set()
+    for term in required.get("nodeSelectorTerms") or ():
+        fields = [f for f in term.get("matchFields") or () if f["operator"] == "In"]
+        if not fields:
+            return None
+        names.update(fields[0]["values"])
+    return frozenset(names) or None
+
+
+def _selector(
+    raw: Mapping[str, Any] | None,
+    labels: Mapping[str, str],
+    label_keys: Sequence[str],
+    namespaces: frozenset[str],
+    namespace_selector: Mapping[str, Any] | None,
+    skip_terminating: bool,
+) -> PodSelector:
+    extra = [
+        {"key": key, "operator": "In", "values": [labels[key]]}
+        for key in label_keys
+        if key in labels
+    ]
+    if raw is not None and extra:
+        raw = {**raw, "matchExpressions": [*(raw.get("matchExpressions") or ()), *extra]}
+    identity = orjson.dumps(
+        [raw, sorted(namespaces), namespace_selector, skip_terminating],
+        option=orjson.OPT_SORT_KEYS,
+    )
+    by_namespace = None if namespace_selector is None else label_predicate(namespace_selector)
+    return PodSelector(identity, label_predicate(raw), namespaces, by_namespace, skip_terminating)
+
+
+def _term(
+    term: Mapping[str, Any], namespace: str, labels: Mapping[str, str], weight: int = 0
+) -> AffinityTerm:
+    named = frozenset(term.get("namespaces") or ())
+    by_selector = term.get("namespaceSelector")
+    if not named and by_selector is None:
+        named = frozenset({namespace})
+    keys = term.get("matchLabelKeys") or ()
+    selector = _selector(term.get("labelSelector"), labels, keys, named, by_selector, False)
+    return AffinityTerm(term["topologyKey"], selector, weight)
+
+
+def _preferred(
+    affinity: Mapping[str, Any], namespace: str, labels: Mapping[str, str], sign: int
+) -> list[AffinityTerm]:
+    return [
+        _term(t["podAffinityTerm"], namespace, labels, sign * t["weight"])
+        for t in affinity.get(PREFERRED) or ()
+    ]
+
+
+def _spread(
+    constraint: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
+) -> SpreadConstraint:
+    keys = constraint.get("matchLabelKeys") or ()
+    raw = constraint.get("labelSelector")
+    return SpreadConstraint(
+        topology_key=constraint["topologyKey"],
+        max_skew=constraint["maxSkew"],
+        min_domains=constraint.get("minDomains") or 1,
+        hard=constraint.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
+        selector=_selector(raw, labels, keys, frozenset({namespace}), None, True),
+        honor_affinity=constraint.get("nodeAffinityPolicy", "Honor") == "Honor",
+        honor_taints=constraint.get("nodeTaintsPolicy", "Ignore") == "Honor",
+    )

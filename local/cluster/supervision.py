@@ -1,0 +1,48 @@
+"""Loops that outlive their errors: an exception is logged with its loop's name and the loop starts again.
+
+The pause doubles from ``FIRST_PAUSE`` to ``LONGEST_PAUSE`` and starts over once a loop ran longer than the longest
+pause. Cancellation passes through. One broken controller therefore never stops another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+SLICE_SECONDS = 0.008
+"""How long one loop may hold the event loop before it lets others run."""
+
+
+async def supervise(name: str, run: Callable[[], Awaitable[None]]) -> None:
+    """Run ``run`` again whenever it raises; return when it returns."""
+    pause = FIRST_PAUSE
+    while True:
+        started = time.monotonic()
+        try:
+            return await run()
+        except Exception:
+            log.exception("loop failed and starts again", loop=name, pause_seconds=pause)
+        await asyncio.sleep(pause)
+        lasted = time.monotonic() - started
+        pause = FIRST_PAUSE if lasted > LONGEST_PAUSE * 2 else min(pause * 2, LONGEST_PAUSE)
+
+
+class TimeSlice:
+    """Lets others run when this loop has worked for a while: ``await turn.share()`` in every long loop."""
+
+    def __init__(self, seconds: float = SLICE_SECONDS) -> None:
+        self._seconds = seconds
+        self._until = time.monotonic() + seconds
+
+    async def share(self) -> None:
+        """Yield to the event loop, but only if the slice is used up."""
+        if time.monotonic() >= self._until:
+            await asyncio.sleep(0)
+            self._until = time.monotonic() + self._seconds

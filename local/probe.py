@@ -1,0 +1,73 @@
+"""Whether a part of the local stack is ready: an HTTP GET, a Redis PING or a file that exists.
+
+Requests never go through a proxy.
+
+What may go wrong: a port can be taken by somebody else's server, which then answers in our part's
+place; the answer of a probe is therefore shown in every failure message.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from shared.errors import Unreachable
+
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_BODY_LIMIT = 16 * 1024 * 1024
+
+
+def probe(target: str, timeout: float = 2.0) -> str | None:
+    """None when ``target`` is ready, else why it is not.
+
+    ``target`` is an ``http://`` or ``redis://`` URL, or the absolute path of a file.
+    """
+    if target.startswith("/"):
+        return None if Path(target).is_file() else f"{target} is not written"
+    if target.startswith("redis://"):
+        return _probe_redis(target, timeout)
+    return _probe_http(target, timeout)
+
+
+def _probe_redis(target: str, timeout: float) -> str | None:
+    host, _, port = target.removeprefix("redis://").partition("/")[0].rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout) as connection:
+            connection.sendall(b"PING\r\n")
+            answer = connection.recv(64)
+    except OSError as error:
+        return f"{target}: {error}"
+    return None if answer.startswith(b"+PONG") else f"{target} answered {answer[:60]!r}"
+
+
+def _probe_http(target: str, timeout: float) -> str | None:
+    try:
+        with _DIRECT.open(target, timeout=timeout):
+            return None
+    except urllib.error.HTTPError as error:
+        body = error.read(400).decode(errors="replace").strip()
+        return f"{target} answered {error.code}: {body}"
+    except (OSError, ValueError) as error:
+        return f"{target}: {getattr(error, 'reason', error)}"
+
+
+def request_json(
+    url: str, *, body: object = None, method: str | None = None, timeout: float = 10.0
+) -> Any:
+    """The JSON answer of ``url``; POSTs ``body`` as JSON when one is given.
+
+    Raises Unreachable for no answer, an error status or an answer that is not JSON.
+    """
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        url, data=data, method=method, headers={"Content-Type": "application/json"}
+    )
+    try:
+        with _DIRECT.open(request, timeout=timeout) as answer:
+            return json.loads(answer.read(_BODY_LIMIT) or b"null")
+    except (OSError, ValueError) as error:
+        raise Unreachable(f"{url}: {error}", url=url) from error

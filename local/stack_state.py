@@ -1,0 +1,107 @@
+"""What a running local stack wrote down: ``state.json`` for ``dovetail``, ``env`` for shells.
+
+Files are replaced in one step, so that a reader never sees half of one.
+
+What may go wrong: the directory may be read-only or full; the OSError names the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from local.process import ProcessIdentity
+from shared.errors import ConfigurationError
+
+STARTING, READY, FAILED, STOPPED = "starting", "ready", "failed", "stopped"
+
+
+@dataclass
+class PartState:
+    """One process as last seen. ``restarts`` counts how often it died and was started again."""
+
+    name: str
+    process: ProcessIdentity
+    restarts: int = 0
+
+
+@dataclass
+class StackState:
+    """The whole stack as last seen. ``message`` says what is going on or went wrong."""
+
+    supervisor: ProcessIdentity
+    phase: str = STARTING
+    message: str = ""
+    parts: list[PartState] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def identities(self) -> list[ProcessIdentity]:
+        """The supervisor first: while it runs it restarts what dies."""
+        return [self.supervisor, *(part.process for part in self.parts)]
+
+    def part(self, name: str) -> PartState:
+        """Raises KeyError for a name that is not running."""
+        return {part.name: part for part in self.parts}[name]
+
+
+def write_state(path: Path, state: StackState) -> None:
+    """Replace the state file."""
+    _replace(path, json.dumps(asdict(state), indent=1) + "\n")
+
+
+def read_state(path: Path) -> StackState | None:
+    """None when no stack was started here. Raises ConfigurationError for a damaged file."""
+    try:
+        document = json.loads(path.read_text())
+        return _state_from(document)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(
+            f"{path} is damaged ({error}); stop its processes by hand and delete it"
+        ) from error
+
+
+def _state_from(document: Mapping[str, Any]) -> StackState:
+    parts = [
+        PartState(part["name"], ProcessIdentity(**part["process"]), part["restarts"])
+        for part in document["parts"]
+    ]
+    return StackState(
+        ProcessIdentity(**document["supervisor"]),
+        document["phase"],
+        document["message"],
+        parts,
+        dict(document["environment"]),
+    )
+
+
+def write_environment(path: Path, environment: Mapping[str, str]) -> None:
+    """Write lines that a shell can source: ``export NAME=value``."""
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
+    _replace(path, "\n".join(lines) + "\n")
+
+
+def read_environment(path: Path) -> dict[str, str]:
+    """The inverse of ``write_environment``. Raises ConfigurationError when there is no such
+    file.
+    """
+    try:
+        words = shlex.split(path.read_text(), comments=True)
+    except FileNotFoundError as error:
+        raise ConfigurationError(
+            f"{path} does not exist; start a stack with `dovetail up --detach`"
+        ) from error
+    pairs = (word.partition("=") for word in words)
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def _replace(path: Path, text: str) -> None:
+    draft = path.with_suffix(path.suffix + ".new")
+    draft.write_text(text)
+    os.replace(draft, path)

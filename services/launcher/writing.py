@@ -1,0 +1,130 @@
+"""What the launcher writes to a Machine, and whom it tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from shared import streams
+from shared.api.machines import API_VERSION, condition_objects, with_condition
+from shared.bus import Bus
+from shared.clock import Clock
+from shared.domain import labels as keys
+from shared.domain.instance_types import InstanceType
+from shared.domain.machines import LAUNCHED, Condition, Machine
+from shared.domain.resources import format_resources
+from shared.errors import Conflict, NotFound, TransientError
+from shared.kube.client import Kube
+from shared.kube.recorder import Recorder
+from shared.kube.resources import MACHINES
+from shared.log import get_logger
+from shared.messages import Message, TerminateMachine, encode
+
+log = get_logger(__name__)
+
+
+@dataclass
+class Writer:
+    """Writes with the Machine's UID, so that a namesake of a deleted Machine is never touched."""
+
+    kube: Kube
+    bus: Bus
+    clock: Clock
+    recorder: Recorder
+
+    async def launched(
+        self,
+        machine: Machine,
+        instance: str,
+        type_name: str,
+        zone: str,
+        capacity_type: str,
+        image: str,
+        kind: InstanceType | None,
+    ) -> None:
+        """LCH-58, LCH-59: providerID first, because it is what must not be lost; then the labels."""
+        launched = Condition("True", LAUNCHED, "", self.clock.now())
+        status: dict[str, Any] = {
+            "providerID": f"aws:///{zone}/{instance}",
+            "conditions": condition_objects(with_condition(machine.conditions, LAUNCHED, launched)),
+        }
+        if kind is not None:
+            status["capacity"] = format_resources(kind.capacity)
+            status["allocatable"] = format_resources(kind.allocatable())
+        await self._patch(machine, {"status": status}, subresource="status")
+        decided = {
+            keys.INSTANCE_TYPE: type_name,
+            keys.ZONE: zone,
+            keys.CAPACITY_TYPE: capacity_type,
+            keys.AWS_PREFIX + "instance-ami-id": image,
+        }
+        metadata: dict[str, Any] = {"labels": {**instance_labels(kind), **decided}}
+        price = price_of(kind, zone, capacity_type)
+        if price is not None:
+            metadata["annotations"] = {keys.PRICE_ANNOTATION: str(price)}
+        await self._patch(machine, {"metadata": metadata})
+
+    async def condition(self, machine: Machine, name: str, condition: Condition) -> None:
+        """Write one condition, unless it says already what it said."""
+        old = machine.conditions.get(name)
+        if old is not None and (old.status, old.message) == (condition.status, condition.message):
+            return
+        conditions = condition_objects(with_condition(machine.conditions, name, condition))
+        await self._patch(machine, {"status": {"conditions": conditions}}, subresource="status")
+
+    async def patch(self, machine: Machine, body: dict[str, Any], *, status: bool = False) -> None:
+        """Write metadata, or the status. A Machine that is gone or replaced is left alone."""
+        await self._patch(machine, body, subresource="status" if status else None)
+
+    async def _patch(
+        self, machine: Machine, body: dict[str, Any], *, subresource: str | None = None
+    ) -> None:
+        metadata = {"uid": machine.uid, **body.get("metadata", {})}
+        try:
+            await self.kube.patch(
+                MACHINES, machine.name, {**body, "metadata": metadata}, subresource=subresource
+            )
+        except (NotFound, Conflict) as error:
+            log.info("machine changed meanwhile", machine=machine.name, error=error.message)
+
+    async def delete(self, machine: Machine, reason: str) -> None:
+        """Order the termination of this Machine."""
+        try:
+            await self.kube.delete(MACHINES, machine.name, uid=machine.uid)
+        except (NotFound, Conflict):
+            return
+        order = TerminateMachine(name=machine.name, reason=reason)
+        await self.tell(streams.TERMINATIONS, order, machine.uid)
+
+    async def tell(self, stream: str, message: Message, cause: str) -> None:
+        """Send news. A lost message costs time only: everybody lists its own work."""
+        try:
+            await self.bus.publish(stream, encode(message, cause=cause, clock=self.clock))
+        except TransientError as error:
+            log.warning("cannot send", stream=stream, message_type=type(message).__name__,
+                        error=error.message)  # fmt: skip
+
+    async def event(self, machine: Machine, kind: str, reason: str, text: str) -> None:
+        """A Kubernetes event on the Machine."""
+        involved = {
+            "apiVersion": API_VERSION,
+            "kind": "Machine",
+            "name": machine.name,
+            "uid": machine.uid,
+        }
+        await self.recorder.publish(involved, kind, reason, text)
+
+
+def instance_labels(kind: InstanceType | None) -> dict[str, str]:
+    """The type's labels with one value (LCH-59)."""
+    if kind is None:
+        return {}
+    return {key: values[0] for key, values in kind.labels.items() if len(values) == 1}
+
+
+def price_of(kind: InstanceType | None, zone: str, capacity_type: str) -> int | None:
+    """Micro-USD an hour of one offering, None when unknown."""
+    for offering in kind.offerings if kind else ():
+        if (offering.zone, offering.capacity_type) == (zone, capacity_type):
+            return offering.price_micro_usd_per_hour
+    return None

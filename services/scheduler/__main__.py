@@ -1,0 +1,6 @@
+"""``python -m services.scheduler``: run this one service."""
+
+from services.scheduler.service import ENTRY
+from shared.environment import main
+
+main(ENTRY)

@@ -1,0 +1,122 @@
+"""Carries out what ``emptiness`` decided: condition, event, and at last the deletion of the Machine.
+
+The deletion is the decision's record (M-05: the Provisioner owns the Machine, its finalizer starts the termination);
+the message to the terminator only makes it fast. Right before it the node's pods are listed from the API server:
+nothing is destroyed on the word of a mirror (R5, R7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from services.scheduler.emptiness import Emptiness, occupied_nodes, review
+from services.scheduler.planning import Planner
+from services.scheduler.view import View
+from shared import streams
+from shared.api.machines import API_VERSION, condition_objects, with_condition
+from shared.api.pods import parse_pod
+from shared.bus import Bus
+from shared.clock import Clock
+from shared.domain.machines import EMPTY, Condition, Machine
+from shared.errors import Conflict, NotFound, TransientError
+from shared.kube.client import Kube
+from shared.kube.recorder import Recorder
+from shared.kube.resources import MACHINES, PODS
+from shared.log import get_logger
+from shared.messages import EmptyNodeDecided, TerminateMachine, encode
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+
+@dataclass
+class Disruption:
+    """The voluntary removal of machines."""
+
+    view: View
+    planner: Planner
+    kube: Kube
+    bus: Bus
+    clock: Clock
+    metrics: Metrics
+    recorder: Recorder
+    _told: dict[str, str] = field(default_factory=dict)
+
+    async def step(self) -> None:
+        """Look once at every machine."""
+        if self.planner.not_synced():
+            return
+        acts = review(
+            self.view.machines(now=self.clock.monotonic()),
+            self.view.nodes(),
+            self.view.pools(),
+            occupied_nodes(self.view.pods()),
+            self.planner.nominated(),
+            now=self.clock.now(),
+        )
+        for act in acts:
+            try:
+                await self._carry_out(act)
+            except (NotFound, Conflict) as error:
+                log.info("overtaken by a change", machine=act.machine.name, error=error.message)
+
+    async def _carry_out(self, act: Emptiness) -> None:
+        if self._told.get(act.machine.uid) == act.act:
+            return  # the mirror does not show our last write yet
+        if act.act == "terminate":
+            await self._terminate(act)
+        else:
+            await self._mark(act)
+        self._told[act.machine.uid] = act.act
+        alive = {machine.uid for machine in self.view.machines(now=self.clock.monotonic())}
+        self._told = {uid: last for uid, last in self._told.items() if uid in alive}
+
+    async def _mark(self, act: Emptiness) -> None:
+        empty = act.act == "mark"
+        condition = Condition("True" if empty else "False", since=self.clock.now())
+        conditions = with_condition(act.machine.conditions, EMPTY, condition)
+        await self.kube.patch(
+            MACHINES,
+            act.machine.name,
+            {
+                "metadata": {"uid": act.machine.uid},
+                "status": {"conditions": condition_objects(conditions)},
+            },
+            subresource="status",
+        )
+        message = "added TTL to empty node" if empty else "removed emptiness TTL from node"
+        log.info(message, node=act.node.name, machine=act.machine.name, ttl_seconds=act.ttl_seconds)
+
+    async def _terminate(self, act: Emptiness) -> None:
+        listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={act.node.name}")
+        if occupied_nodes(parse_pod(raw) for raw in listed.items):
+            log.info("node is not empty any more", node=act.node.name)
+            return
+        machine = act.machine
+        await self.kube.delete(MACHINES, machine.name, uid=machine.uid)
+        text = f"triggering termination after {act.ttl_seconds:.0f}s for empty node"
+        log.info(text, node=act.node.name, machine=machine.name)
+        await self.recorder.publish(_involved(machine), "Normal", "DisruptionTerminating", text)
+        self.metrics.machines_disrupted.labels("empty", machine.pool, machine.capacity_type).inc()
+        await self._ring(machine, act.empty_seconds)
+
+    async def _ring(self, machine: Machine, empty_seconds: float) -> None:
+        order = TerminateMachine(name=machine.name, reason="empty")
+        decided = EmptyNodeDecided(machine=machine.name, empty_seconds=empty_seconds)
+        try:
+            for stream, message in ((streams.TERMINATIONS, order), (streams.DECISIONS, decided)):
+                await self.bus.publish(
+                    stream, encode(message, cause=f"empty/{machine.uid}", clock=self.clock)
+                )
+        except TransientError as error:
+            # The watcher and the terminator see the deletion timestamp by themselves.
+            log.warning("cannot ring the terminator", machine=machine.name, error=error.message)
+
+
+def _involved(machine: Machine) -> dict[str, str]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Machine",
+        "name": machine.name,
+        "uid": machine.uid,
+    }

@@ -1,0 +1,211 @@
+"""One provisioning round: wait for the window, take a snapshot, solve off the loop, write Machines, ring the launcher.
+
+Rounds never overlap (BAT-07). Intent goes to the API server before any message: a crash after the first Machine is
+written loses nothing, because the launcher lists Machines without an instance, and the next plan counts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from services.scheduler.report import Reporter
+from services.scheduler.view import View, moving_pods, waiting_pods
+from services.scheduler.window import Window
+from shared import streams
+from shared.api.machines import machine_object, parse_machine
+from shared.bus import Bus
+from shared.clock import Clock
+from shared.domain.resources import exceeded, sum_of
+from shared.domain.snapshot import Snapshot
+from shared.errors import AlreadyExists, DovetailError, TransientError
+from shared.kube.client import Kube
+from shared.kube.resources import MACHINES
+from shared.log import get_logger
+from shared.messages import LaunchMachine, PlanDecided, encode
+from shared.metrics import Metrics
+from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.runtime import pause
+from shared.settings import SchedulerSettings
+from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.solve import SolverSettings, solve
+
+log = get_logger(__name__)
+
+TICK_SECONDS = 0.02
+"""How often an open window is looked at: a part of the 300 ms between its end and CreateFleet."""
+RECHECK_SECONDS = 10.0
+"""Pods that still wait trigger a new round this often (BAT-01)."""
+NOT_SYNCED_PAUSE_SECONDS = 1.0
+CREATIONS_AT_ONCE = 16
+NOMINATION_LEAST_SECONDS = 10.0
+
+
+@dataclass
+class Planner:
+    """Owns the window and the rounds."""
+
+    settings: SchedulerSettings
+    view: View
+    kube: Kube
+    bus: Bus
+    clock: Clock
+    metrics: Metrics
+    catalogues: CatalogueStore
+    unavailable: UnavailableOfferings
+    reporter: Reporter
+    window: Window = field(init=False)
+    rounds: int = 0
+    last_plan: Plan | None = None
+    problem: str = ""
+    _nominated: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.window = Window(self.settings.batch_idle_duration, self.settings.batch_max_duration)
+
+    def trigger(self, uid: str) -> None:
+        """A pod (or node) needs a plan."""
+        self.window.add(uid, self.clock.monotonic())
+
+    def nominated(self) -> set[str]:
+        """Nodes and machines that a recent plan promised to pods (BAT-11)."""
+        now = self.clock.monotonic()
+        self._nominated = {name: until for name, until in self._nominated.items() if until > now}
+        return set(self._nominated)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Plan whenever a window closes, until ``stop``."""
+        checked = self.clock.monotonic()
+        while not stop.is_set():
+            now = self.clock.monotonic()
+            if now - checked > RECHECK_SECONDS:
+                checked = now
+                self._recheck()
+            closes = self.window.closes_at()
+            if closes is not None and now >= closes:
+                await self._round(stop)
+            await pause(stop, TICK_SECONDS)
+
+    def _recheck(self) -> None:
+        for pod in waiting_pods(self.view.pods()):
+            self.trigger(pod.uid)
+
+    async def _round(self, stop: asyncio.Event) -> None:
+        self.problem = self.not_synced()
+        if self.problem:
+            log.info("not planning yet", reason=self.problem)
+            await pause(stop, NOT_SYNCED_PAUSE_SECONDS)
+            return
+        catalogue = await self.catalogues.get()
+        if catalogue is None:
+            self.problem = "no catalogue of instance types yet: is the launcher running?"
+            await pause(stop, NOT_SYNCED_PAUSE_SECONDS)
+            return
+        count, opened = self.window.close()
+        log.info("batched pods", triggers=count, seconds=round(opened, 3))
+        unavailable = await self.unavailable.current()
+        snapshot = self.view.snapshot(catalogue, unavailable, now=self.clock.monotonic())
+        moving = moving_pods(snapshot)
+        waiting = waiting_pods(snapshot.pods)
+        if not waiting and not moving:
+            return
+        plan = await self._solve(snapshot, moving)
+        created = await self._create(plan, snapshot)
+        self._nominate(plan, created)
+        self.rounds += 1
+        self.last_plan = plan
+        await self.reporter.tell(plan, snapshot, created)
+        await self._record(plan, created)
+
+    def not_synced(self) -> str:
+        """OPS-13: why the picture of the cluster may not be acted on; empty when it may."""
+        reader = self.view.reader
+        if not reader.complete:
+            return "the mirror is not complete: is the watcher running?"
+        age = reader.age(self.clock.monotonic())
+        if age > self.settings.mirror_max_age:
+            return f"the mirror is {age:.0f} s old: is the watcher running?"
+        return ""
+
+    async def _solve(self, snapshot: Snapshot, moving: frozenset[str]) -> Plan:
+        started = self.clock.monotonic()
+        settings = SolverSettings(preference_policy=self.settings.preference_policy)
+        plan = await asyncio.to_thread(
+            solve, snapshot, now=self.clock.now(), settings=settings, reschedule=moving
+        )
+        seconds = self.clock.monotonic() - started
+        self.metrics.scheduling_seconds.observe(seconds)
+        self.metrics.unschedulable_pods.set(len(plan.unschedulable))
+        self.metrics.ignored_pods.set(sum(bool(pod.faults) for pod in snapshot.pods))
+        log.info(
+            "computed plan",
+            plan=plan.id,
+            machines=len(plan.machines),
+            placed=sum(len(m.pods) for m in plan.machines),
+            existing=sum(len(pods) for pods in plan.existing.values()),
+            unschedulable=len(plan.unschedulable),
+            seconds=round(seconds, 3),
+        )
+        return plan
+
+    async def _create(self, plan: Plan, snapshot: Snapshot) -> list[PlannedMachine]:
+        gate = asyncio.Semaphore(CREATIONS_AT_ONCE)
+
+        async def create(planned: PlannedMachine) -> bool:
+            async with gate:
+                return await self._create_one(planned, plan, snapshot)
+
+        done = await asyncio.gather(*(create(planned) for planned in plan.machines))
+        return [planned for planned, ok in zip(plan.machines, done, strict=True) if ok]
+
+    async def _create_one(self, planned: PlannedMachine, plan: Plan, snapshot: Snapshot) -> bool:
+        pool = next(pool for pool in snapshot.pools if pool.name == planned.pool)
+        over = exceeded(sum_of([pool.usage]), pool.limits)
+        if over:  # BAT-08: limits are read again when a Machine is created
+            log.warning("limit reached", pool=pool.name, resources=over)
+            return False
+        try:
+            stored = await self.kube.create(MACHINES, machine_object(planned, pool, plan=plan.id))
+        except AlreadyExists:
+            # The same plan, made before a crash: its Machine is there, ring again.
+            stored = None
+        except DovetailError as error:
+            log.warning("cannot create machine", machine=planned.name, error=error.message)
+            return False
+        if stored is not None:
+            self.view.assume(parse_machine(stored), now=self.clock.monotonic())
+            self.metrics.machines_created.labels("provisioned", pool.name).inc()
+        await self._ring(planned.name, plan.id)
+        return True
+
+    async def _ring(self, machine: str, cause: str) -> None:
+        try:
+            message = encode(LaunchMachine(machine=machine), cause=cause, clock=self.clock)
+            await self.bus.publish(streams.LAUNCHES, message)
+        except TransientError as error:
+            # The launcher lists Machines on a timer: this launch is late, not lost.
+            log.warning("cannot ring the launcher", machine=machine, error=error.message)
+
+    def _nominate(self, plan: Plan, created: list[PlannedMachine]) -> None:
+        until = self.clock.monotonic() + max(
+            2 * self.settings.batch_max_duration, NOMINATION_LEAST_SECONDS
+        )
+        for name in [*plan.existing, *(machine.name for machine in created)]:
+            self._nominated[name] = until
+
+    async def _record(self, plan: Plan, created: list[PlannedMachine]) -> None:
+        decided = PlanDecided(
+            plan=plan.id,
+            generation=plan.generation,
+            machines=tuple(machine.name for machine in created),
+            placed=sum(len(m.pods) for m in plan.machines) + sum(map(len, plan.existing.values())),
+            unschedulable=len(plan.unschedulable),
+            cost_micro_usd_per_hour=plan.cost_micro_usd_per_hour,
+        )
+        try:
+            cause = f"{plan.id}/{self.rounds}"
+            await self.bus.publish(
+                streams.DECISIONS, encode(decided, cause=cause, clock=self.clock)
+            )
+        except TransientError as error:
+            log.warning("cannot record the decision", plan=plan.id, error=error.message)

@@ -1,0 +1,73 @@
+"""The scheduler: the only one that decides. News -> plans, Machines, and the removal of empty machines.
+
+It reads the cluster from the mirror only, and refuses to decide while the mirror is incomplete or old.
+"""
+
+from __future__ import annotations
+
+from services.scheduler.disruption import Disruption
+from services.scheduler.handlers import Handlers
+from services.scheduler.planning import Planner
+from services.scheduler.report import Reporter
+from services.scheduler.view import View
+from shared import streams
+from shared.environment import Entry, Environment
+from shared.mirror import MirrorReader
+from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.runtime import Loop, Service, periodic
+from shared.settings import SchedulerSettings
+
+DISRUPTION_SECONDS = 1.0
+
+
+async def build(env: Environment[SchedulerSettings]) -> Service:
+    """Wire the scheduler."""
+    reader = MirrorReader(
+        env.settings.redis_url, env.bus.prefix, clock=env.clock, random=env.random
+    )
+    view = View(reader)
+    reporter = Reporter(env.recorder, {})
+    planner = Planner(
+        settings=env.settings,
+        view=view,
+        kube=env.kube,
+        bus=env.bus,
+        clock=env.clock,
+        metrics=env.metrics,
+        catalogues=CatalogueStore(env.bus.redis, env.bus.prefix),
+        unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
+        reporter=reporter,
+    )
+    handlers = Handlers(planner, view)
+    disruption = Disruption(view, planner, env.kube, env.bus, env.clock, env.metrics, env.recorder)
+    consumers = {
+        streams.PODS: handlers.pods,
+        streams.MACHINES: handlers.machines,
+        streams.INTERRUPTIONS: handlers.interruptions,
+    }
+
+    def status() -> dict[str, object]:
+        plan = planner.last_plan
+        return {
+            "generation": reader.generation,
+            "rounds": planner.rounds,
+            "problem": planner.problem,
+            "lastPlan": plan.id if plan else None,
+            "unschedulable": reporter.last_reasons,
+            "nominated": sorted(planner.nominated()),
+        }
+
+    loops = [
+        Loop("mirror", reader.run, progress=env.clock.monotonic),
+        *(env.consumer_loop(stream, "scheduler", handler) for stream, handler in consumers.items()),
+        Loop("planning", planner.run, progress=env.clock.monotonic),
+        periodic(
+            "disruption", DISRUPTION_SECONDS, disruption.step, clock=env.clock, jitter=env.random
+        ),
+    ]
+    return Service(
+        "scheduler", loops, env.metrics, status, lambda: list(filter(None, [planner.not_synced()]))
+    )
+
+
+ENTRY = Entry("scheduler", SchedulerSettings, build)

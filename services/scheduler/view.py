@@ -1,0 +1,116 @@
+"""The scheduler's view of the cluster: the mirror plus its own writes that the mirror does not show yet.
+
+Without that overlay a second plan, made before the watcher saw the first one's Machines, would buy twice (BAT-05).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.domain.instance_types import Catalogue
+from shared.domain.machines import Machine
+from shared.domain.nodepools import NodePool
+from shared.domain.nodes import Node
+from shared.domain.pods import Pod, is_provisionable, is_reschedulable
+from shared.domain.records import (
+    DAEMON_SETS,
+    MACHINES,
+    NODE_CLASSES,
+    NODE_POOLS,
+    NODES,
+    PODS,
+    RECORD_TYPES,
+    decode_record,
+)
+from shared.domain.snapshot import OfferingKey, Snapshot
+from shared.mirror import MirrorReader
+
+ASSUMED_SECONDS = 30.0
+"""After this long the mirror must have shown our write; if not, the object is gone."""
+
+
+@dataclass
+class View:
+    """Typed records, decoded once per change."""
+
+    reader: MirrorReader
+    _decoded: dict[str, dict[str, tuple[bytes, Any]]] = field(
+        default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
+    )
+    _assumed: dict[str, tuple[float, Machine]] = field(default_factory=dict)
+
+    def records(self, kind: str) -> dict[str, Any]:
+        """Key -> record of one kind, as the mirror has it now."""
+        cache, bodies = self._decoded[kind], self.reader.kinds.get(kind, {})
+        for key in cache.keys() - bodies.keys():
+            del cache[key]
+        for key, body in bodies.items():
+            held = cache.get(key)
+            if held is None or held[0] is not body:
+                cache[key] = (body, decode_record(kind, body))
+        return {key: record for key, (_, record) in cache.items()}
+
+    def assume(self, machine: Machine, *, now: float) -> None:
+        """We created this Machine just now; ``now`` is monotonic."""
+        self._assumed[machine.name] = (now, machine)
+
+    def machines(self, *, now: float) -> list[Machine]:
+        """All machines, ours of a moment ago included."""
+        known = self.records(MACHINES)
+        for name, (at, _) in list(self._assumed.items()):
+            if name in known or now - at > ASSUMED_SECONDS:
+                del self._assumed[name]
+        return [*known.values(), *(machine for _, machine in self._assumed.values())]
+
+    def pods(self) -> list[Pod]:
+        """All pods that are not finished."""
+        return [pod for pod in self.records(PODS).values() if not pod.is_terminal]
+
+    def nodes(self) -> dict[str, Node]:
+        """Nodes by name."""
+        return self.records(NODES)
+
+    def pools(self) -> dict[str, NodePool]:
+        """Valid pools by name."""
+        return self.records(NODE_POOLS)
+
+    def snapshot(
+        self, catalogue: Catalogue, unavailable: frozenset[OfferingKey], *, now: float
+    ) -> Snapshot:
+        """One immutable picture, in a fixed order."""
+        return Snapshot(
+            generation=self.reader.generation,
+            pods=tuple(sorted(self.pods(), key=lambda pod: pod.uid)),
+            nodes=_sorted(self.nodes().values()),
+            machines=_sorted(self.machines(now=now)),
+            pools=_sorted(self.pools().values()),
+            node_classes=_sorted(self.records(NODE_CLASSES).values()),
+            daemon_sets=tuple(sorted(self.records(DAEMON_SETS).values(), key=lambda d: d.key)),
+            catalogue=catalogue,
+            unavailable=unavailable,
+        )
+
+
+def _sorted(records: Collection[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(records, key=lambda record: record.name))
+
+
+def moving_pods(snapshot: Snapshot) -> frozenset[str]:
+    """POD-09: pods on nodes that are going away need a place before they are evicted."""
+    going = {machine.node_name for machine in snapshot.machines if machine.terminating}
+    going |= {node.name for node in snapshot.nodes if node.terminating and node.is_managed}
+    return frozenset(
+        pod.uid
+        for pod in snapshot.pods
+        if pod.node_name in going
+        and is_reschedulable(pod)
+        and not pod.terminating
+        and pod.do_not_disrupt != "true"
+    )
+
+
+def waiting_pods(pods: Collection[Pod]) -> list[Pod]:
+    """Pods that wait for capacity."""
+    return [pod for pod in pods if is_provisionable(pod)]

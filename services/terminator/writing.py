@@ -1,0 +1,114 @@
+"""What the terminator writes to nodes and Machines, and whom it tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared import streams
+from shared.bus import Bus
+from shared.clock import Clock
+from shared.domain import labels as keys
+from shared.domain.machines import Machine
+from shared.domain.nodes import Node
+from shared.domain.pods import Pod
+from shared.errors import Conflict, NotFound, TransientError
+from shared.kube.client import Kube
+from shared.kube.recorder import Recorder
+from shared.kube.resources import MACHINES, NODES, Resource
+from shared.log import get_logger
+from shared.messages import MachineTerminated, encode
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+
+@dataclass
+class Writer:
+    """Every write names the UID it means."""
+
+    kube: Kube
+    bus: Bus
+    clock: Clock
+    recorder: Recorder
+    metrics: Metrics
+
+    async def cordon(self, node: Node) -> None:
+        """TRM-04 [5]: no new pods, no traffic from load balancers."""
+        body = {
+            "metadata": {"uid": node.uid, "labels": {keys.EXCLUDE_FROM_BALANCERS: "karpenter"}},
+            "spec": {"unschedulable": True},
+        }
+        try:
+            await self.kube.patch(NODES, node.name, body)
+        except (NotFound, Conflict):
+            return
+        log.info("cordoned node", node=node.name)
+
+    async def delete_machine(self, machine: Machine) -> None:
+        """The node was deleted: so is its Machine (TRM-02)."""
+        try:
+            await self.kube.delete(MACHINES, machine.name, uid=machine.uid)
+        except (NotFound, Conflict):
+            return
+
+    async def release_node(self, node: Node) -> None:
+        """Take our finalizer off the node: it disappears (TRM-15)."""
+        if await self._release(NODES, node.name, node.uid):
+            log.info("deleted node", node=node.name)
+
+    async def release_machine(self, machine: Machine) -> None:
+        """Take our finalizer off the Machine, count it, tell the scheduler."""
+        if not await self._release(MACHINES, machine.name, machine.uid):
+            return
+        log.info("deleted machine", machine=machine.name, provider_id=machine.provider_id)
+        self.metrics.machines_terminated.labels(
+            machine.pool, machine.capacity_type, machine.zone
+        ).inc()
+        message = MachineTerminated(machine=machine.name)
+        try:
+            await self.bus.publish(
+                streams.MACHINES, encode(message, cause=machine.uid, clock=self.clock)
+            )
+        except TransientError as error:
+            log.warning("cannot tell the scheduler", machine=machine.name, error=error.message)
+
+    async def _release(self, resource: Resource, name: str, uid: str) -> bool:
+        """Compare-and-set on the finalizer list. False when there was nothing to release."""
+        try:
+            raw = await self.kube.get(resource, name)
+        except NotFound:
+            return False
+        meta = raw["metadata"]
+        finalizers = meta.get("finalizers") or []
+        if meta["uid"] != uid or keys.FINALIZER not in finalizers:
+            return False
+        left = [finalizer for finalizer in finalizers if finalizer != keys.FINALIZER]
+        body = {
+            "metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}
+        }
+        await self.kube.patch(resource, name, body)
+        return True
+
+    async def evicted(self, pod: Pod) -> None:
+        """TRM-08: the pod's own event."""
+        involved = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod.name,
+            "namespace": pod.namespace,
+            "uid": pod.uid,
+        }
+        await self.recorder.publish(
+            involved, "Normal", "Evicted", "Evicted pod: node is going away"
+        )
+
+    async def blocked(self, node: Node, pod: Pod, why: str) -> None:
+        """TRM-08: say on the node what holds its drain."""
+        involved = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
+        await self.recorder.publish(
+            involved,
+            "Warning",
+            "FailedDraining",
+            f"Failed to drain node, pod {pod.key} stays: {why}",
+            dedupe_seconds=300,
+        )

@@ -1,0 +1,6 @@
+"""``python -m services.watcher``: run this one service."""
+
+from services.watcher.service import ENTRY
+from shared.environment import main
+
+main(ENTRY)

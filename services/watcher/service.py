@@ -1,0 +1,106 @@
+"""The watcher: the only one that watches. Kubernetes -> mirror and news.
+
+It keeps a mirror of the cluster in Redis and tells the others by stream which object to look at. It decides nothing
+and destroys nothing. It is ready when every kind was listed once and the mirror is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from services.watcher.journal import Journal
+from services.watcher.records import KINDS, Kind
+from services.watcher.usage import Usage
+from services.watcher.verdicts import Verdicts
+from shared.environment import Entry, Environment
+from shared.kube.informer import Informer
+from shared.mirror import MirrorWriter
+from shared.runtime import Loop, Service, periodic
+from shared.settings import WatcherSettings
+from shared.streams import GROUPS
+
+HEARTBEAT_SECONDS = 2.0
+USAGE_SECONDS = 5.0
+TRIM_SECONDS = 30.0
+
+
+async def build(env: Environment[WatcherSettings]) -> Service:
+    """Wire the watcher."""
+    writer = MirrorWriter(env.bus.redis, env.bus.prefix, epoch=env.instance)
+    journal = Journal(writer, env.bus, env.clock)
+    verdicts = Verdicts(env.kube, env.recorder, env.clock)
+    informers = {kind.name: _informer(kind, env, journal, verdicts) for kind in KINDS}
+    usage = Usage(env.kube, journal)
+
+    async def write(stop: asyncio.Event) -> None:
+        for informer in informers.values():
+            await _first(stop, informer.synced)
+        await journal.run(stop)
+
+    def missing() -> list[str]:
+        unsynced = [
+            f"{name} were never listed" + (f": {i.last_error.message}" if i.last_error else "")
+            for name, i in informers.items()
+            if not i.synced.is_set()
+        ]
+        return unsynced or ([] if journal.begun else ["the mirror is not written yet"])
+
+    def status() -> dict[str, object]:
+        return {
+            "generation": journal.generation,
+            "backlog": journal.backlog,
+            "objects": {name: len(bodies) for name, bodies in journal.records.items()},
+            "relists": {name: informer.restarts for name, informer in informers.items()},
+        }
+
+    loops = [
+        *(_watch_loop(name, informer) for name, informer in informers.items()),
+        Loop("mirror", write, progress=env.clock.monotonic),
+        periodic(
+            "heartbeat", HEARTBEAT_SECONDS, journal.heartbeat, clock=env.clock, jitter=env.random
+        ),
+        periodic("usage", USAGE_SECONDS, usage.refresh, clock=env.clock, jitter=env.random),
+        periodic("trim", TRIM_SECONDS, lambda: _trim(env), clock=env.clock, jitter=env.random),
+    ]
+    return Service("watcher", loops, env.metrics, status, missing)
+
+
+def _informer(
+    kind: Kind, env: Environment[WatcherSettings], journal: Journal, verdicts: Verdicts
+) -> Informer:
+    async def on_event(change: str, raw: Mapping[str, Any]) -> None:
+        if change == "DELETED":
+            journal.note(kind, raw, None)
+            return
+        converted = kind.convert(raw)
+        journal.note(kind, raw, converted.record)
+        await verdicts.tell(kind.name, kind.resource, raw, converted.faults)
+
+    return Informer(env.kube, kind.resource, on_event=on_event, clock=env.clock, random=env.random)
+
+
+def _watch_loop(name: str, informer: Informer) -> Loop:
+    # Bookmarks come every minute at most; the informer's own watchdog lists again after two.
+    return Loop(
+        f"watch {name}", informer.run, late_seconds=300, progress=lambda: informer.last_progress
+    )
+
+
+async def _trim(env: Environment[WatcherSettings]) -> None:
+    """F11: drop what every group has read."""
+    for stream in GROUPS:
+        await env.bus.trim(stream)
+
+
+async def _first(stop: asyncio.Event, event: asyncio.Event) -> None:
+    """Wait for ``event`` or the order to stop, whichever comes first."""
+    while not stop.is_set() and not event.is_set():
+        try:
+            await asyncio.wait_for(event.wait(), 1.0)
+        except TimeoutError:
+            continue
+
+
+ENTRY = Entry("watcher", WatcherSettings, build)

@@ -1,0 +1,32 @@
+"""Opens AWS for the services that call it; the others never load its client library."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from shared.cloud.session import Cloud
+from shared.environment import Environment, reach
+from shared.settings import AwsSettings
+
+Config = TypeVar("Config", bound=AwsSettings)
+
+
+async def open_cloud(env: Environment[Config], *, ping: bool = True) -> Cloud:
+    """Connect with the service's own settings and, unless told otherwise, prove that EC2 answers (OPS-12).
+
+    Raises ConfigurationError that names the cause and the variable to look at.
+    """
+    settings = env.settings
+    cloud = await Cloud.connect(
+        region=settings.aws_region,
+        endpoint_url=settings.aws_endpoint_url,
+        clock=env.clock,
+        random=env.random,
+        user_agent="dovetail/0.1.0",
+    )
+    env.stack.push_async_callback(cloud.close)
+    if ping:
+        where = settings.aws_endpoint_url or f"region {settings.aws_region}"
+        variables = "AWS_ENDPOINT_URL and AWS_REGION"
+        await reach(f"AWS at {where}", variables, cloud.ec2.ping, env.clock)
+    return cloud

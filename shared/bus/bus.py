@@ -1,0 +1,177 @@
+"""The bus of one cluster: publish, consume, look at depth and dead letters.
+
+One pool of connections serves all commands; every consumer has one more connection for its
+blocking read. ``start`` opens nothing by itself: a bus may be built and started while Redis is
+down, its loops connect when they can.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from redis.asyncio import Redis
+
+from shared.bus.attempt import Attempts
+from shared.bus.connection import ask, connect, key_prefix, pairs
+from shared.bus.consumer import Consumer, ConsumerSettings
+from shared.bus.dead_letters import DeadLetter, DeadLetters
+from shared.bus.delay import DelaySet
+from shared.bus.envelope import Envelope, Handler
+from shared.bus.group import ConsumerGroup
+from shared.bus.metrics import BusMetrics
+from shared.bus.publisher import STREAM_LIMIT, Publisher
+from shared.bus.trim import safe_trim
+from shared.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDepth:
+    """``lag`` is None on Redis 6.2, and whenever Redis cannot tell; never decide by it (F11)."""
+
+    pending: int
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDepth:
+    """``length`` counts entries of the stream, ``dead`` its dead letters."""
+
+    length: int
+    groups: dict[str, GroupDepth]
+    dead: int
+
+
+class Bus:
+    """All methods raise Unreachable, Unavailable or Unauthorized when Redis does not serve."""
+
+    def __init__(
+        self,
+        redis_url: str,
+        cluster: str,
+        *,
+        clock: Clock,
+        random: random.Random,
+        stream_limit: int = STREAM_LIMIT,
+    ) -> None:
+        """Raises ConfigurationError for an unreadable URL or cluster name."""
+        self._url = redis_url
+        self._clock = clock
+        self._random = random
+        self._redis = connect(redis_url)
+        self.prefix = key_prefix(cluster)
+        self._publisher = Publisher(self._redis, self.prefix, stream_limit=stream_limit)
+        self.metrics: defaultdict[str, BusMetrics] = defaultdict(BusMetrics)
+        """Counters by stream."""
+
+    @property
+    def redis(self) -> Redis:
+        """The command connection, for what lives beside the streams (mirror, catalogue)."""
+        return self._redis
+
+    async def start(self) -> None:
+        """Check that Redis answers. A caller may go on without: all loops retry by themselves."""
+        await ask(self._redis, "ping", "PING")
+
+    async def close(self) -> None:
+        """Close the connections. Consumers must have returned."""
+        await self._redis.aclose()
+
+    async def publish(self, stream: str, envelope: Envelope) -> bool:
+        """True for a new entry, False for a repeat of the same id within a minute.
+
+        Raises Unreachable (unknown outcome) or Unavailable (stream or Redis full): carry on, and
+        resync.
+        """
+        return await self._publisher.publish(stream, envelope, self.metrics[stream])
+
+    def consumer(
+        self,
+        *,
+        stream: str,
+        group: str,
+        name: str,
+        handler: Handler,
+        limit: int = 32,
+        handler_timeout_seconds: float = 60,
+        on_reset: Callable[[], None] | None = None,
+        settings: ConsumerSettings | None = None,
+    ) -> Consumer:
+        """A consumer to ``run``. ``name`` must be new for every start of the process (F5).
+
+        ``on_reset`` is called when the group was lost and created again: the service must resync.
+        """
+        chosen = settings or ConsumerSettings()
+        limits = replace(chosen.attempts, handler_timeout_seconds=handler_timeout_seconds)
+        chosen = replace(chosen, limit=limit, attempts=limits)
+        stream_key, metrics = f"{self.prefix}{stream}", self.metrics[stream]
+        reader = connect(self._url, connections=1)
+        delay = DelaySet(self._redis, stream_key, f"{self.prefix}delay:{stream}")
+        consumer_group = ConsumerGroup(
+            commands=self._redis,
+            reader=reader,
+            stream_key=stream_key,
+            group=group,
+            name=name,
+            heartbeat_prefix=f"{self.prefix}heartbeat:{stream}:{group}:",
+            metrics=metrics,
+        )
+        attempts = Attempts(
+            group=group,
+            handler=handler,
+            limits=limits,
+            delay=delay,
+            dead_letters=self._dead_letters(stream),
+            metrics=metrics,
+            clock=self._clock,
+            random=self._random,
+        )
+        return Consumer(
+            group=consumer_group,
+            attempts=attempts,
+            settings=chosen,
+            metrics=metrics,
+            clock=self._clock,
+            random=self._random,
+            move_due=delay.move_due,
+            trim=lambda: safe_trim(self._redis, stream_key),
+            close=reader.aclose,
+            on_reset=on_reset,
+        )
+
+    async def trim(self, stream: str) -> int:
+        """Remove entries that every group has read and acknowledged; returns how many."""
+        return await safe_trim(self._redis, f"{self.prefix}{stream}")
+
+    async def dead_letters(self, stream: str, count: int = 100) -> list[DeadLetter]:
+        """The newest dead letters of a stream, newest first."""
+        return await self._dead_letters(stream).newest(count)
+
+    async def replay(self, stream: str, letter_id: str) -> None:
+        """Put a dead letter back on its stream. Raises NotFound or InvalidObject."""
+        await self._dead_letters(stream).replay(letter_id)
+
+    async def quarantined(self, stream: str, group: str, key: str) -> bool:
+        """True while object ``key`` has killed a message of ``group``: resync should pass it by."""
+        return await self._dead_letters(stream).quarantined(group, key)
+
+    async def depth(self, stream: str) -> StreamDepth:
+        """How much lies in a stream. A stream that does not exist is empty."""
+        stream_key = f"{self.prefix}{stream}"
+        length = int(await ask(self._redis, "read the length", "XLEN", stream_key))
+        exists = await ask(self._redis, "look for the stream", "EXISTS", stream_key)
+        infos = (
+            await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key) if exists else []
+        )
+        groups = dict(_group_depth(pairs(info)) for info in infos)
+        return StreamDepth(length, groups, await self._dead_letters(stream).count())
+
+    def _dead_letters(self, stream: str) -> DeadLetters:
+        return DeadLetters(self._redis, self.prefix, stream)
+
+
+def _group_depth(info: dict[bytes, Any]) -> tuple[str, GroupDepth]:
+    return info[b"name"].decode(), GroupDepth(int(info[b"pending"]), info.get(b"lag"))

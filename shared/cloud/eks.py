@@ -1,0 +1,34 @@
+"""EKS: what a node must know to join its cluster (LCH-32, LCH-40)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.cloud.calls import ServiceCalls
+
+
+class EksCluster(msgspec.Struct, frozen=True):
+    """``certificate_authority`` is base64 PEM; ``service_cidr`` is IPv4, else IPv6."""
+
+    version: str
+    endpoint: str
+    certificate_authority: str
+    service_cidr: str
+
+
+class Eks:
+    """The one EKS call that Dovetail makes."""
+
+    def __init__(self, calls: ServiceCalls) -> None:
+        self._calls = calls
+
+    async def cluster(self, name: str) -> EksCluster:
+        """DescribeCluster. Raises NotFound for an unknown name."""
+        cluster = (await self._calls.read("describe_cluster", name=name))["cluster"]
+        network = cluster.get("kubernetesNetworkConfig") or {}
+        return EksCluster(
+            version=cluster.get("version", ""),
+            endpoint=cluster.get("endpoint", ""),
+            certificate_authority=(cluster.get("certificateAuthority") or {}).get("data", ""),
+            service_cidr=network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or "",
+        )

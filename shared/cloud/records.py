@@ -1,0 +1,207 @@
+"""What EC2 answers, as small frozen values, and the decoding of its answers into them.
+
+Times are seconds since the epoch (UTC). Tags are plain dicts. Decoders tolerate absent fields: EC2
+leaves out what does not apply (a terminated instance has no subnet).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shared.domain.labels import ON_DEMAND, SPOT
+from shared.errors import LaunchRejected
+
+Json = dict[str, Any]
+
+
+class Subnet(msgspec.Struct, frozen=True):
+    id: str
+    zone: str
+    zone_id: str
+    available_ips: int
+
+
+class SecurityGroup(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+
+
+class Image(msgspec.Struct, frozen=True):
+    """``architecture`` is EC2's word (x86_64, arm64); ``created_at`` is RFC 3339, so it sorts."""
+
+    id: str
+    name: str
+    architecture: str
+    created_at: str
+    owner: str
+    deprecated: bool
+
+
+class LaunchTemplate(msgspec.Struct, frozen=True):
+    """``version`` is the latest version's number: a launch pins it (F1)."""
+
+    id: str
+    name: str
+    version: int
+    created_at: float = 0.0
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class FleetInstance(msgspec.Struct, frozen=True):
+    id: str
+    instance_type: str
+    zone: str | None
+    subnet_id: str | None
+    capacity_type: str
+    image_id: str | None
+
+
+class FleetError(msgspec.Struct, frozen=True):
+    """One failed override. ``zone`` and ``subnet_id`` are None when it did not name them."""
+
+    code: str
+    message: str
+    instance_type: str
+    zone: str | None
+    subnet_id: str | None
+    capacity_type: str
+
+
+class FleetResult(msgspec.Struct, frozen=True):
+    """An instant fleet may return instances and errors together (LCH-61)."""
+
+    fleet_id: str
+    instances: tuple[FleetInstance, ...]
+    errors: tuple[FleetError, ...]
+
+
+class Instance(msgspec.Struct, frozen=True):
+    id: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    image_id: str
+    state: str
+    launched_at: float
+    private_dns_name: str
+    tags: dict[str, str]
+    subnet_id: str
+    security_group_ids: tuple[str, ...]
+
+
+def tags_from(items: list[Json] | None) -> dict[str, str]:
+    """EC2's list of Key and Value as a dict."""
+    return {item["Key"]: item.get("Value", "") for item in items or ()}
+
+
+def tags_to(tags: dict[str, str]) -> list[Json]:
+    """The inverse, sorted, so that equal tags give an equal request."""
+    return [{"Key": key, "Value": tags[key]} for key in sorted(tags)]
+
+
+def tag_specification(resource: str, tags: dict[str, str]) -> Json:
+    """A TagSpecifications entry for ``instance``, ``volume``, ``fleet``, ``launch-template``."""
+    return {"ResourceType": resource, "Tags": tags_to(tags)}
+
+
+def subnet_from(item: Json) -> Subnet:
+    return Subnet(
+        id=item["SubnetId"],
+        zone=item["AvailabilityZone"],
+        zone_id=item.get("AvailabilityZoneId", ""),
+        available_ips=int(item.get("AvailableIpAddressCount", 0)),
+    )
+
+
+def image_from(item: Json, *, now_rfc3339: str) -> Image:
+    """Deprecated from ``DeprecationTime`` on (LCH-08). Both stamps are RFC 3339 UTC, so text
+    compares.
+    """
+    deprecation = item.get("DeprecationTime") or ""
+    return Image(
+        id=item["ImageId"],
+        name=item.get("Name", ""),
+        architecture=item.get("Architecture", ""),
+        created_at=item.get("CreationDate", ""),
+        owner=item.get("OwnerId", ""),
+        deprecated=bool(deprecation) and deprecation <= now_rfc3339,
+    )
+
+
+def launch_template_from(item: Json) -> LaunchTemplate:
+    created = item.get("CreateTime")
+    return LaunchTemplate(
+        id=item["LaunchTemplateId"],
+        name=item["LaunchTemplateName"],
+        version=int(item["LatestVersionNumber"]),
+        created_at=created.timestamp() if created else 0.0,
+        tags=tags_from(item.get("Tags")),
+    )
+
+
+def instance_from(item: Json) -> Instance:
+    launched = item.get("LaunchTime")
+    return Instance(
+        id=item["InstanceId"],
+        instance_type=item.get("InstanceType", ""),
+        zone=(item.get("Placement") or {}).get("AvailabilityZone", ""),
+        capacity_type=SPOT if item.get("InstanceLifecycle") == "spot" else ON_DEMAND,
+        image_id=item.get("ImageId", ""),
+        state=(item.get("State") or {}).get("Name", ""),
+        launched_at=launched.timestamp() if launched else 0.0,
+        private_dns_name=item.get("PrivateDnsName", ""),
+        tags=tags_from(item.get("Tags")),
+        subnet_id=item.get("SubnetId", ""),
+        security_group_ids=tuple(group["GroupId"] for group in item.get("SecurityGroups") or ()),
+    )
+
+
+def fleet_result_from(answer: Json) -> FleetResult:
+    """Instances sorted by id: that order deals them to machines, also after a replay (F1, F19)."""
+    instances = [one for group in answer.get("Instances") or () for one in _fleet_instances(group)]
+    return FleetResult(
+        fleet_id=answer.get("FleetId", ""),
+        instances=tuple(sorted(instances, key=lambda instance: instance.id)),
+        errors=tuple(_fleet_error(item) for item in answer.get("Errors") or ()),
+    )
+
+
+def _override(item: Json) -> Json:
+    override: Json = (item.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
+    return override
+
+
+def _capacity_type(item: Json) -> str:
+    return SPOT if item.get("Lifecycle") == "spot" else ON_DEMAND
+
+
+def _fleet_instances(group: Json) -> list[FleetInstance]:
+    override = _override(group)
+    instance_type = group.get("InstanceType") or override.get("InstanceType")
+    if not instance_type:
+        raise LaunchRejected("CreateFleet answered instances without a type", code="NoInstanceType")
+    return [
+        FleetInstance(
+            id=instance_id,
+            instance_type=instance_type,
+            zone=override.get("AvailabilityZone"),
+            subnet_id=override.get("SubnetId"),
+            capacity_type=_capacity_type(group),
+            image_id=override.get("ImageId"),
+        )
+        for instance_id in group.get("InstanceIds") or ()
+    ]
+
+
+def _fleet_error(item: Json) -> FleetError:
+    override = _override(item)
+    return FleetError(
+        code=item.get("ErrorCode", ""),
+        message=item.get("ErrorMessage", ""),
+        instance_type=override.get("InstanceType", ""),
+        zone=override.get("AvailabilityZone"),
+        subnet_id=override.get("SubnetId"),
+        capacity_type=_capacity_type(item),
+    )

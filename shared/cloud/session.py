@@ -1,0 +1,167 @@
+"""The way to AWS: one aiobotocore session per process, clients made when first used.
+
+    cloud = await Cloud.connect(region="us-west-2", endpoint_url=None, clock=clock, ...)
+    try:
+        await cloud.ec2.ping()
+    finally:
+        await cloud.close()
+
+A service that only reads SQS never loads the EC2 model (about 25 MB). Service models are read in a
+thread (``warm_up_loader_caches``), big answers are parsed in a thread (``shared.cloud.parsing``),
+so the event loop keeps turning.
+
+What may go wrong: no region or no credentials raise ``ConfigurationError`` at ``connect``;
+credentials that expire later show as ``Unauthorized`` on a call. ``close`` must run on the loop
+that made the clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from functools import cached_property, partial
+from random import Random
+from typing import Any
+
+from aiobotocore.config import AioConfig
+from aiobotocore.session import AioSession
+
+from shared.clock import Clock
+from shared.cloud.calls import ServiceCalls
+from shared.cloud.ec2 import Ec2
+from shared.cloud.eks import Eks
+from shared.cloud.errors import missing_credentials, missing_region, translated
+from shared.cloud.parsing import ThreadedParserFactory
+from shared.cloud.pricing import Pricing, pricing_region
+from shared.cloud.sqs import Sqs
+from shared.cloud.ssm import Ssm
+
+CONNECT_TIMEOUT_SECONDS = 5
+READ_TIMEOUT_SECONDS = 30
+QUEUE_READ_TIMEOUT_SECONDS = 40
+"""Longer than SQS's longest poll of 20 s, or every quiet poll would look like a dead network."""
+POOL_CONNECTIONS = 50
+
+
+class Cloud:
+    """All AWS services that Dovetail calls. Attributes create their client at the first call."""
+
+    def __init__(
+        self,
+        session: AioSession,
+        *,
+        executor: ThreadPoolExecutor,
+        region: str,
+        endpoint_url: str | None,
+        clock: Clock,
+        random: Random,
+        user_agent: str,
+    ) -> None:
+        self.region = region
+        self.clock = clock
+        self._session = session
+        self._endpoint_url = endpoint_url
+        self._random = random
+        self._user_agent = user_agent
+        self._stack = AsyncExitStack()
+        self._stack.callback(executor.shutdown, wait=False)
+        self._opening = asyncio.Lock()
+        self._clients: dict[str, Any] = {}
+
+    @classmethod
+    async def connect(
+        cls,
+        *,
+        region: str,
+        endpoint_url: str | None,
+        clock: Clock,
+        random: Random,
+        user_agent: str,
+    ) -> Cloud:
+        """Find credentials; no AWS API is called yet (``ec2.ping`` does). Raises
+        ConfigurationError.
+        """
+        if not region:
+            raise missing_region()
+        session = AioSession()
+        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aws-parser")
+        session.register_component("response_parser_factory", ThreadedParserFactory(executor))
+        with translated("credentials"):
+            if await session.get_credentials() is None:
+                raise missing_credentials()
+        return cls(
+            session,
+            executor=executor,
+            region=region,
+            endpoint_url=endpoint_url or None,
+            clock=clock,
+            random=random,
+            user_agent=user_agent,
+        )
+
+    async def close(self) -> None:
+        """Close all connections. A second call does nothing."""
+        self._clients.clear()
+        await self._stack.aclose()
+
+    @cached_property
+    def ec2(self) -> Ec2:
+        return Ec2(self._calls("ec2"), clock=self.clock)
+
+    @cached_property
+    def ssm(self) -> Ssm:
+        return Ssm(self._calls("ssm"))
+
+    @cached_property
+    def sqs(self) -> Sqs:
+        return Sqs(self._calls("sqs", read_timeout=QUEUE_READ_TIMEOUT_SECONDS, read_attempts=1))
+
+    @cached_property
+    def pricing(self) -> Pricing:
+        return Pricing(self._calls("pricing", region=pricing_region(self.region)))
+
+    @cached_property
+    def eks(self) -> Eks:
+        return Eks(self._calls("eks"))
+
+    def _calls(
+        self,
+        service: str,
+        *,
+        region: str | None = None,
+        read_timeout: int = READ_TIMEOUT_SECONDS,
+        read_attempts: int | None = None,
+    ) -> ServiceCalls:
+        opener: Callable[[], Awaitable[Any]] = partial(
+            self._client, service, region or self.region, read_timeout
+        )
+        attempts = {} if read_attempts is None else {"read_attempts": read_attempts}
+        return ServiceCalls(service, opener, random=self._random, **attempts)
+
+    async def _client(self, service: str, region: str, read_timeout: int) -> Any:
+        async with self._opening:
+            if service not in self._clients:
+                context = self._session.create_client(
+                    service,
+                    region_name=region,
+                    endpoint_url=self._endpoint_url,
+                    config=self._config(read_timeout),
+                )
+                self._clients[service] = await self._stack.enter_async_context(context)
+                # Service models live as long as the process: 300,000 objects that a full garbage
+                # collection need not visit (it would stop the loop for 60 ms each time).
+                gc.freeze()
+            return self._clients[service]
+
+    def _config(self, read_timeout: int) -> AioConfig:
+        return AioConfig(
+            connect_timeout=CONNECT_TIMEOUT_SECONDS,
+            read_timeout=read_timeout,
+            max_pool_connections=POOL_CONNECTIONS,
+            retries={"mode": "standard", "total_max_attempts": 1},
+            user_agent_extra=self._user_agent,
+            warm_up_loader_caches=True,
+        )

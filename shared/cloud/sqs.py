@@ -1,0 +1,83 @@
+"""SQS: the queue that EventBridge fills with interruption notices (spec area 8).
+
+Messages arrive at least once and in any order. A message that is not deleted within its visibility
+timeout is delivered again; so a failed delete is harmless and only reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from shared.cloud.calls import ServiceCalls
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+BATCH = 10
+"""SQS's own limit for one receive and one delete."""
+LONGEST_WAIT_SECONDS = 20
+
+
+class QueueMessage(msgspec.Struct, frozen=True):
+    """``receipt`` deletes this delivery. ``sent_at``: seconds since the epoch."""
+
+    id: str
+    receipt: str
+    body: str
+    sent_at: float
+
+
+class Sqs:
+    """Receive and delete; sending is EventBridge's work."""
+
+    def __init__(self, calls: ServiceCalls) -> None:
+        self._calls = calls
+
+    async def queue_url(self, name: str) -> str:
+        """Raises NotFound for an unknown queue."""
+        return str((await self._calls.read("get_queue_url", QueueName=name))["QueueUrl"])
+
+    async def receive(
+        self,
+        url: str,
+        *,
+        wait_seconds: int = LONGEST_WAIT_SECONDS,
+        maximum: int = BATCH,
+        visibility_seconds: int = 20,
+    ) -> list[QueueMessage]:
+        """Up to ``maximum`` (1-10) messages; waits ``wait_seconds`` (0-20) for the first one."""
+        answer = await self._calls.read(
+            "receive_message",
+            QueueUrl=url,
+            MaxNumberOfMessages=min(max(maximum, 1), BATCH),
+            WaitTimeSeconds=min(max(wait_seconds, 0), LONGEST_WAIT_SECONDS),
+            VisibilityTimeout=visibility_seconds,
+            MessageSystemAttributeNames=["SentTimestamp"],
+        )
+        return [
+            QueueMessage(
+                id=message["MessageId"],
+                receipt=message["ReceiptHandle"],
+                body=message.get("Body", ""),
+                sent_at=int(message.get("Attributes", {}).get("SentTimestamp", 0)) / 1000,
+            )
+            for message in answer.get("Messages") or ()
+        ]
+
+    async def delete(self, url: str, receipts: Sequence[str]) -> tuple[str, ...]:
+        """Delete deliveries; returns the receipts that SQS did not delete (they come again)."""
+        failed: list[str] = []
+        for chunk in _chunks(receipts):
+            entries = [{"Id": str(i), "ReceiptHandle": r} for i, r in enumerate(chunk)]
+            answer = await self._calls.write("delete_message_batch", QueueUrl=url, Entries=entries)
+            for failure in answer.get("Failed") or ():
+                failed.append(chunk[int(failure["Id"])])
+                log.warning("queue message was not deleted", code=failure.get("Code"))
+        return tuple(failed)
+
+
+def _chunks(receipts: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(receipts), BATCH):
+        yield receipts[start : start + BATCH]

@@ -1,0 +1,32 @@
+"""Which record type each kind of the mirror holds, and how its bytes become that record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shared.domain.machines import Machine
+from shared.domain.nodepools import NodeClass, NodePool
+from shared.domain.nodes import DaemonSet, Node
+from shared.domain.pods import Pod
+
+PODS, NODES, DAEMON_SETS = "pods", "nodes", "daemonsets"
+NODE_POOLS, NODE_CLASSES, MACHINES = "nodepools", "nodeclasses", "machines"
+
+RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
+    PODS: Pod,
+    NODES: Node,
+    DAEMON_SETS: DaemonSet,
+    NODE_POOLS: NodePool,
+    NODE_CLASSES: NodeClass,
+    MACHINES: Machine,
+}
+_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(record) for kind, record in RECORD_TYPES.items()
+}
+
+
+def decode_record(kind: str, body: bytes) -> Any:
+    """The record inside mirror bytes. Raises msgspec.ValidationError for another version's bytes."""
+    return _DECODERS[kind].decode(body)

@@ -1,0 +1,178 @@
+"""The ports a service gets, opened once and closed in reverse order.
+
+A service that cannot reach something at its start says what, why and which setting to look at, tries again for
+``CONNECT_SECONDS`` and then ends with exit code 1: whoever supervises it starts it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import uvloop
+
+from shared import log as logs
+from shared import runtime, status
+from shared.bus import Bus, Handler
+from shared.clock import Clock, SystemClock
+from shared.errors import ConfigurationError, DovetailError, TransientError
+from shared.kube.client import Kube
+from shared.kube.recorder import Recorder
+from shared.kube.resources import NAMESPACES
+from shared.log import get_logger
+from shared.metrics import Metrics
+from shared.settings import ServiceSettings, describe, read
+
+log = get_logger(__name__)
+
+CONNECT_SECONDS = 60.0
+CONNECT_PAUSE_SECONDS = 2.0
+Config = TypeVar("Config", bound=ServiceSettings)
+
+
+@dataclass
+class Environment(Generic[Config]):
+    """What ``build`` of a service may use. ``instance`` names this incarnation of the process."""
+
+    settings: Config
+    clock: Clock
+    random: random.Random
+    metrics: Metrics
+    kube: Kube
+    bus: Bus
+    recorder: Recorder
+    instance: str
+    stack: contextlib.AsyncExitStack
+
+    def consumer_loop(
+        self, stream: str, group: str, handler: Handler, *, timeout: float = 60.0, limit: int = 32
+    ) -> runtime.Loop:
+        """A loop that consumes ``stream`` as ``group``. A restarted loop is a new consumer (F5)."""
+        loop = runtime.Loop(f"consume {stream}", runtime.until_stopped)
+
+        async def run(stop: asyncio.Event) -> None:
+            consumer = self.bus.consumer(
+                stream=stream,
+                group=group,
+                name=f"{self.instance}-{self.random.getrandbits(32):08x}",
+                handler=handler,
+                limit=limit,
+                handler_timeout_seconds=timeout,
+            )
+            loop.progress = lambda: consumer.last_progress
+            await consumer.run(stop)
+
+        loop.run = run
+        return loop
+
+
+Build = Callable[[Environment[Config]], Awaitable[runtime.Service]]
+
+
+@dataclass(frozen=True)
+class Entry(Generic[Config]):
+    """How to make one service: its name, its settings, its composition root."""
+
+    name: str
+    settings: type[Config]
+    build: Build[Config]
+
+
+async def open_environment(
+    name: str, settings: Config, stack: contextlib.AsyncExitStack
+) -> Environment[Config]:
+    """Connect to Redis and the API server. Raises ConfigurationError after ``CONNECT_SECONDS``."""
+    clock, chance = SystemClock(), random.SystemRandom()
+    instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
+    kube = await Kube.connect(
+        settings.kubeconfig or None, clock=clock, random=chance, user_agent=f"dovetail-{name}/0.1.0"
+    )
+    stack.push_async_callback(kube.close)
+    bus = Bus(settings.redis_url, settings.cluster_name, clock=clock, random=chance)
+    await reach(f"Redis at {settings.redis_url}", "REDIS_URL", bus.start, clock)
+    stack.push_async_callback(bus.close)
+
+    async def ask_server() -> None:
+        await kube.get(NAMESPACES, "default")
+
+    await reach("the Kubernetes API server", "KUBECONFIG", ask_server, clock)
+    recorder = Recorder(kube, component="dovetail", clock=clock, random=chance)
+    return Environment(settings, clock, chance, Metrics(name), kube, bus, recorder, instance, stack)
+
+
+async def reach(
+    what: str, variable: str, connect: Callable[[], Awaitable[object]], clock: Clock
+) -> None:
+    """Call ``connect`` until it works. Raises ConfigurationError that names cause and variable."""
+    deadline = clock.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            await connect()
+        except TransientError as error:
+            text = f"cannot reach {what}: {error.message}. Is it running? Check {variable}"
+            if clock.monotonic() > deadline:
+                raise ConfigurationError(text) from error
+            log.warning("waiting for a connection", problem=text)
+        else:
+            return
+        await asyncio.sleep(CONNECT_PAUSE_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def _services(
+    entries: Sequence[Entry[Any]],
+) -> AsyncIterator[list[runtime.Service]]:
+    async with contextlib.AsyncExitStack() as stack:
+        built = []
+        for entry in entries:
+            settings = read(entry.settings)
+            environment = await open_environment(entry.name, settings, stack)
+            service = await entry.build(environment)
+            events = runtime.Loop("events", environment.recorder.run)
+            events.late_seconds = float("inf")
+            service.loops = [*service.loops, events]
+            built.append(service)
+        yield built
+
+
+async def _run(entries: Sequence[Entry[Any]]) -> None:
+    clock = SystemClock()
+    first = read(entries[0].settings)
+    logs.configure(first.log_level)
+    async with _services(entries) as services:
+        app = status.mount(services, clock, docs=first.api_docs)
+        server = status.server_loop(app, first.status_host, first.status_port)
+        await runtime.run(services, server, clock=clock)
+
+
+def main(*entries: Entry[Any]) -> None:
+    """The body of ``python -m services.<name>``. Ends the process with 1 on a fault it can name."""
+    names = ", ".join(entry.name for entry in entries)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m services{'.' + entries[0].name if len(entries) == 1 else ''}",
+        description=f"Dovetail: {names}. All settings are environment variables:",
+        epilog="\n".join(describe(entry.settings) for entry in entries),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.parse_args()
+    try:
+        uvloop.run(_run(entries))
+    except* DovetailError as group:
+        for error in _leaves(group):
+            sys.stderr.write(f"dovetail {names}: {error}\n")
+        raise SystemExit(1) from None
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found

@@ -1,0 +1,383 @@
+"""The Kubernetes API as Dovetail uses it: plain dicts in and out, limits on everything.
+
+Reads are quorum reads (no ``resourceVersion=0``) and are tried up to four times on transient
+errors. Writes are tried again only on 429, which the server answers before it does anything; any
+other failed write may have happened, and only the caller knows how to find out (reliability R6).
+Every call first takes a token from a bucket of ``qps``.
+
+What may go wrong: see ``shared.errors``; each method names what is special to it. Any call may
+raise Unreachable, Unavailable, Throttled (all transient) and Unauthorized (its text names the
+missing RBAC rule).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeVar
+
+from shared.clock import Clock
+from shared.errors import (
+    Conflict,
+    Gone,
+    InvalidObject,
+    NotFound,
+    Throttled,
+    TransientError,
+    Unreachable,
+)
+from shared.kube.connection import Answer, Connection, Timeouts
+from shared.kube.pacing import Backoff, TokenBucket
+from shared.kube.resources import PODS, Resource
+from shared.kube.statuses import Call, decode_object
+from shared.kube.watching import LineSplitter, WatchEvent, parse_event
+
+READ_TRIES = 4
+WRITE_TRIES = 4
+LIST_RESTARTS = 3
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+Object = dict[str, Any]
+Objects = list[Object]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class KubeList:
+    """Objects of one consistent list (or one page of it) and the version to watch from."""
+
+    items: Objects
+    resource_version: str
+
+
+class Kube:
+    """A client of one API server. Safe to share between tasks."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        clock: Clock,
+        random: Random,
+        qps: float = 200,
+        burst: int = 300,
+        first_backoff: float = 0.25,
+    ) -> None:
+        self._connection = connection
+        self._bucket = TokenBucket(qps, burst, clock)
+        self._random = random
+        self._first_backoff = first_backoff
+
+    @classmethod
+    async def connect(
+        cls,
+        kubeconfig: str | None,
+        *,
+        clock: Clock,
+        random: Random,
+        user_agent: str,
+        qps: float = 200,
+        burst: int = 300,
+        timeouts: Timeouts | None = None,
+    ) -> Kube:
+        """A client by kubeconfig file, or by the pod's service account when ``kubeconfig`` is None.
+
+        Does not talk to the server yet. Raises ConfigurationError.
+        """
+        connection = await Connection.open(
+            kubeconfig, clock=clock, user_agent=user_agent, timeouts=timeouts or Timeouts()
+        )
+        return cls(connection, clock=clock, random=random, qps=qps, burst=burst)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._connection.close()
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
+        """One object, as of now (quorum read). Raises NotFound."""
+        call = Call("get", resource, name, namespace)
+        return decode_object(call, await self._read(call, {}))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        page_size: int = 500,
+    ) -> KubeList:
+        """All objects (of all namespaces without ``namespace``); starts again when a page expires.
+
+        Holds everything in memory; for pods prefer ``pages``. Raises NotFound when the CRD is
+        missing, Gone when the list expired three times over.
+        """
+        for _ in range(LIST_RESTARTS - 1):
+            try:
+                return await self._list_once(
+                    resource, namespace, label_selector, field_selector, page_size
+                )
+            except Gone:
+                continue
+        return await self._list_once(resource, namespace, label_selector, field_selector, page_size)
+
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        page_size: int = 500,
+    ) -> AsyncGenerator[KubeList, None]:
+        """One consistent list, page by page, so that 10,000 pods never are in memory at once.
+
+        Raises Gone when the list expired between pages: what was read is no complete list, start
+        again.
+        """
+        call = Call("list", resource, None, namespace)
+        query = _selectors(label_selector, field_selector) | {"limit": str(page_size)}
+        while True:
+            page = decode_object(call, await self._read(call, query))
+            metadata = page.get("metadata") or {}
+            yield KubeList(_typed(page, resource), str(metadata.get("resourceVersion", "")))
+            if not metadata.get("continue"):
+                return
+            query["continue"] = metadata["continue"]
+
+    async def create(
+        self, resource: Resource, body: Object, namespace: str | None = None
+    ) -> Object:
+        """Create an object, in ``namespace`` or in the one its metadata names.
+
+        Raises AlreadyExists and InvalidObject.
+        """
+        if resource.namespaced:
+            namespace = namespace or body["metadata"]["namespace"]
+        call = Call("create", resource, None, namespace)
+        named = {"apiVersion": resource.api_version, "kind": resource.kind} | body
+        return decode_object(call, await self._write(call, "POST", named))
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: Object,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> Object:
+        """Merge patch (RFC 7386); ``metadata.resourceVersion`` in it makes it a compare-and-set.
+
+        Raises NotFound, Conflict, InvalidObject.
+        """
+        call = Call("patch", resource, name, namespace, subresource)
+        return decode_object(call, await self._write(call, "PATCH", body, MERGE_PATCH))
+
+    async def json_patch(
+        self,
+        resource: Resource,
+        name: str,
+        operations: Sequence[Object],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> Object:
+        """JSON patch (RFC 6902). A failed ``test`` operation raises Conflict; else as ``patch``."""
+        call = Call("patch", resource, name, namespace, subresource)
+        try:
+            data = await self._write(call, "PATCH", [*operations], JSON_PATCH)
+        except InvalidObject as error:
+            # The API server answers a failed test with 422 and no field; a broken object names its
+            # field.
+            if error.field == "object" and any(op.get("op") == "test" for op in operations):
+                raise Conflict(f"a test of the patch failed: {error.message}") from error
+            raise
+        return decode_object(call, data)
+
+    async def replace(
+        self, resource: Resource, body: Object, *, subresource: str | None = None
+    ) -> Object:
+        """Put the whole object; its ``metadata.resourceVersion`` makes it a compare-and-set.
+
+        Raises NotFound, Conflict, InvalidObject.
+        """
+        metadata = body["metadata"]
+        namespace = metadata.get("namespace") if resource.namespaced else None
+        call = Call("update", resource, metadata["name"], namespace, subresource)
+        named = {"apiVersion": resource.api_version, "kind": resource.kind} | body
+        return decode_object(call, await self._write(call, "PUT", named))
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object (finalizers and grace may keep it for a while).
+
+        Raises NotFound, and Conflict when it is not the one with ``uid`` or ``resource_version``.
+        """
+        call = Call("delete", resource, name, namespace)
+        options = _delete_options(uid, resource_version, grace_seconds)
+        body = {"apiVersion": "v1", "kind": "DeleteOptions"} | options
+        await self._write(call, "DELETE", body)
+
+    async def evict(
+        self, name: str, namespace: str, *, uid: str, grace_seconds: int | None = None
+    ) -> None:
+        """Evict a pod through the eviction API, which respects disruption budgets.
+
+        Raises EvictionBlocked when a budget forbids it now (``context["multiple"]``: several
+        budgets select the pod, it can never be evicted), Conflict when another pod has the name,
+        NotFound.
+        """
+        call = Call("create", PODS, name, namespace, "eviction")
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": _delete_options(uid, None, grace_seconds),
+        }
+        await self._write(call, "POST", body)
+
+    async def can_list(self, resource: Resource) -> bool:
+        """Whether the server serves this resource, that is, whether its CRD is installed."""
+        try:
+            await self._read(Call("list", resource), {"limit": "1"})
+        except NotFound:
+            return False
+        return True
+
+    async def watch(
+        self,
+        resource: Resource,
+        resource_version: str,
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        timeout_seconds: int = 300,
+        on_bytes: Callable[[], None] | None = None,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Changes after ``resource_version``, bookmarks included, until the server ends the watch.
+
+        ``on_bytes`` is called for every chunk that arrives. Use ``contextlib.aclosing`` when
+        leaving early. Raises Gone when the version is too old (list again), Unreachable when the
+        stream breaks or is silent for ``Timeouts.watch_silence`` seconds, another DovetailError on
+        another ERROR event.
+        """
+        call = Call("watch", resource, None, namespace)
+        query = _selectors(label_selector, field_selector) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(timeout_seconds),
+        }
+        await self._bucket.acquire()
+        async with (
+            self._connection.stream(call, resource.path(namespace), query) as answer,
+            aclosing(_lines(call, answer, on_bytes)) as lines,
+        ):
+            async for line in lines:
+                yield parse_event(call, line)
+
+    async def _list_once(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        label_selector: str | None,
+        field_selector: str | None,
+        page_size: int,
+    ) -> KubeList:
+        items: Objects = []
+        version = ""
+        pages = self.pages(
+            resource,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            page_size=page_size,
+        )
+        async with aclosing(pages):
+            async for page in pages:
+                items += page.items
+                version = page.resource_version
+        return KubeList(items, version)
+
+    async def _read(self, call: Call, query: dict[str, str]) -> bytes:
+        path = call.resource.path(call.namespace, call.name, call.subresource)
+        return await self._again(
+            lambda: self._connection.unary(call, "GET", path, query), TransientError, READ_TRIES
+        )
+
+    async def _write(
+        self, call: Call, method: str, body: object, content_type: str = "application/json"
+    ) -> bytes:
+        path = call.resource.path(call.namespace, call.name, call.subresource)
+        return await self._again(
+            lambda: self._connection.unary(call, method, path, {}, body, content_type),
+            Throttled,
+            WRITE_TRIES,
+        )
+
+    async def _again(
+        self, send: Callable[[], Awaitable[T]], repeatable: type[TransientError], tries: int
+    ) -> T:
+        """Send up to ``tries`` times while the error is ``repeatable``, with jittered delays."""
+        backoff = Backoff(self._random, first=self._first_backoff)
+        for _ in range(tries - 1):
+            await self._bucket.acquire()
+            try:
+                return await send()
+            except repeatable as error:
+                wait = error.context.get("retry_after")
+                delay = backoff.next(at_least=wait if isinstance(wait, float) else 0.0)
+            await asyncio.sleep(delay)
+        await self._bucket.acquire()
+        return await send()
+
+
+async def _lines(
+    call: Call, answer: Answer, on_bytes: Callable[[], None] | None
+) -> AsyncGenerator[bytes, None]:
+    splitter = LineSplitter()
+    async for chunk in answer.content.iter_any():
+        if on_bytes:
+            on_bytes()
+        for line in splitter.feed(chunk):
+            yield line
+    if splitter.pending:
+        raise Unreachable(f"{call}: the stream ended inside an event")
+
+
+def _selectors(label_selector: str | None, field_selector: str | None) -> dict[str, str]:
+    query = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {key: value for key, value in query.items() if value}
+
+
+def _delete_options(
+    uid: str | None, resource_version: str | None, grace_seconds: int | None
+) -> Object:
+    wanted = {"uid": uid, "resourceVersion": resource_version}
+    preconditions = {key: value for key, value in wanted.items() if value}
+    options: Object = {"preconditions": preconditions} if preconditions else {}
+    if grace_seconds is not None:
+        options["gracePeriodSeconds"] = grace_seconds
+    return options
+
+
+def _typed(page: Object, resource: Resource) -> Objects:
+    """The items, with the apiVersion and kind that the API server leaves out of built-in ones."""
+    items: Objects = page.get("items") or []
+    for item in items:
+        item.setdefault("apiVersion", resource.api_version)
+        item.setdefault("kind", resource.kind)
+    return items

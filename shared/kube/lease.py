@@ -1,0 +1,218 @@
+"""Leader election by a coordination.k8s.io Lease, with a fencing epoch (reliability F14).
+
+How it works, after client-go: the holder renews every 2 s; another may take over when it saw the
+Lease unchanged for 15 s *on its own monotonic clock* (no wall clock is compared, so clock jumps do
+no harm, F13). The holder counts itself out 10 s after the *start* of its last good renewal, without
+help from any task: a process that was stopped and woken up sees ``held`` False at once. 5 s are
+left between the two.
+
+A lease alone does not fence: a request already on its way cannot be called back. ``epoch``
+(leaseTransitions) grows with every change of holder; write it into what you create, and let the one
+who spends compare it with ``current_epoch`` right before (I9).
+
+What may go wrong: the API server is away (not held after 10 s; keeps trying); the write was lost or
+not, nobody knows (the next read tells); two candidates write at once (compare-and-set, one wins);
+somebody deletes the Lease (the epoch goes on from the highest one this process saw; with no process
+left that saw one, it starts at 0 again).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from shared.clock import Clock
+from shared.errors import AlreadyExists, Conflict, DovetailError, NotFound
+from shared.kube.client import Kube
+from shared.kube.resources import LEASES
+from shared.kube.stopping import run_until
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+RELEASE_TIMEOUT_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Seconds; ``duration > renew_deadline > retry_period``, as in client-go."""
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.duration > self.renew_deadline > self.retry_period > 0:
+            raise ValueError(f"need duration > renew_deadline > retry_period > 0, got {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a Lease says. ``holder`` is empty when it is free."""
+
+    holder: str
+    epoch: int
+    renewed: str
+    version: str
+
+
+def read_record(lease: dict[str, Any]) -> Record:
+    """The election part of a Lease object; missing fields read as a free Lease."""
+    spec = lease.get("spec") or {}
+    return Record(
+        holder=str(spec.get("holderIdentity") or ""),
+        epoch=int(spec.get("leaseTransitions") or 0),
+        renewed=str(spec.get("renewTime") or ""),
+        version=str(lease["metadata"].get("resourceVersion", "")),
+    )
+
+
+async def current_epoch(kube: Kube, name: str, namespace: str) -> int:
+    """The epoch now, by a quorum read: refuse to spend for any older one. Raises NotFound."""
+    return read_record(await kube.get(LEASES, name, namespace)).epoch
+
+
+class Lease:
+    """A candidate. ``identity`` must be new for every process (pod name and a nonce)."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        *,
+        name: str,
+        namespace: str,
+        identity: str,
+        clock: Clock,
+        random: Random,
+        times: LeaseTimes | None = None,
+    ) -> None:
+        self.acquired = asyncio.Event()
+        self.last_progress = clock.monotonic()
+        self._kube = kube
+        self._name = name
+        self._namespace = namespace
+        self._identity = identity
+        self._clock = clock
+        self._random = random
+        self._times = times or LeaseTimes()
+        self._held_until = float("-inf")
+        self._epoch = 0
+        self._highest_epoch = -1
+        self._seen: Record | None = None
+        self._seen_at = float("-inf")
+
+    @property
+    def held(self) -> bool:
+        """Whether this process leads now. Ask right before every act, not once."""
+        return self._clock.monotonic() < self._held_until
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of our last term; meaningful while ``held``."""
+        return self._epoch
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Stand for election until ``stop``, then release. Stop the work that needs it first."""
+        try:
+            await run_until(stop, self._run())
+        finally:
+            self._step_down()
+            # Also when not held: a write that the stop cut off may have won.
+            await self._release()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._times.renew_deadline / 2):
+                    await self._attempt()
+                self.last_progress = self._clock.monotonic()
+            except (DovetailError, TimeoutError) as error:
+                log.warning("cannot renew or take the lease", lease=self._name, error=str(error))
+            if self.acquired.is_set() and not self.held:
+                log.error("lost the lease", lease=self._name, epoch=self._epoch)
+                self._step_down()
+            await asyncio.sleep(self._times.retry_period * self._random.uniform(0.9, 1.1))
+
+    async def _attempt(self) -> None:
+        """Read the Lease; write it when it is ours, free or expired."""
+        started = self._clock.monotonic()
+        try:
+            lease = await self._kube.get(LEASES, self._name, self._namespace)
+        except NotFound:
+            await self._create(started)
+            return
+        record = read_record(lease)
+        self._observe(record)
+        if not self._may_take(record):
+            if self.held:
+                log.error("another process took the lease", lease=self._name, holder=record.holder)
+            self._step_down()
+            return
+        # The highest epoch seen, not the one read: a Lease deleted and made again counts on.
+        epoch = self._highest_epoch + (record.holder != self._identity)
+        lease["spec"] = (lease.get("spec") or {}) | self._spec(epoch, record)
+        try:
+            written = await self._kube.replace(LEASES, lease)
+        except Conflict:
+            return  # Somebody was faster; the next round reads who.
+        self._won(read_record(written), started)
+
+    async def _create(self, started: float) -> None:
+        body = {
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": self._spec(self._highest_epoch + 1, None),
+        }
+        try:
+            written = await self._kube.create(LEASES, body, self._namespace)
+        except AlreadyExists:
+            return
+        self._won(read_record(written), started)
+
+    def _observe(self, record: Record) -> None:
+        self._highest_epoch = max(self._highest_epoch, record.epoch)
+        if record != self._seen:
+            self._seen, self._seen_at = record, self._clock.monotonic()
+
+    def _may_take(self, record: Record) -> bool:
+        if record.holder in ("", self._identity):
+            return True
+        return self._clock.monotonic() - self._seen_at >= self._times.duration
+
+    def _won(self, record: Record, started: float) -> None:
+        self._observe(record)
+        if not self.acquired.is_set():
+            log.info("leading", lease=self._name, epoch=record.epoch, identity=self._identity)
+        self._epoch = record.epoch
+        # From the start of the attempt: others count from when they see it, which is later.
+        self._held_until = started + self._times.renew_deadline
+        self.acquired.set()
+
+    def _step_down(self) -> None:
+        self._held_until = float("-inf")
+        self.acquired.clear()
+
+    async def _release(self) -> None:
+        """Free the Lease if it is ours, so that the next one need not wait 15 s. Best effort."""
+        try:
+            async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):
+                lease = await self._kube.get(LEASES, self._name, self._namespace)
+                if read_record(lease).holder == self._identity:
+                    lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+                    await self._kube.replace(LEASES, lease)
+        except (DovetailError, TimeoutError) as error:
+            log.warning("cannot release the lease", lease=self._name, error=str(error))
+
+    def _spec(self, epoch: int, before: Record | None) -> dict[str, Any]:
+        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": max(1, round(self._times.duration)),
+            "renewTime": now,
+            "leaseTransitions": epoch,
+        }
+        if before is None or before.holder != self._identity:
+            spec["acquireTime"] = now
+        return spec

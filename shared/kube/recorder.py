@@ -1,0 +1,215 @@
+"""Kubernetes events: what people see in ``kubectl describe`` (EVT-01 to EVT-03).
+
+``publish`` only puts into a bounded queue; ``run`` writes at a limited rate. The same (reason,
+object, message) is written once in ``dedupe_seconds``, in this process by a bounded memory and,
+given a shared ``seen`` port (Redis SET NX EX), in all services together.
+
+What may go wrong never reaches the caller: a full queue drops the event and counts it, a failed
+write or a failed ``seen`` is logged and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+from shared.clock import Clock, rfc3339
+from shared.errors import DovetailError
+from shared.kube.client import Kube
+from shared.kube.pacing import TokenBucket
+from shared.kube.resources import EVENTS
+from shared.kube.stopping import run_until
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+QUEUE_SIZE = 1000
+MEMORY_SIZE = 10_000
+IDLE_SECONDS = 10.0
+WRITE_TIMEOUT_SECONDS = 5.0
+FLUSH_SECONDS = 2.0
+MESSAGE_LIMIT = 1024
+"""Longest event message that the API server accepts, in characters."""
+NAME_LIMIT = 253
+INVOLVED_FIELDS = ("apiVersion", "kind", "name", "namespace", "uid")
+
+
+class Seen(Protocol):
+    """A memory of keys, maybe shared between processes."""
+
+    async def first(self, key: str, seconds: float) -> bool:
+        """Whether ``key`` was not seen in the last ``seconds``; it is now."""
+        ...
+
+
+class SeenHere:
+    """A ``Seen`` in this process: at most ``size`` keys, the oldest forgotten first."""
+
+    def __init__(self, clock: Clock, size: int = MEMORY_SIZE) -> None:
+        self._clock = clock
+        self._size = size
+        self._until: OrderedDict[str, float] = OrderedDict()
+
+    async def first(self, key: str, seconds: float) -> bool:
+        """Whether ``key`` was not seen in the last ``seconds``; it is now."""
+        now = self._clock.monotonic()
+        if self._until.get(key, now) > now:
+            return False
+        self._until[key] = now + seconds
+        self._until.move_to_end(key)
+        if len(self._until) > self._size:
+            self._until.popitem(last=False)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Something to tell about an object."""
+
+    involved: dict[str, str]
+    type: str
+    reason: str
+    message: str
+    at: float
+    dedupe_seconds: float
+
+    @property
+    def key(self) -> str:
+        """Same key, same event (EVT-01)."""
+        object_id = self.involved.get("uid") or "/".join(sorted(self.involved.values()))
+        text = "\0".join((self.reason, object_id, self.message))
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class Recorder:
+    """Writes events as ``component``; counts ``written``, ``dropped`` (queue full), ``failed``."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        *,
+        clock: Clock,
+        random: Random,
+        component: str = "dovetail",
+        seen: Seen | None = None,
+        events_per_second: float = 10,
+        burst: int = 50,
+    ) -> None:
+        self.written = 0
+        self.dropped = 0
+        self.failed = 0
+        self.last_progress = clock.monotonic()
+        self._kube = kube
+        self._clock = clock
+        self._random = random
+        self._component = component
+        self._here = SeenHere(clock)
+        self._everywhere = seen
+        self._bucket = TokenBucket(events_per_second, burst, clock)
+        self._queue: deque[Occurrence] = deque()
+        self._ready = asyncio.Event()
+
+    async def publish(
+        self,
+        involved: dict[str, str],
+        type: str,
+        reason: str,
+        message: str,
+        *,
+        dedupe_seconds: float = 120,
+    ) -> None:
+        """Queue an event about ``involved`` (apiVersion, kind, name, uid, maybe namespace).
+
+        ``type`` is Normal or Warning, ``reason`` one word in CamelCase. Never fails, never waits
+        for the network.
+        """
+        if len(self._queue) >= QUEUE_SIZE:
+            self.dropped += 1
+            return
+        happened = Occurrence(
+            {field: involved[field] for field in INVOLVED_FIELDS if involved.get(field)},
+            type,
+            reason,
+            message[:MESSAGE_LIMIT],
+            self._clock.now(),
+            dedupe_seconds,
+        )
+        if await self._here.first(happened.key, dedupe_seconds):
+            self._queue.append(happened)
+            self._ready.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Write queued events until ``stop``, then what is left; ends at most 7 s after."""
+        while not stop.is_set():
+            self.last_progress = self._clock.monotonic()
+            # Only the wait is cut short by a stop: a write that has begun is brought to its end.
+            await run_until(stop, self._wait_for_work())
+            if self._queue and not stop.is_set():
+                await self._write_next()
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                while self._queue:
+                    await self._write_next()
+        except TimeoutError:
+            self.dropped += len(self._queue)
+
+    async def _wait_for_work(self) -> None:
+        """Until something may be written, or 10 s, to show that the loop turns."""
+        try:
+            async with asyncio.timeout(IDLE_SECONDS):
+                await self._ready.wait()
+        except TimeoutError:
+            return
+        await self._bucket.acquire()
+
+    async def _write_next(self) -> None:
+        happened = self._queue.popleft()
+        if not self._queue:
+            self._ready.clear()
+        try:
+            async with asyncio.timeout(WRITE_TIMEOUT_SECONDS):
+                await self._write(happened)
+        except (DovetailError, TimeoutError) as error:
+            self.failed += 1
+            log.warning("cannot write an event", reason=happened.reason, error=str(error))
+
+    async def _write(self, happened: Occurrence) -> None:
+        if await self._first_everywhere(happened):
+            body = self._event(happened)
+            await self._kube.create(EVENTS, body, body["metadata"]["namespace"])
+            self.written += 1
+
+    async def _first_everywhere(self, happened: Occurrence) -> bool:
+        if self._everywhere is None:
+            return True
+        try:
+            return await self._everywhere.first(happened.key, happened.dedupe_seconds)
+        except DovetailError as error:
+            # Two copies of an event are better than none.
+            log.warning("cannot de-duplicate events between services", error=error.message)
+            return True
+
+    def _event(self, happened: Occurrence) -> dict[str, Any]:
+        """A core/v1 Event; those about cluster-scoped objects live in namespace ``default``."""
+        suffix = f".{self._random.getrandbits(64):016x}"
+        name = happened.involved["name"][: NAME_LIMIT - len(suffix)] + suffix
+        at = rfc3339(happened.at)
+        return {
+            "metadata": {
+                "name": name,
+                "namespace": happened.involved.get("namespace") or "default",
+            },
+            "involvedObject": happened.involved,
+            "type": happened.type,
+            "reason": happened.reason,
+            "message": happened.message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+        }

@@ -1,0 +1,83 @@
+"""The Kubernetes resources Dovetail touches, and their REST paths.
+
+A ``Resource`` is a constant: no discovery at run time, so a missing CRD shows up as ``NotFound`` on
+the first call (``Kube.can_list`` asks on purpose). What may go wrong: a path built for a namespaced
+resource without a namespace is the cluster-wide collection, which is right for list and watch and
+wrong for one object, so ``path`` refuses the latter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One row of ``kubectl api-resources``. ``group`` is empty for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        """``apiVersion`` of its objects, such as ``karpenter.sh/v1alpha5``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """The name kubectl accepts, such as ``machines.karpenter.sh``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(
+        self,
+        namespace: str | None = None,
+        name: str | None = None,
+        subresource: str | None = None,
+    ) -> str:
+        """URL path of a collection (no name), an object, or a subresource of an object.
+
+        Raises ValueError when one namespaced object is named without its namespace, or a
+        cluster-scoped one with.
+        """
+        if namespace and not self.namespaced:
+            raise ValueError(f"{self.qualified} is cluster-scoped: leave the namespace out")
+        if name and self.namespaced and not namespace:
+            raise ValueError(f"{self.qualified} {name!r} needs a namespace")
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+PODS = Resource("", "v1", "pods", "Pod", True)
+NODES = Resource("", "v1", "nodes", "Node", False)
+EVENTS = Resource("", "v1", "events", "Event", True)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True)
+PVCS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)
+PVS = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
+
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", True)
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet", True)
+PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True)
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
+VOLUME_ATTACHMENTS = Resource(
+    "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False
+)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True)
+
+PROVISIONERS = Resource("karpenter.sh", "v1alpha5", "provisioners", "Provisioner", False)
+MACHINES = Resource("karpenter.sh", "v1alpha5", "machines", "Machine", False)
+AWS_NODE_TEMPLATES = Resource(
+    "karpenter.k8s.aws", "v1alpha1", "awsnodetemplates", "AWSNodeTemplate", False
+)
+LAUNCH_RECORDS = Resource("dovetail.sh", "v1alpha1", "launchrecords", "LaunchRecord", False)
+NODE_POOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", False)
+NODE_CLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", False)
+EC2_NODE_CLASSES = Resource("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", False)

@@ -1,0 +1,170 @@
+"""Kubernetes ``Status`` answers turned into Dovetail's errors.
+
+Source: the Kubernetes API conventions, "Response Status Kind", and the eviction API. A status may
+also come from a proxy or from API priority and fairness as plain text, so nothing but the HTTP code
+is relied on. What may go wrong: a body that is no JSON (kept as text, cut at 256 characters).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from shared.errors import (
+    AlreadyExists,
+    Conflict,
+    DovetailError,
+    EvictionBlocked,
+    Gone,
+    InvalidObject,
+    NotFound,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+)
+from shared.kube.resources import Resource
+
+TEXT_LIMIT = 256
+"""Longest piece of a server's text in our errors, in characters."""
+
+MULTIPLE_BUDGETS = "more than one PodDisruptionBudget"
+"""What the eviction API says, with code 500, of a pod that several budgets select."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What was asked: enough for an error text and for an RBAC rule."""
+
+    verb: str
+    resource: Resource
+    name: str | None = None
+    namespace: str | None = None
+    subresource: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.target}"
+
+    @property
+    def rule(self) -> str:
+        """Resource as RBAC writes it, such as ``pods/eviction``."""
+        sub = f"/{self.subresource}" if self.subresource else ""
+        return self.resource.plural + sub
+
+    @property
+    def target(self) -> str:
+        """Resource and object as kubectl writes it, such as ``pods/eviction default/web-1``."""
+        place = "/".join(part for part in (self.namespace, self.name) if part)
+        group = f".{self.resource.group}" if self.resource.group else ""
+        return f"{self.rule}{group} {place}".rstrip()
+
+
+def cut(text: str) -> str:
+    """At most 256 characters of somebody else's text."""
+    return text if len(text) <= TEXT_LIMIT else text[:TEXT_LIMIT] + "…"
+
+
+def parse_status(body: bytes) -> dict[str, Any]:
+    """The ``Status`` object in an answer, or one made of its text."""
+    try:
+        status = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        status = None
+    if isinstance(status, dict):
+        return status
+    return {"message": body[: TEXT_LIMIT * 4].decode("utf-8", "replace").strip()}
+
+
+def decode_object(call: Call, body: bytes) -> dict[str, Any]:
+    """The JSON object in a good answer. Raises Unavailable: no API server wrote this."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        text = cut(body[: TEXT_LIMIT * 4].decode("utf-8", "replace"))
+        raise Unavailable(f"{call}: the answer is no JSON ({error}): {text}") from error
+    if not isinstance(value, dict):
+        raise Unavailable(f"{call}: the answer is no JSON object: {cut(str(value))}")
+    return value
+
+
+def retry_after(headers: Mapping[str, str], status: Mapping[str, Any]) -> float:
+    """Seconds the server asks to wait, 0 when it names none (Kubernetes sends no HTTP dates)."""
+    details = status.get("details")
+    named = details.get("retryAfterSeconds") if isinstance(details, dict) else None
+    try:
+        return max(0.0, float(headers.get("Retry-After") or named or 0))
+    except ValueError:
+        return 0.0
+
+
+def error_of(
+    call: Call, code: int, status: Mapping[str, Any], headers: Mapping[str, str]
+) -> DovetailError:
+    """The error to raise for an answer with ``code`` of 400 or above."""
+    text = cut(str(status.get("message") or "no message"))
+    reason = str(status.get("reason") or "")
+    message = f"{call}: {text} ({code})"
+    if code == 404:
+        return _not_found(call, status, message)
+    if code == 409:
+        return (AlreadyExists if reason == "AlreadyExists" else Conflict)(message)
+    if code == 410:
+        return Gone(message)
+    if code in (401, 403):
+        return _unauthorized(call, code, text)
+    if code == 429 or code >= 500 or code == 408:
+        return _busy(call, code, status, headers, message)
+    return InvalidObject(f"{text} ({call}, {code})", field=_field(status))
+
+
+def _not_found(call: Call, status: Mapping[str, Any], message: str) -> NotFound:
+    details = status.get("details")
+    named = isinstance(details, dict) and bool(details.get("name"))
+    if call.name and (named or call.verb not in ("list", "watch")):
+        return NotFound(message)
+    fix = f"the API server serves no {call.resource.qualified} {call.resource.version}"
+    return NotFound(f"{message}: {fix}; install Dovetail's CRDs or check the namespace")
+
+
+def _unauthorized(call: Call, code: int, text: str) -> Unauthorized:
+    if code == 401:
+        fix = "credentials are missing, wrong or expired; check KUBECONFIG or the service account"
+    else:
+        fix = (
+            f'grant verb "{call.verb}" on resource "{call.rule}" in apiGroup '
+            f'"{call.resource.group}" to Dovetail\'s service account'
+        )
+    return Unauthorized(f"{call}: {text} ({code}): {fix}", verb=call.verb, resource=call.rule)
+
+
+def _busy(
+    call: Call, code: int, status: Mapping[str, Any], headers: Mapping[str, str], message: str
+) -> DovetailError:
+    wait = retry_after(headers, status)
+    if call.subresource == "eviction":
+        if code == 429 and _is_budget_refusal(status):
+            return EvictionBlocked(message, multiple=False, retry_after=wait)
+        if code == 500 and MULTIPLE_BUDGETS in str(status.get("message")):
+            fix = "let one PodDisruptionBudget at most select the pod"
+            return EvictionBlocked(f"{message}: {fix}", multiple=True, retry_after=wait)
+    return (Throttled if code == 429 else Unavailable)(message, code=code, retry_after=wait)
+
+
+def _is_budget_refusal(status: Mapping[str, Any]) -> bool:
+    """A budget's 429, unlike that of API priority and fairness, names its cause or the budget."""
+    if any(cause.get("reason") == "DisruptionBudget" for cause in _causes(status)):
+        return True
+    return "disruption budget" in str(status.get("message")).lower()
+
+
+def _field(status: Mapping[str, Any]) -> str:
+    fields = (str(cause.get("field") or "") for cause in _causes(status))
+    return next((field for field in fields if field), "object")
+
+
+def _causes(status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    details = status.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    return [cause for cause in causes or [] if isinstance(cause, dict)]

@@ -1,0 +1,78 @@
+"""The watch wire format: JSON objects, one a line, on an answer that stays open.
+
+Source: Kubernetes API concepts, "Efficient detection of changes". What may go wrong: the stream
+stops inside a line (``Unreachable``: the rest is lost, resume from the last whole event), the
+server reports that the position is too old (``Gone``) or another failure (an ERROR event), a line
+never ends (``Unavailable`` beyond 16 MiB).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from shared.errors import DovetailError, Gone, Unavailable
+from shared.kube.statuses import Call, error_of
+
+LONGEST_LINE_BYTES = 16 * 1024 * 1024
+"""etcd keeps no object over 1.5 MiB; anything longer is not a watch event."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """``type`` is ADDED, MODIFIED, DELETED or BOOKMARK; ``object`` is the decoded object."""
+
+    type: str
+    object: dict[str, Any]
+
+
+class LineSplitter:
+    """Makes whole lines of chunks of any size."""
+
+    def __init__(self, limit: int = LONGEST_LINE_BYTES) -> None:
+        self._pieces: list[bytes] = []
+        self._length = 0
+        self._limit = limit
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that ``chunk`` completes, without newlines. Raises Unavailable."""
+        *whole, rest = chunk.split(b"\n")
+        if whole:
+            whole[0] = b"".join((*self._pieces, whole[0]))
+            self._pieces, self._length = [], 0
+        if rest:
+            self._pieces.append(rest)
+            self._length += len(rest)
+        if self._length > self._limit:
+            raise Unavailable(f"a line of the watch is longer than {self._limit} bytes")
+        return [line for line in whole if line]
+
+    @property
+    def pending(self) -> int:
+        """Bytes of the line that has not ended."""
+        return self._length
+
+
+def parse_event(call: Call, line: bytes) -> WatchEvent:
+    """One line of a watch. Raises Gone, or what another ERROR event stands for."""
+    try:
+        event = orjson.loads(line)
+        kind, body = event["type"], event["object"]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise Unavailable(f"{call}: a line is no watch event: {error}") from error
+    if kind == "ERROR":
+        raise _error_event(call, body if isinstance(body, dict) else {})
+    if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
+        raise Unavailable(f"{call}: a {kind} event carries no object")
+    return WatchEvent(kind, body)
+
+
+def _error_event(call: Call, status: dict[str, Any]) -> DovetailError:
+    # "Expired" is what the API server writes into a running watch, with code 410; some proxies lose
+    # the code.
+    if status.get("reason") in ("Expired", "Gone"):
+        return Gone(f"{call}: {status.get('message') or 'the position has expired'}")
+    code = status.get("code")
+    return error_of(call, code if isinstance(code, int) and code >= 400 else 500, status, {})

@@ -1,0 +1,197 @@
+"""Every message that crosses a service boundary.
+
+A message says *which* object; its handler reads the object itself before it acts, so that a late, doubled or forged
+message is harmless. Fields may be added within a version; unknown fields are ignored, unknown types and versions
+are dead-lettered (F30). ``tests/golden`` holds one document per type and version that must decode for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.bus import BadMessage, Envelope
+from shared.clock import Clock
+
+NAME = Field(min_length=1, max_length=253)
+
+
+class Message(BaseModel):
+    """What all messages share. ``key`` decides which messages are handled one after the other."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+    version: ClassVar[int] = 1
+
+    @property
+    def key(self) -> str:
+        raise NotImplementedError
+
+
+class MachineMessage(Message):
+    """A message about one Machine."""
+
+    machine: str = NAME
+
+    @property
+    def key(self) -> str:
+        return self.machine
+
+
+class PodUnschedulable(Message):
+    """watcher -> scheduler: this pod waits for capacity; the mirror shows it from ``generation`` on."""
+
+    uid: str = NAME
+    pod: str = NAME
+    generation: int = Field(ge=0)
+
+    @property
+    def key(self) -> str:
+        return self.uid
+
+
+class PodResolved(Message):
+    """watcher -> scheduler: this pod no longer waits (bound, gone or terminal)."""
+
+    uid: str = NAME
+    pod: str = NAME
+    generation: int = Field(ge=0)
+
+    @property
+    def key(self) -> str:
+        return self.uid
+
+
+class LaunchMachine(MachineMessage):
+    """scheduler -> launcher: this Machine has no instance yet."""
+
+
+class MachineLaunched(MachineMessage):
+    """launcher -> scheduler: an instance exists."""
+
+
+class LaunchFailed(MachineMessage):
+    """launcher -> scheduler: no instance; the Machine is being deleted."""
+
+    reason: str = Field(default="", max_length=256)
+
+
+class NodeJoined(Message):
+    """watcher -> launcher: a node with a provider id appeared or changed on its way to being ready."""
+
+    node: str = NAME
+    resource_version: str = Field(default="", max_length=64)
+
+    @property
+    def key(self) -> str:
+        return self.node
+
+
+class NodeClassChanged(Message):
+    """watcher -> launcher: this node class is new or was edited; its subnets and images must be found."""
+
+    node_class: str = NAME
+    generation: int = Field(default=0, ge=0)
+
+    @property
+    def key(self) -> str:
+        return self.node_class
+
+
+class MachineRegistered(MachineMessage):
+    """launcher -> scheduler: the node carries our labels, taints and finalizer."""
+
+
+class MachineInitialized(MachineMessage):
+    """launcher -> scheduler: the node is ready with all its resources."""
+
+
+class MachineTerminated(MachineMessage):
+    """terminator -> scheduler: instance, node and record are gone."""
+
+
+class TerminateMachine(Message):
+    """anyone -> terminator: this Machine or node has a deletion timestamp (or soon will)."""
+
+    kind: Literal["Machine", "Node"] = "Machine"
+    name: str = NAME
+    reason: str = Field(default="", max_length=256)
+    resource_version: str = Field(default="", max_length=64)
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+class InterruptionReceived(Message):
+    """interruption -> scheduler: EC2 takes these instances back."""
+
+    kind: str = NAME
+    instances: tuple[str, ...] = ()
+    deadline: float | None = None
+    event: str = NAME
+
+    @property
+    def key(self) -> str:
+        return self.event
+
+
+class PlanDecided(Message):
+    """scheduler -> people and archive: what one plan decided, with the digest of its input."""
+
+    plan: str = NAME
+    generation: int = Field(ge=0)
+    machines: tuple[str, ...] = ()
+    placed: int = 0
+    unschedulable: int = 0
+    cost_micro_usd_per_hour: int = 0
+
+    @property
+    def key(self) -> str:
+        return self.plan
+
+
+class EmptyNodeDecided(MachineMessage):
+    """scheduler -> people and archive: an empty machine's time is up."""
+
+    empty_seconds: float
+
+
+TYPES: dict[str, type[Message]] = {
+    kind.__name__: kind
+    for kind in (
+        PodUnschedulable, PodResolved, LaunchMachine, MachineLaunched, LaunchFailed, NodeJoined, NodeClassChanged,
+        MachineRegistered, MachineInitialized, MachineTerminated, TerminateMachine,
+        InterruptionReceived, PlanDecided, EmptyNodeDecided,
+    )
+}  # fmt: skip
+
+Kind = TypeVar("Kind", bound=Message)
+
+
+def encode(message: Message, *, cause: str, clock: Clock) -> Envelope:
+    """Wrap a message for a stream. The id follows from content and cause, so a repeat is dropped (F8)."""
+    body = message.model_dump_json().encode()
+    digest = hashlib.sha256(b"|".join((type(message).__name__.encode(), cause.encode(), body)))
+    return Envelope(
+        id=digest.hexdigest()[:32],
+        type=type(message).__name__,
+        version=message.version,
+        key=message.key,
+        cause=cause,
+        at=clock.now(),
+        trace="",
+        body=body,
+    )
+
+
+def decode(envelope: Envelope) -> Message:
+    """The message inside. Raises BadMessage for an unknown type or version, or a body that does not validate."""
+    kind = TYPES.get(envelope.type)
+    if kind is None or envelope.version != kind.version:
+        raise BadMessage(f"unknown message {envelope.type} version {envelope.version}")
+    try:
+        return kind.model_validate_json(envelope.body)
+    except ValidationError as error:
+        raise BadMessage(f"{envelope.type}: {error.error_count()} faults: {error}"[:512]) from error

@@ -1,0 +1,87 @@
+"""Every metric of the product in one catalogue. Where Karpenter has the metric, its name is kept (area 9.4)."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+
+class Metrics:
+    """One service's metrics in a registry of its own: five services may share a process."""
+
+    def __init__(self, service: str) -> None:
+        self.registry = registry = CollectorRegistry(auto_describe=True)
+        build = Gauge(
+            "karpenter_build_info", "Constant 1.", ["service", "version"], registry=registry
+        )
+        build.labels(service, "0.1.0").set(1)
+        self.loop_failures = Counter(
+            "dovetail_loop_failures_total",
+            "Times a supervised loop ended with an error.",
+            ["loop"],
+            registry=registry,
+        )
+        self.resync_found_work = Counter(
+            "dovetail_resync_found_work_total",
+            "Work that only the timed listing found: what the streams lost. About zero in health.",
+            ["loop"],
+            registry=registry,
+        )
+        self.machines_created = Counter(
+            "karpenter_nodeclaims_created_total",
+            "Machines created (MET-01).",
+            ["reason", "nodepool"],
+            registry=registry,
+        )
+        self.machines_terminated = Counter(
+            "karpenter_nodeclaims_terminated_total",
+            "Machines that are gone (MET-01).",
+            ["nodepool", "capacity_type", "zone"],
+            registry=registry,
+        )
+        self.machines_disrupted = Counter(
+            "karpenter_nodeclaims_disrupted_total",
+            "Machines that were ordered away (MET-01).",
+            ["reason", "nodepool", "capacity_type"],
+            registry=registry,
+        )
+        self.scheduling_seconds = Histogram(
+            "karpenter_scheduler_scheduling_duration_seconds",
+            "Time of one solve (MET-07).",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.unschedulable_pods = Gauge(
+            "karpenter_scheduler_unschedulable_pods_count",
+            "Pods that the last plan could not place (MET-07).",
+            registry=registry,
+        )
+        self.ignored_pods = Gauge(
+            "karpenter_scheduler_ignored_pods_count",
+            "Pods whose own text is faulty (POD-03).",
+            registry=registry,
+        )
+        self.launch_failures = Counter(
+            "karpenter_cloudprovider_instance_launch_failures_total",
+            "Failed launches by zone, capacity type and EC2 code (MET-10).",
+            ["zone", "capacity_type", "reason"],
+            registry=registry,
+        )
+        self.evictions = Counter(
+            "karpenter_pods_eviction_requests_total",
+            "Eviction calls by answer code (MET-04).",
+            ["code"],
+            registry=registry,
+        )
+        self.interruptions_received = Counter(
+            "karpenter_interruption_received_messages_total",
+            "SQS messages by kind (MET-09).",
+            ["message_type"],
+            registry=registry,
+        )
+        self.interruptions_deleted = Counter(
+            "karpenter_interruption_deleted_messages_total",
+            "SQS messages deleted after handling (MET-09).",
+            registry=registry,
+        )

@@ -1,0 +1,58 @@
+"""What changes in the mirror, where it is kept, and how it is lost.
+
+Keys, all under the cluster's prefix (one hash slot):
+
+    mirror:<kind>       hash, object key -> record (opaque bytes)
+    mirror:kinds        set of the kinds that have a hash
+    mirror:generation   number of the last change
+    mirror:epoch        who wrote it: the incarnation of the writer, and its how-manieth begin
+    mirror:complete     exists once a whole snapshot is in place
+    mirror:heartbeat    Redis' clock in milliseconds when the writer last showed life
+    cluster             stream of changes, one entry per generation
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.errors import TransientError
+
+OP_PUT = b"put"
+OP_DELETE = b"delete"
+OP_RESET = b"reset"
+"""The whole mirror was replaced: readers load it again."""
+
+
+class MirrorLost(TransientError):
+    """The mirror is not ours any more: Redis was emptied, or another writer began. Begin again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One object put (``body``) or deleted (None). ``generation`` is filled in by the reader."""
+
+    kind: str
+    key: str
+    body: bytes | None
+    generation: int = 0
+
+
+class MirrorKeys:
+    """The key names under one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self.hash_prefix = f"{prefix}mirror:"
+        self.epoch = f"{prefix}mirror:epoch"
+        self.generation = f"{prefix}mirror:generation"
+        self.complete = f"{prefix}mirror:complete"
+        self.heartbeat = f"{prefix}mirror:heartbeat"
+        self.kinds = f"{prefix}mirror:kinds"
+        self.stream = f"{prefix}cluster"
+
+    def objects(self, kind: str) -> str:
+        """The hash of one kind."""
+        return f"{self.hash_prefix}{kind}"
+
+    def staging(self, kind: str, epoch: str) -> str:
+        """Where a new snapshot of one kind is gathered before it replaces the hash."""
+        return f"{self.hash_prefix}staging:{epoch}:{kind}"

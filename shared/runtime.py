@@ -1,0 +1,158 @@
+"""The one way to run services: one in a process, or all five.
+
+A service is a list of supervised loops and two questions (is it ready, how is it). A loop that raises is logged,
+counted and started again after a growing pause; it never takes the others down. SIGTERM sets one event: loops finish
+what they hold, and the process is gone within ``STOP_SECONDS``, whatever hangs (F29).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+
+from shared.clock import Clock
+from shared.errors import DovetailError
+from shared.log import get_logger
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+STOP_SECONDS = 25.0
+"""From SIGTERM to the end of the process."""
+BACKOFF_SECONDS = (0.5, 30.0)
+"""First and longest pause before a failed loop starts again."""
+HEALTHY_SECONDS = 60.0
+"""A loop that ran this long starts again from the first pause."""
+
+
+@dataclass
+class Loop:
+    """One endless activity. ``run`` returns when the event is set, and only then."""
+
+    name: str
+    run: Callable[[asyncio.Event], Coroutine[None, None, None]]
+    late_seconds: float = 120.0
+    """Without progress for this long the service is not ready (R8)."""
+    progress: Callable[[], float] | None = None
+    """Monotonic time of the last progress; None: the loop reports by ``Beat``."""
+    beat: float = 0.0
+    error: str = ""
+
+
+@dataclass
+class Service:
+    """What ``build`` of a service returns."""
+
+    name: str
+    loops: Sequence[Loop]
+    metrics: Metrics
+    status: Callable[[], dict[str, object]]
+    """A small JSON document for people and for the console."""
+    missing: Callable[[], list[str]] = field(default=lambda: [])
+    """What the service still waits for, each a sentence; empty: it can work."""
+    close: Callable[[], Awaitable[None]] | None = None
+    routes: Callable[[object], None] | None = None
+    """Adds routes of its own to the FastAPI app it is given."""
+
+    def unready(self, now: float) -> list[str]:
+        """Every reason why this service cannot do its work now."""
+        late = [
+            f"loop {loop.name} made no progress for {now - last:.0f} s {loop.error}".rstrip()
+            for loop in self.loops
+            if now - (last := loop.progress() if loop.progress else loop.beat) > loop.late_seconds
+        ]
+        return [*self.missing(), *late]
+
+
+def periodic(
+    name: str,
+    seconds: float,
+    act: Callable[[], Awaitable[None]],
+    *,
+    clock: Clock,
+    jitter: random.Random,
+) -> Loop:
+    """A loop that acts at once and then every ``seconds`` +-20 %, until told to stop."""
+    loop = Loop(name=name, run=until_stopped, late_seconds=max(3 * seconds, 30.0))
+
+    async def run(stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            await act()
+            loop.beat = clock.monotonic()
+            loop.error = ""
+            await pause(stop, seconds * jitter.uniform(0.8, 1.2))
+
+    loop.run = run
+    return loop
+
+
+async def until_stopped(stop: asyncio.Event) -> None:
+    """Do nothing until the order to stop."""
+    await stop.wait()
+
+
+async def pause(stop: asyncio.Event, seconds: float) -> bool:
+    """Wait, but not beyond the order to stop. True when it was time that passed."""
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def supervise(loop: Loop, stop: asyncio.Event, metrics: Metrics, clock: Clock) -> None:
+    """Run a loop until ``stop``; on an error log it and start it again."""
+    wait = BACKOFF_SECONDS[0]
+    while not stop.is_set():
+        started = loop.beat = clock.monotonic()
+        try:
+            await loop.run(stop)
+            return
+        except DovetailError as error:
+            loop.error = error.message
+            log.warning("loop failed", loop=loop.name, error=error.message, **_safe(error.context))
+        except Exception as error:  # the runtime is one of the two places that may
+            loop.error = repr(error)[:256]
+            log.exception("loop failed unexpectedly", loop=loop.name)
+        metrics.loop_failures.labels(loop.name).inc()
+        if clock.monotonic() - started > HEALTHY_SECONDS:
+            wait = BACKOFF_SECONDS[0]
+        await pause(stop, wait)
+        wait = min(wait * 2, BACKOFF_SECONDS[1])
+
+
+def _safe(context: dict[str, object]) -> dict[str, object]:
+    """Context keys that do not collide with the log line's own."""
+    return {f"error_{key}": str(value) for key, value in context.items()}
+
+
+async def run(services: Sequence[Service], serve: Loop, *, clock: Clock) -> None:
+    """Run all loops of all services plus the status server until SIGTERM or SIGINT.
+
+    Raises TimeoutError when something did not stop within ``STOP_SECONDS``.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(supervise(part, stop, service.metrics, clock), name=part.name)
+            for service in services
+            for part in service.loops
+        ]
+        tasks.append(group.create_task(serve.run(stop)))
+        log.info("running", services=[service.name for service in services])
+        await stop.wait()
+        log.info("stopping")
+        _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS - 5)
+        for task in late:
+            log.warning("loop did not stop in time", task=task.get_name())
+            task.cancel()
+    for service in services:
+        if service.close is not None:
+            await service.close()
+    log.info("stopped")

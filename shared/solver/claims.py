@@ -1,0 +1,186 @@
+"""Machines that this plan opens: what each holds, and which instance types can still be it.
+
+A claim keeps every type that fits its pods so far; each pod it takes shrinks the list, and the
+launch picks later (SCH-35). ``admit`` decides in Karpenter's order (SCH-40) without changing
+anything; the answer is either an ``Admission`` that ``OpenClaim.commit`` applies, or a ``Refusal``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shared.domain import labels as keys
+from shared.domain.expressions import first_untolerated
+from shared.domain.requirements import Requirements
+from shared.solver import reasons
+from shared.solver.encode import Amounts, Indices, Mask, TypeTable
+from shared.solver.pod_classes import PodClass
+from shared.solver.ports import HostPort, first_conflict
+from shared.solver.templates import PoolTemplate
+from shared.solver.topology import Host, Refusal, Topology
+
+
+@dataclass(slots=True, eq=False)
+class OpenClaim:
+    """One machine to be. ``used`` is the pods' sum without daemon overhead."""
+
+    template: PoolTemplate
+    hostname: str
+    """SCH-41: the placeholder that hostname rules count by; never written to the cluster."""
+    requirements: Requirements
+    types: Indices
+    used: Amounts
+    pods: list[str] = field(default_factory=list)
+    ports: list[HostPort] = field(default_factory=list)
+
+    def host(self, requirements: Requirements) -> Host:
+        """As topology sees it, with these requirements."""
+        return Host(self.hostname, requirements, True, self.template.zone_names)
+
+    def commit(self, admission: Admission, pods: PodClass, uids: list[str]) -> None:
+        """Takes the pods in."""
+        self.requirements = admission.requirements
+        self.types = admission.types
+        self.used = admission.used
+        self.ports += pods.pod.host_ports
+        self.pods += uids
+
+
+@dataclass(frozen=True, eq=False)
+class Admission:
+    """A claim's state after it took ``count`` more pods of one class."""
+
+    count: int
+    requirements: Requirements
+    types: Indices
+    used: Amounts
+
+
+class Admitter:
+    """Decides whether a claim can take pods. Remembers how requirements meet: they repeat."""
+
+    def __init__(self, table: TypeTable, topology: Topology) -> None:
+        self._table = table
+        self._topology = topology
+        self._met: dict[tuple[Requirements, PodClass], Requirements | str] = {}
+
+    def admit(self, claim: OpenClaim, pods: PodClass, count: int) -> Admission | Refusal:
+        """Room for up to ``count`` pods of a class. With host ports or topology, pass 1."""
+        merged = self._requirements(claim, pods)
+        if isinstance(merged, Refusal):
+            return merged
+        conflict = first_conflict(pods.pod.host_ports, claim.ports)
+        if conflict is not None:
+            return Refusal(reasons.port_conflict(conflict), is_final=True)
+        narrowed = self._topology.narrow(pods, claim.host(merged), merged)
+        if isinstance(narrowed, Refusal):
+            return narrowed
+        types = self._types(claim, pods, narrowed)
+        return self._fill(claim, pods, count, types, narrowed, is_final=narrowed is merged)
+
+    def _requirements(self, claim: OpenClaim, pods: PodClass) -> Requirements | Refusal:
+        """Taints, then requirements."""
+        taint = first_untolerated(claim.template.pool.taints, pods.pod.tolerations)
+        if taint is not None:
+            return Refusal(reasons.untolerated(taint.text()), is_final=True)
+        at = (claim.requirements, pods)
+        if at not in self._met:
+            self._met[at] = _meet(claim.requirements, pods.requirements)
+        merged = self._met[at]
+        if isinstance(merged, str):
+            return Refusal(reasons.incompatible_requirements(merged), is_final=True)
+        if keys.ZONE_ID in merged:
+            return Refusal(reasons.unsupported_key(keys.ZONE_ID, keys.ZONE), is_final=True)
+        host = pods.requirements.get(keys.HOSTNAME)
+        if host is not None and not host.has(claim.hostname):
+            there = f"{keys.HOSTNAME} In [{claim.hostname}]"
+            cause = reasons.incompatible_requirements(f"key {keys.HOSTNAME}, {host} not in {there}")
+            return Refusal(cause, is_final=True)
+        return merged
+
+    def _types(self, claim: OpenClaim, pods: PodClass, requirements: Requirements) -> Indices:
+        """Types of the claim that still meet requirements and offering, and no daemon's ports."""
+        if requirements is claim.requirements and not pods.pod.host_ports and claim.pods:
+            return claim.types
+        table, template = self._table, claim.template
+        zones = table.zone_mask(requirements, template.zones)
+        kept = table.matching(requirements) & table.with_offering(
+            zones, table.capacity_mask(requirements)
+        )
+        for daemon, with_daemon in template.daemons.daemons:
+            if first_conflict(pods.pod.host_ports, daemon.host_ports) is not None:
+                kept = kept & ~with_daemon
+        found: Indices = claim.types[kept[claim.types]]
+        return found
+
+    def _fill(
+        self,
+        claim: OpenClaim,
+        pods: PodClass,
+        count: int,
+        types: Indices,
+        requirements: Requirements,
+        *,
+        is_final: bool,
+    ) -> Admission | Refusal:
+        """Resources last: how many pods the roomiest type takes, and which types take that many."""
+        free = claim.template.available[types] - claim.used
+        capacity = _how_many(free, pods.requests)
+        placed = min(count, int(capacity.max(initial=0)))
+        if placed < 1:
+            return Refusal(reasons.EXCEEDS_NODE, is_final)
+        kept = types[capacity >= placed]
+        lacking = self._min_values(requirements, kept)
+        if lacking is not None:
+            return Refusal(lacking, is_final)
+        return Admission(placed, requirements, kept, claim.used + placed * pods.requests)
+
+    def _min_values(self, requirements: Requirements, types: Indices) -> str | None:
+        """SCH-12, strict."""
+        for wanted in requirements:
+            if wanted.min_values is not None:
+                values = self._table.distinct_values(wanted.key, types)
+                found = sum(map(wanted.has, values))
+                if found < wanted.min_values:
+                    return reasons.min_values_unmet(wanted.key, wanted.min_values, found)
+        return None
+
+    def why_no_type(self, claim: OpenClaim, pods: PodClass) -> str:
+        """SCH-42, SCH-43: which of the three conditions was ever met, for a claim without pods."""
+        table, template = self._table, claim.template
+        merged = claim.requirements.intersect(pods.requirements.without(keys.HOSTNAME))
+        narrowed = self._topology.narrow(pods, claim.host(merged), merged)
+        asked = merged if isinstance(narrowed, Refusal) else narrowed
+        zones, capacities = table.zone_mask(asked, template.zones), table.capacity_mask(asked)
+        matching: Mask = table.matching(asked)
+        offering: Mask = table.with_offering(zones, capacities)
+        fitting: Mask = _how_many(template.available, pods.requests) >= 1
+        met = reasons.Filtering(
+            bool(matching.any()),
+            bool(fitting.any()),
+            bool(offering.any()),
+            bool((matching & fitting).any()),
+            bool((matching & offering).any()),
+            bool((fitting & offering).any()),
+        )
+        cpu = int(pods.requests[table.axis.cpu])
+        total = table.axis.vector(template.overhead) + pods.requests
+        cause = reasons.no_instance_type(met, cpu)
+        return reasons.unsatisfied(table.axis.resources(total), asked, cause)
+
+
+def _meet(existing: Requirements, wanted: Requirements) -> Requirements | str:
+    incoming = wanted.without(keys.HOSTNAME)
+    cause = existing.incompatibility(incoming, allow_undefined=keys.WELL_KNOWN)
+    return cause if cause is not None else existing.intersect(incoming)
+
+
+def _how_many(free: Amounts, request: Amounts) -> Amounts:
+    """Per type, how many pods of this size fit; zero where any amount is negative (SCH-62)."""
+    asked = request > 0
+    if not asked.any():
+        return np.where((free >= 0).all(axis=1), np.iinfo(np.int64).max, 0)
+    counts: Amounts = (free[:, asked] // request[asked]).min(axis=1)
+    return np.where((free >= 0).all(axis=1), counts, 0)

@@ -1,0 +1,169 @@
+"""Instance types and resources as numpy arrays, so that one comparison covers all types at once.
+
+``ResourceAxis`` fixes the columns (only resources that somebody requests), ``TypeTable`` holds
+allocatable [types, resources], offerings [types, zones, capacity types] and, per requirement, the
+mask of types that meet it, computed once. Amounts are int64; they are capped at 2**61 so that no
+sum of a machine's content and one more pod can overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from shared.domain import labels as keys
+from shared.domain.instance_types import Catalogue, InstanceType
+from shared.domain.requirements import Requirement, Requirements
+from shared.domain.resources import CPU, MEMORY, PODS, Resources
+from shared.domain.snapshot import OfferingKey
+
+Amounts: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Indices: TypeAlias = npt.NDArray[np.intp]
+
+LARGEST = 2**61
+NO_PRICE = np.iinfo(np.int64).max
+"""The price of an offering that cannot be bought."""
+
+_ELSEWHERE = frozenset({keys.ZONE, keys.CAPACITY_TYPE, keys.PROVISIONER_NAME, keys.NODE_POOL})
+"""Well-known keys that offerings or pools answer, not the type."""
+
+
+class ResourceAxis:
+    """The columns of every amount vector, sorted by name."""
+
+    def __init__(self, parts: Iterable[Resources]) -> None:
+        self.names = sorted({CPU, MEMORY, PODS}.union(*parts))
+        self.cpu = self.names.index(CPU)
+
+    def vector(self, resources: Resources) -> Amounts:
+        """Amounts by column; what no column names is dropped, since nobody asks for it."""
+        found = [max(min(resources.get(n, 0), LARGEST), -LARGEST) for n in self.names]
+        return np.array(found, dtype=np.int64)
+
+    def resources(self, vector: Amounts) -> dict[str, int]:
+        """Back to names; zero amounts left out."""
+        return {n: int(a) for n, a in zip(self.names, vector, strict=True) if a}
+
+
+class TypeTable:
+    """All instance types of the catalogue, in the catalogue's names' order."""
+
+    def __init__(
+        self, catalogue: Catalogue, axis: ResourceAxis, unavailable: frozenset[OfferingKey]
+    ) -> None:
+        self.axis = axis
+        self.region = catalogue.region
+        self.types: tuple[InstanceType, ...] = tuple(sorted(catalogue.types, key=lambda t: t.name))
+        self.names = [t.name for t in self.types]
+        self.index = {name: i for i, name in enumerate(self.names)}
+        self.allocatable = self._matrix([t.allocatable() for t in self.types])
+        self._encode_offerings(unavailable)
+        self._codes: dict[str, tuple[list[tuple[str, ...]], Indices]] = {}
+        self._masks: dict[Requirement, Mask] = {}
+        self._compatible: dict[Requirements, Mask] = {}
+        self._offered: dict[tuple[bytes, bytes], Mask] = {}
+
+    def _matrix(self, rows: list[dict[str, int]]) -> Amounts:
+        found = [self.axis.vector(row) for row in rows]
+        shape = (len(rows), len(self.axis.names))
+        return np.array(found, dtype=np.int64).reshape(shape)
+
+    def _encode_offerings(self, unavailable: frozenset[OfferingKey]) -> None:
+        offers = [(i, t.name, o) for i, t in enumerate(self.types) for o in t.offerings]
+        self.zones = sorted({o.zone for _, _, o in offers})
+        self.capacity_types = sorted({o.capacity_type for _, _, o in offers})
+        zone_at = {zone: i for i, zone in enumerate(self.zones)}
+        capacity_at = {kind: i for i, kind in enumerate(self.capacity_types)}
+        shape = (len(self.types), len(self.zones), len(self.capacity_types))
+        self.offered = np.zeros(shape, dtype=np.bool_)
+        self.price = np.full(shape, NO_PRICE, dtype=np.int64)
+        for i, name, offer in offers:
+            at = (i, zone_at[offer.zone], capacity_at[offer.capacity_type])
+            self.offered[at] = True
+            if (offer.capacity_type, name, offer.zone) not in unavailable:
+                self.price[at] = min(int(self.price[at]), offer.price_micro_usd_per_hour)
+        self.available = self.price != NO_PRICE
+
+    def zone_mask(self, requirements: Requirements, allowed: Mask | None = None) -> Mask:
+        """Zones that the requirements allow, within ``allowed``."""
+        mask = _allowed(requirements.get(keys.ZONE), self.zones)
+        return mask if allowed is None else mask & allowed
+
+    def capacity_mask(self, requirements: Requirements) -> Mask:
+        """Capacity types that the requirements allow."""
+        return _allowed(requirements.get(keys.CAPACITY_TYPE), self.capacity_types)
+
+    def with_offering(self, zones: Mask, capacities: Mask) -> Mask:
+        """Types with an available offering in these zones and capacity types."""
+        at = (zones.tobytes(), capacities.tobytes())
+        if at not in self._offered:
+            chosen = self.available[:, zones][:, :, capacities]
+            self._offered[at] = chosen.any(axis=(1, 2))
+        return self._offered[at]
+
+    def matching(self, requirements: Requirements) -> Mask:
+        """SCH-42 (i): types whose labels and offered places intersect the requirements."""
+        found = self._compatible.get(requirements)
+        if found is None:
+            masks = [self._meeting(requirement) for requirement in requirements]
+            masks.append(self._offered_at_all(requirements))
+            found = np.array(np.logical_and.reduce(masks), dtype=np.bool_)
+            self._compatible[requirements] = found
+        return found
+
+    def _offered_at_all(self, requirements: Requirements) -> Mask:
+        """Zone and capacity type are checked one by one, as labels of the type are."""
+        zones, capacities = self.zone_mask(requirements), self.capacity_mask(requirements)
+        in_zone = self.offered[:, zones].any(axis=(1, 2))
+        of_kind = self.offered[:, :, capacities].any(axis=(1, 2))
+        found: Mask = np.array(in_zone & of_kind, dtype=np.bool_)
+        return found
+
+    def _meeting(self, requirement: Requirement) -> Mask:
+        found = self._masks.get(requirement)
+        if found is None:
+            found = self._masks[requirement] = self._evaluate(requirement)
+        return found
+
+    def _evaluate(self, requirement: Requirement) -> Mask:
+        distinct, codes = self._coded(requirement.key)
+        if requirement.key in _ELSEWHERE or (
+            requirement.key not in keys.WELL_KNOWN and distinct == [()]
+        ):
+            return np.ones(len(self.types), dtype=np.bool_)
+        verdicts = [
+            any(map(requirement.has, values)) if values else requirement.accepts_absence
+            for values in distinct
+        ]
+        found: Mask = np.array(verdicts, dtype=np.bool_)[codes]
+        return found
+
+    def _coded(self, key: str) -> tuple[list[tuple[str, ...]], Indices]:
+        """The distinct values of a label over all types, and each type's position among them."""
+        if key not in self._codes:
+            default = (self.region,) if key == keys.REGION else ()
+            column = [t.labels.get(key, default) for t in self.types]
+            distinct = sorted(set(column)) or [()]
+            at = {values: i for i, values in enumerate(distinct)}
+            codes = np.array([at[values] for values in column], dtype=np.intp)
+            self._codes[key] = (distinct, codes)
+        return self._codes[key]
+
+    def distinct_values(self, key: str, types: Indices) -> set[str]:
+        """The values that these types can give a label (SCH-12, SCH-71)."""
+        if key == keys.ZONE:
+            return {self.zones[i] for i in np.unique(self.offered[types].nonzero()[1])}
+        if key == keys.CAPACITY_TYPE:
+            return {self.capacity_types[i] for i in np.unique(self.offered[types].nonzero()[2])}
+        distinct, codes = self._coded(key)
+        return {value for code in np.unique(codes[types]) for value in distinct[int(code)]}
+
+
+def _allowed(requirement: Requirement | None, values: list[str]) -> Mask:
+    if requirement is None:
+        return np.ones(len(values), dtype=np.bool_)
+    return np.array([requirement.has(v) for v in values], dtype=np.bool_)

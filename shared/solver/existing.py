@@ -1,0 +1,168 @@
+"""Capacity that is there or on its way: nodes, and machines that have no node yet (SCH-50..53).
+
+A machine that is not launched counts as the cheapest type of its list. What was promised to it is
+not subtracted: those pods are still pending and are placed on it again by this very plan.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shared.domain import labels as keys
+from shared.domain.expressions import Taint
+from shared.domain.machines import INITIALIZED as MACHINE_INITIALIZED
+from shared.domain.machines import Machine
+from shared.domain.nodes import DaemonSet, Node, is_ephemeral
+from shared.domain.pods import Pod
+from shared.domain.requirements import Requirements
+from shared.domain.resources import Resources, add, subtract, sum_of
+from shared.domain.snapshot import Snapshot
+from shared.errors import InvalidObject
+from shared.solver.daemons import load_on_new_nodes, remaining_on_node
+from shared.solver.encode import NO_PRICE, Amounts, TypeTable
+from shared.solver.pod_classes import effective_requests
+from shared.solver.ports import HostPort
+from shared.solver.topology import Host
+
+
+@dataclass(slots=True, eq=False)
+class ExistingTarget:
+    """A node, or a machine on its way to become one, with the room that is left."""
+
+    name: str
+    host: Host
+    taints: tuple[Taint, ...]
+    room: Amounts
+    initialized: bool
+    ports: list[HostPort] = field(default_factory=list)
+
+    @property
+    def labels(self) -> Requirements:
+        return self.host.requirements
+
+
+def existing_targets(
+    snapshot: Snapshot, table: TypeTable, bound: Mapping[str, list[Pod]]
+) -> list[ExistingTarget]:
+    """SCH-32 (a): initialised first, then by name. ``bound``: node name -> pods that stay there."""
+    by_provider = {m.provider_id: m for m in snapshot.machines if m.provider_id}
+    by_node = {m.node_name: m for m in snapshot.machines if m.node_name}
+    found, with_node = [], set()
+    for node in snapshot.nodes:
+        machine = by_provider.get(node.provider_id) or by_node.get(node.name)
+        if machine is not None:
+            with_node.add(machine.uid)
+        if not _is_leaving(node, machine):
+            pods = bound.get(node.name, [])
+            found.append(_node_target(node, machine, pods, snapshot.daemon_sets, table))
+    for machine in snapshot.machines:
+        if machine.uid not in with_node and not machine.terminating:
+            found += _machine_target(machine, snapshot.daemon_sets, table)
+    return sorted(found, key=lambda target: (not target.initialized, target.name))
+
+
+def _is_leaving(node: Node, machine: Machine | None) -> bool:
+    """SCH-53; a cordoned node takes no pods either."""
+    leaving = node.terminating or node.unschedulable
+    return leaving or (machine is not None and machine.terminating)
+
+
+def _node_target(
+    node: Node,
+    machine: Machine | None,
+    pods: list[Pod],
+    daemon_sets: tuple[DaemonSet, ...],
+    table: TypeTable,
+) -> ExistingTarget:
+    initialized = _is_initialized(node, machine)
+    taints = node.taints if initialized else _lasting(node.taints, machine)
+    labels = node_labels(node)
+    used = sum_of(effective_requests(pod.requests) for pod in pods)
+    daemons = sum_of(effective_requests(pod.requests) for pod in pods if pod.is_daemon)
+    coming = remaining_on_node(daemon_sets, taints, labels, daemons)
+    room = subtract(_allocatable(node, machine, initialized), add(used, coming))
+    return ExistingTarget(
+        name=node.name,
+        host=Host(host_name(node), labels),
+        taints=taints,
+        room=table.axis.vector(room),
+        initialized=initialized,
+        ports=[port for pod in pods for port in pod.host_ports],
+    )
+
+
+def _is_initialized(node: Node, machine: Machine | None) -> bool:
+    if not node.is_managed:
+        return True
+    return node.is_initialized or (machine is not None and machine.has(MACHINE_INITIALIZED))
+
+
+def _lasting(taints: tuple[Taint, ...], machine: Machine | None) -> tuple[Taint, ...]:
+    """SCH-52: without the taints that go away while the node comes up."""
+    startup = machine.startup_taints if machine else ()
+    return tuple(t for t in taints if not is_ephemeral(t) and t not in startup)
+
+
+def _allocatable(node: Node, machine: Machine | None, initialized: bool) -> Resources:
+    """SCH-51: what the node still reports as zero is taken from the machine until initialised."""
+    if initialized or machine is None:
+        return node.allocatable
+    reported = {name: amount for name, amount in node.allocatable.items() if amount}
+    return {**machine.allocatable, **reported}
+
+
+def host_name(node: Node) -> str:
+    """The value of the hostname label, or the node's name without one."""
+    return node.labels.get(keys.HOSTNAME, node.name)
+
+
+def node_labels(node: Node) -> Requirements:
+    """A node's labels as requirements of one value each."""
+    return Requirements.of(labels={**node.labels, keys.HOSTNAME: host_name(node)})
+
+
+def _machine_target(
+    machine: Machine, daemon_sets: tuple[DaemonSet, ...], table: TypeTable
+) -> list[ExistingTarget]:
+    """None for a machine of which nothing is known that could tell its size."""
+    try:
+        labels = Requirements.of(machine.requirements, machine.labels)
+    except InvalidObject:
+        return []
+    index = _type_of(machine, labels, table)
+    if index is None and not machine.allocatable:
+        return []
+    taints = tuple(t for t in machine.taints if not is_ephemeral(t))
+    load = load_on_new_nodes(daemon_sets, taints, labels, table)
+    allocatable = (
+        table.axis.vector(machine.allocatable) if machine.allocatable else table.allocatable[index]
+    )
+    overhead = load.overhead[index] if index is not None else table.axis.vector(load.total())
+    name = machine.node_name or machine.name
+    named = labels.without(keys.HOSTNAME).intersect(Requirements.of(labels={keys.HOSTNAME: name}))
+    ports = [port for daemon, _ in load.daemons for port in daemon.host_ports]
+    return [ExistingTarget(name, Host(name, named), taints, allocatable - overhead, False, ports)]
+
+
+def _type_of(machine: Machine, labels: Requirements, table: TypeTable) -> int | None:
+    """The launched type, or the cheapest of the list; the first by name of equals."""
+    if machine.instance_type:
+        return table.index.get(machine.instance_type)
+    allowed = labels.get(keys.INSTANCE_TYPE)
+    if allowed is None or allowed.complement:
+        return None
+    zones, capacities = table.zone_mask(labels), table.capacity_mask(labels)
+    known = sorted(table.index[name] for name in allowed.values if name in table.index)
+    prices = table.price[:, zones][:, :, capacities].min(axis=(1, 2), initial=NO_PRICE)
+    return min(known, key=lambda i: (int(prices[i]), i), default=None)
+
+
+def group_by_node(pods: tuple[Pod, ...], moved: frozenset[str]) -> dict[str, list[Pod]]:
+    """Pods that occupy a node and stay there; ``moved`` are UIDs that this plan places anew."""
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        if pod.node_name and not pod.is_terminal and pod.uid not in moved:
+            found[pod.node_name].append(pod)
+    return found

@@ -1,0 +1,282 @@
+"""FewestNodes, Karpenter's placement: a queue of pods, tried on targets in a fixed order.
+
+Order of pods: CPU descending, memory descending, age, UID (SCH-30). Order of targets: existing
+capacity, claims opened in this plan with the fewest pods first, then a new claim from the pools by
+weight (SCH-32). A pod that finds no place gives up one preference and goes to the end of the queue;
+the queue ends when a whole cycle changes nothing (SCH-31). Nothing placed is moved again (SCH-34).
+
+Equal pods next to each other are one run. A run is placed at once where that gives the same result
+as one by one: no topology rule, no host port, and a single place that can take them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shared.domain.expressions import Taint, first_untolerated
+from shared.domain.requirements import Requirement, Requirements
+from shared.errors import InvalidObject
+from shared.solver import reasons
+from shared.solver.claims import Admission, Admitter, OpenClaim
+from shared.solver.encode import Amounts, Indices, Mask, TypeTable
+from shared.solver.existing import ExistingTarget
+from shared.solver.pod_classes import ClassRegistry, PodClass
+from shared.solver.ports import first_conflict
+from shared.solver.relaxation import relax
+from shared.solver.templates import PoolTemplate
+from shared.solver.topology import Refusal, Topology
+
+Run = tuple[PodClass, list[str]]
+"""A class and the UIDs of some of its pods, in queue order."""
+
+
+@dataclass(slots=True)
+class ClaimColumns:
+    """What the search looks at in all open claims at once. Rows are claims in order of opening."""
+
+    used: Amounts
+    roomiest: Amounts
+    """The largest amount among each claim's types: exceeding it rules the claim out."""
+    pods: Amounts
+    size: int = 0
+
+    @classmethod
+    def empty(cls, width: int) -> ClaimColumns:
+        zero = np.zeros((16, width), dtype=np.int64)
+        return cls(zero, zero.copy(), np.zeros(16, dtype=np.int64))
+
+    def append(self) -> None:
+        if self.size == len(self.pods):
+            self.used = np.concatenate([self.used, np.zeros_like(self.used)])
+            self.roomiest = np.concatenate([self.roomiest, np.zeros_like(self.roomiest)])
+            self.pods = np.concatenate([self.pods, np.zeros_like(self.pods)])
+        self.size += 1
+
+    def update(self, index: int, claim: OpenClaim) -> None:
+        self.used[index] = claim.used
+        self.roomiest[index] = claim.template.available[claim.types].max(axis=0)
+        self.pods[index] = len(claim.pods)
+
+    def candidates(self, request: Amounts, ruled_out: set[int]) -> list[int]:
+        """Claims that may have room, fewest pods first, then oldest."""
+        n = self.size
+        room = (self.used[:n] + request <= self.roomiest[:n]).all(axis=1)
+        found = np.flatnonzero(room)
+        ordered = found[np.argsort(self.pods[found], kind="stable")]
+        return [int(i) for i in ordered if int(i) not in ruled_out]
+
+
+@dataclass(slots=True)
+class Placement:
+    """The state of one plan while pods are placed."""
+
+    table: TypeTable
+    topology: Topology
+    registry: ClassRegistry
+    targets: list[ExistingTarget]
+    templates: list[PoolTemplate]
+    tolerate_preferred: bool
+    no_template: str
+    """The verdict when no pool can be used at all, or what is wrong with those left out."""
+    claims: list[OpenClaim] = field(default_factory=list)
+    existing: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    verdicts: dict[str, str] = field(default_factory=dict)
+    _admitter: Admitter = field(init=False)
+    _columns: ClaimColumns = field(init=False)
+    _room: Amounts = field(init=False)
+    _open_to: dict[PodClass, Mask] = field(default_factory=dict)
+    _closed_to: dict[PodClass, set[int]] = field(default_factory=lambda: defaultdict(set))
+
+    def __post_init__(self) -> None:
+        width = len(self.table.axis.names)
+        self._admitter = Admitter(self.table, self.topology)
+        self._columns = ClaimColumns.empty(width)
+        rows = [target.room for target in self.targets]
+        self._room = np.array(rows, dtype=np.int64).reshape(len(rows), width)
+
+    def run(self, queue: list[Run]) -> None:
+        """Places what can be placed. Ends: each cycle places a pod or drops one of finitely many
+        preferences, or is the last."""
+        changed = True
+        while queue and changed:
+            changed, failed = False, []
+            for pods, uids in queue:
+                left = self._place(pods, uids)
+                changed = changed or len(left) < len(uids)
+                if left:
+                    relaxed = self._relaxed(pods)
+                    changed = changed or relaxed is not None
+                    failed.append((relaxed or pods, left))
+            queue = failed
+
+    def _relaxed(self, pods: PodClass) -> PodClass | None:
+        pod = relax(pods.pod, tolerate_preferred=self.tolerate_preferred)
+        if pod is None:
+            return None
+        try:
+            found = self.registry.intern(pod)
+        except InvalidObject:
+            return None
+        self.topology.register(found)
+        return found
+
+    def _place(self, pods: PodClass, uids: list[str]) -> list[str]:
+        """The UIDs that found no place."""
+        single = self.topology.concerns(pods) or bool(pods.pod.host_ports)
+        left = uids
+        while left:
+            batch = left[:1] if single else left
+            placed = self._on_existing(pods, batch) or self._on_claims(pods, batch)
+            if placed == 0:
+                placed = self._on_new_claim(pods, batch)
+            if placed == 0:
+                break
+            for uid in left[:placed]:
+                self.verdicts.pop(uid, None)
+            left = left[placed:]
+        return left
+
+    def _on_existing(self, pods: PodClass, uids: list[str]) -> int:
+        """SCH-50. Places from the front of ``uids`` on the first target with room; how many."""
+        if not self.targets:
+            return 0
+        allowed = self._open_to.get(pods)
+        if allowed is None:
+            allowed = self._open_to[pods] = self._allowed_targets(pods)
+        fitting = allowed & (self._room >= pods.requests).all(axis=1)
+        for index in np.flatnonzero(fitting):
+            target = self.targets[index]
+            if first_conflict(pods.pod.host_ports, target.ports) is not None:
+                allowed[index] = False
+                continue
+            narrowed = self.topology.narrow(pods, target.host, target.labels)
+            if isinstance(narrowed, Refusal):
+                allowed[index] = allowed[index] and not narrowed.is_final
+                continue
+            count = min(len(uids), _times(self._room[index], pods.requests))
+            self._commit_existing(int(index), pods, uids[:count])
+            return count
+        return 0
+
+    def _allowed_targets(self, pods: PodClass) -> Mask:
+        """Taints and labels of each target, decided once per distinct combination that matters."""
+        seen: dict[tuple[tuple[Taint, ...], tuple[Requirement | None, ...]], bool] = {}
+        found: Mask = np.array((self._room >= 0).all(axis=1), dtype=np.bool_)
+        wanted = list(pods.requirements)
+        for i, target in enumerate(self.targets):
+            at = (target.taints, tuple(target.labels.get(w.key) for w in wanted))
+            if at not in seen:
+                tolerated = first_untolerated(target.taints, pods.pod.tolerations) is None
+                seen[at] = tolerated and _holds_everywhere(target.labels, pods.requirements)
+            found[i] &= seen[at]
+        return found
+
+    def _commit_existing(self, index: int, pods: PodClass, uids: list[str]) -> None:
+        target = self.targets[index]
+        self._room[index] -= len(uids) * pods.requests
+        target.ports += pods.pod.host_ports
+        self.existing[target.name] += uids
+        self.topology.record(pods, target.host, len(uids))
+
+    def _on_claims(self, pods: PodClass, uids: list[str]) -> int:
+        """SCH-32 (b)."""
+        closed = self._closed_to[pods]
+        candidates = self._columns.candidates(pods.requests, closed)
+        count = len(uids) if len(candidates) == 1 else 1
+        for index in candidates:
+            admission = self._admitter.admit(self.claims[index], pods, count)
+            if isinstance(admission, Admission):
+                self._commit(index, admission, pods, uids)
+                return admission.count
+            if admission.is_final:
+                closed.add(index)
+        return 0
+
+    def _commit(self, index: int, admission: Admission, pods: PodClass, uids: list[str]) -> None:
+        claim = self.claims[index]
+        claim.commit(admission, pods, uids[: admission.count])
+        self._columns.update(index, claim)
+        self.topology.record(pods, claim.host(claim.requirements), admission.count)
+
+    def _on_new_claim(self, pods: PodClass, uids: list[str]) -> int:
+        """SCH-32 (c), SCH-104: the first pool in order of preference that works."""
+        causes = []
+        for template in self.templates:
+            known = pods.errors.get(template.pool.name)
+            result = self._open(template, pods, len(uids)) if known is None else known
+            if isinstance(result, str):
+                causes.append(result)
+                continue
+            claim, admission = result
+            self.claims.append(claim)
+            self._columns.append()
+            self._commit(len(self.claims) - 1, admission, pods, uids)
+            template.take(map(int, claim.types), self.table)
+            return admission.count
+        causes += [self.no_template] if self.no_template else []
+        verdict = "; ".join(causes)
+        self.verdicts.update(dict.fromkeys(uids, verdict))
+        return 0
+
+    def _open(
+        self, template: PoolTemplate, pods: PodClass, count: int
+    ) -> tuple[OpenClaim, Admission] | str:
+        """A new claim with its first pods, or the reason why not (SCH-33). Limits count the claim's
+        types after its first pod, so a limited pool starts with one."""
+        if template.nodes_exhausted:
+            return self._remember(template, pods, reasons.node_limit_exhausted(template.pool))
+        types = self._types_within_limits(template)
+        if types.size == 0:
+            return self._remember(template, pods, reasons.limits_exceeded(template.pool))
+        claim = OpenClaim(
+            template=template,
+            hostname=f"hostname-placeholder-{len(self.claims) + 1:04d}",
+            requirements=template.requirements,
+            types=types,
+            used=np.zeros_like(pods.requests),
+        )
+        at_once = count if template.remaining is None else 1
+        admission = self._admitter.admit(claim, pods, at_once)
+        if isinstance(admission, Admission):
+            return claim, admission
+        cause = admission.text
+        if cause == reasons.EXCEEDS_NODE:
+            cause = self._admitter.why_no_type(claim, pods)
+        verdict = reasons.incompatible_with_pool(template.pool, template.overhead, cause)
+        return self._remember(template, pods, verdict) if _is_static(admission, pods) else verdict
+
+    def _types_within_limits(self, template: PoolTemplate) -> Indices:
+        if template.remaining is None:
+            return template.types
+        found: Indices = template.types[template.within_limits(self.table)[template.types]]
+        return found
+
+    def _remember(self, template: PoolTemplate, pods: PodClass, verdict: str) -> str:
+        pods.errors[template.pool.name] = verdict
+        return verdict
+
+
+def _is_static(refusal: Refusal, pods: PodClass) -> bool:
+    """Is the answer the same for every later new claim? Not when topology had a say."""
+    return refusal.is_final and not pods.has_topology
+
+
+def _times(room: Amounts, request: Amounts) -> int:
+    """How many equal requests fit; the caller made sure that one does."""
+    asked = request > 0
+    return int((room[asked] // request[asked]).min())
+
+
+def _holds_everywhere(labels: Requirements, wanted: Requirements) -> bool:
+    """SCH-09: strict. A machine whose value is still open must suit the pod in every case."""
+    for requirement in wanted:
+        existing = labels.get(requirement.key)
+        if existing is None or existing.accepts_absence:
+            if not requirement.accepts_absence:
+                return False
+        elif not requirement.covers(existing):
+            return False
+    return True

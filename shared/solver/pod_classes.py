@@ -1,0 +1,92 @@
+"""Pods that the planner cannot tell apart, planned as one: equal requests, rules and selected
+labels.
+
+A deployment of 400 replicas is one class, so feasibility is computed once. Labels count only as far
+as some selector of this plan looks at them; otherwise each StatefulSet pod would be a class of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from shared.domain.pods import Pod
+from shared.domain.requirements import Requirements
+from shared.domain.resources import PODS, Resources, at_least
+from shared.solver.encode import Amounts, ResourceAxis
+from shared.solver.relaxation import pod_requirements, strict_requirements
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+
+
+def effective_requests(requests: Resources) -> dict[str, int]:
+    """SCH-60: every pod takes one pod slot, also when its record does not say so."""
+    return at_least(requests, {PODS: 1})
+
+
+@dataclass(slots=True, eq=False)
+class PodClass:
+    """One class. ``pod`` stands for all its members; identity is equality."""
+
+    index: int
+    pod: Pod
+    requests: Amounts
+    requirements: Requirements
+    """With the heaviest preference (SCH-20)."""
+    strict: Requirements
+    """Without preferences; topology counts its domains by these."""
+    errors: dict[str, str] = field(default_factory=dict)
+    """Pool name -> why this class never fits a new machine of it. Machines only fill up in a plan,
+    so
+    an answer that does not depend on topology stays true."""
+
+    @property
+    def has_topology(self) -> bool:
+        return bool(self.pod.spread or self.pod.affinity or self.pod.anti_affinity)
+
+
+class ClassRegistry:
+    """Finds the class of a pod. ``label_keys`` are the label keys that some selector reads."""
+
+    def __init__(self, axis: ResourceAxis, label_keys: frozenset[str]) -> None:
+        self._axis = axis
+        self._label_keys = label_keys
+        self._found: dict[bytes, PodClass] = {}
+
+    def __iter__(self) -> Iterator[PodClass]:
+        return iter(self._found.values())
+
+    def intern(self, pod: Pod) -> PodClass:
+        """The class of this pod. Raises InvalidObject when one of its expressions is wrong."""
+        identity = self._identity(pod)
+        known = self._found.get(identity)
+        if known is None:
+            known = self._found[identity] = PodClass(
+                index=len(self._found),
+                pod=pod,
+                requests=self._axis.vector(effective_requests(pod.requests)),
+                requirements=pod_requirements(pod),
+                strict=strict_requirements(pod),
+            )
+        return known
+
+    def _identity(self, pod: Pod) -> bytes:
+        seen = {k: v for k, v in pod.labels.items() if k in self._label_keys}
+        return _ENCODER.encode(
+            (
+                pod.namespace if self._label_keys else "",
+                seen,
+                pod.requests,
+                pod.node_selector,
+                pod.required_terms,
+                pod.preferred_terms,
+                pod.tolerations,
+                pod.spread,
+                pod.affinity,
+                pod.anti_affinity,
+                pod.host_ports,
+            )
+        )

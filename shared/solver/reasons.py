@@ -1,0 +1,169 @@
+"""The words of a verdict: why a pod stays pending. Users and scripts match these texts (SCH-43).
+
+Plain functions from facts to text; they decide nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from shared.domain.nodepools import V1ALPHA5, NodePool
+from shared.domain.requirements import Requirements
+from shared.domain.resources import Resources, format_resources
+
+ABSURD_MILLI_CPU = 1_000_000 * 1000
+"""SCH-45: above this many cores the unit is probably wrong."""
+
+NO_POOL = "no Provisioner or NodePool exists; create one"
+EXCEEDS_NODE = "exceeds node resources"
+
+
+class Filtering(NamedTuple):
+    """SCH-42: which of the three conditions, and which pairs of them, any instance type met."""
+
+    requirements: bool
+    fits: bool
+    offering: bool
+    requirements_and_fits: bool
+    requirements_and_offering: bool
+    fits_and_offering: bool
+
+
+def no_instance_type(met: Filtering, milli_cpu: int) -> str:
+    """SCH-43, the most specific sentence that is true; SCH-45 adds the hint about units."""
+    lacking = (not met.requirements, not met.fits, not met.offering)
+    text = _MISSING.get(lacking)
+    if text is None:
+        return _never_together(met)
+    if lacking == (False, True, False) and milli_cpu >= ABSURD_MILLI_CPU:
+        text += " (CPU request >= 1 million cores, check the unit)"
+    return text
+
+
+_MISSING = {
+    (True, True, True): (
+        "no instance type met the scheduling requirements or had enough resources"
+        " or had a required offering"
+    ),
+    (True, True, False): "no instance type met the scheduling requirements or had enough resources",
+    (
+        True,
+        False,
+        True,
+    ): "no instance type met the scheduling requirements or had a required offering",
+    (False, True, True): "no instance type had enough resources or had a required offering",
+    (True, False, False): "no instance type met all requirements",
+    (False, True, False): "no instance type has enough resources",
+    (False, False, True): "no instance type has the required offering",
+}
+"""(no requirements, no resources, no offering) -> text."""
+
+
+def _never_together(met: Filtering) -> str:
+    if met.requirements_and_fits:
+        return (
+            "no instance type which met the scheduling requirements and had enough resources,"
+            " had a required offering"
+        )
+    if met.fits_and_offering:
+        return (
+            "no instance type which had enough resources and the required offering"
+            " met the scheduling requirements"
+        )
+    if met.requirements_and_offering:
+        return (
+            "no instance type which met the scheduling requirements and the required offering"
+            " had the required resources"
+        )
+    return "no instance type met the requirements/resources/offering tuple"
+
+
+def unsatisfied(total: Resources, requirements: Requirements, cause: str) -> str:
+    """SCH-44: the cause with the resources and requirements that were asked."""
+    return (
+        f"no instance type satisfied resources {amounts(total)}"
+        f" and requirements {requirements} ({cause})"
+    )
+
+
+def amounts(resources: Resources) -> str:
+    """Compact JSON, zero amounts left out: ``{"cpu":"310m","pods":"7"}``."""
+    shown = {name: amount for name, amount in resources.items() if amount}
+    return msgspec.json.encode(format_resources(shown)).decode()
+
+
+def pool_noun(pool: NodePool) -> str:
+    """What users of this pool's generation call it."""
+    return "provisioner" if pool.generation_api == V1ALPHA5 else "nodepool"
+
+
+def incompatible_with_pool(pool: NodePool, overhead: Resources, cause: str) -> str:
+    """SCH-33: one pool's part of the verdict."""
+    return (
+        f'incompatible with {pool_noun(pool)} "{pool.name}",'
+        f" daemonset overhead={amounts(overhead)}, {cause}"
+    )
+
+
+def limits_exceeded(pool: NodePool) -> str:
+    """SCH-101."""
+    return f'all available instance types exceed limits for {pool_noun(pool)}: "{pool.name}"'
+
+
+def node_limit_exhausted(pool: NodePool) -> str:
+    """SCH-101, for a limit on the number of nodes."""
+    return f'node limits have been exhausted for {pool_noun(pool)}: "{pool.name}"'
+
+
+def pool_unusable(pool: NodePool, cause: str) -> str:
+    """The pool itself is out of the game."""
+    return f'{pool_noun(pool)} "{pool.name}" cannot be used: {cause}'
+
+
+def untolerated(taint: str) -> str:
+    """SCH-55."""
+    return f"did not tolerate taint {taint}"
+
+
+def incompatible_requirements(cause: str) -> str:
+    """SCH-11."""
+    return f"incompatible requirements, {cause}"
+
+
+def port_conflict(port: tuple[str, str, int]) -> str:
+    """SCH-55; ``port`` is (protocol, host ip, port)."""
+    protocol, address, number = port
+    return f"checking host port usage, {protocol} port {number} on {address or '0.0.0.0'} is in use"
+
+
+def unsatisfiable_topology(
+    kind: str, key: str, counts: str, pod_domains: str, node_domains: str
+) -> str:
+    """SCH-49."""
+    return (
+        f"unsatisfiable topology constraint for {kind}, key={key}"
+        f" (counts = {counts}, podDomains = {pod_domains}, nodeDomains = {node_domains})"
+    )
+
+
+def min_values_unmet(key: str, needed: int, found: int) -> str:
+    """SCH-12."""
+    return (
+        f"minValues requirement is not met for label {key}:"
+        f" {found} distinct values, {needed} needed"
+    )
+
+
+def volumes_unsupported(claims: tuple[str, ...]) -> str:
+    """Placing such a pod could put it where its volume is not, so it is refused."""
+    return (
+        "pods with persistent volume claims cannot be planned by this version: "
+        f"{', '.join(claims[:5])}"
+    )
+
+
+def unsupported_key(key: str, instead: str) -> str:
+    """A key whose domain a plan cannot pin yet: refused rather than left to chance."""
+    return f"requirements on {key} cannot be planned by this version; use {instead}"

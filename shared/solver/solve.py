@@ -1,0 +1,213 @@
+"""The planner: a snapshot of the cluster in, a plan out, and nothing else.
+
+Pure and deterministic: no clock, I/O, randomness or logging. Every tie is broken by name or UID, so
+two processes make the same plan, byte for byte, whatever their hash seed. A pod that cannot be
+planned gets a verdict in ``Plan.unschedulable``; it never stops the others.
+
+Which pods: those that wait for capacity (POD-01), and those in ``reschedule``, which are still
+bound to a node that goes (POD-09). What is not supported yet is refused in words, never misplaced:
+pods with persistent volume claims.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.domain.expressions import PREFER_NO_SCHEDULE
+from shared.domain.pods import Pod, is_provisionable, is_reschedulable
+from shared.domain.resources import CPU, MEMORY
+from shared.domain.snapshot import Snapshot
+from shared.errors import ConfigurationError, InvalidObject
+from shared.solver import reasons
+from shared.solver.encode import ResourceAxis, TypeTable
+from shared.solver.existing import existing_targets, group_by_node, host_name, node_labels
+from shared.solver.output import machine_name, plan_id, planned_machine
+from shared.solver.placement import Placement, Run
+from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.pod_classes import ClassRegistry, PodClass
+from shared.solver.relaxation import IGNORE, without_preferences
+from shared.solver.selectors import label_keys
+from shared.solver.templates import PoolTemplate, domains_of, usable_templates
+from shared.solver.topology import BoundPods, Host, Topology
+
+
+class SolverSettings(msgspec.Struct, frozen=True):
+    """What an operator may choose. ``preference_policy`` is Respect or Ignore (SCH-26)."""
+
+    max_instance_types: int = 600
+    preference_policy: str = "Respect"
+
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError for a value that no plan could follow."""
+        if self.max_instance_types < 1:
+            raise ConfigurationError("max_instance_types must be at least 1")
+        if self.preference_policy not in ("Respect", IGNORE):
+            raise ConfigurationError("preference_policy must be Respect or Ignore")
+
+
+def solve(
+    snapshot: Snapshot,
+    *,
+    now: float,
+    settings: SolverSettings,
+    reschedule: frozenset[str] = frozenset(),
+) -> Plan:
+    """The plan for one snapshot. ``now``: seconds since the epoch, the only time a plan may know;
+    no rule
+    of this placement depends on it. ``reschedule``: UIDs of bound pods that need another home."""
+    del now
+    chosen, verdicts = _pods_to_place(snapshot, reschedule)
+    pods = {pod.uid: pod for pod in chosen}
+    placement, queue = _prepare(snapshot, chosen, verdicts, settings, reschedule)
+    placement.run(queue)
+    identity = plan_id(
+        pods,
+        (m.uid or m.name for m in snapshot.machines),
+        (n.uid or n.name for n in snapshot.nodes),
+    )
+    machines = _machines(placement, pods, identity, settings.max_instance_types)
+    verdicts.update(placement.verdicts)
+    return Plan(
+        id=identity,
+        generation=snapshot.generation,
+        machines=machines,
+        existing={name: tuple(placement.existing[name]) for name in sorted(placement.existing)},
+        unschedulable={uid: verdicts[uid] for uid in sorted(verdicts)},
+        cost_micro_usd_per_hour=sum(m.offering.price_micro_usd_per_hour for m in machines),
+    )
+
+
+def _pods_to_place(
+    snapshot: Snapshot, reschedule: frozenset[str]
+) -> tuple[list[Pod], dict[str, str]]:
+    """Pods in queue order, and verdicts about those that are not planned at all."""
+    chosen, verdicts = [], {}
+    for pod in snapshot.pods:
+        moves = pod.uid in reschedule and is_reschedulable(pod)
+        if not moves and not is_provisionable(pod):
+            continue
+        if pod.faults:
+            verdicts[pod.uid] = "; ".join(pod.faults)
+        elif pod.volume_claims:
+            verdicts[pod.uid] = reasons.volumes_unsupported(pod.volume_claims)
+        else:
+            chosen.append(pod)
+    return sorted(chosen, key=_queue_position), verdicts
+
+
+def _queue_position(pod: Pod) -> tuple[int, int, float, str]:
+    """SCH-30."""
+    return (-pod.requests.get(CPU, 0), -pod.requests.get(MEMORY, 0), pod.created_at, pod.uid)
+
+
+def _prepare(
+    snapshot: Snapshot,
+    chosen: list[Pod],
+    verdicts: dict[str, str],
+    settings: SolverSettings,
+    reschedule: frozenset[str],
+) -> tuple[Placement, list[Run]]:
+    """Everything encoded, and the queue."""
+    bound = group_by_node(snapshot.pods, reschedule)
+    owners = [p for pods in bound.values() for p in pods if p.anti_affinity and not p.terminating]
+    axis = ResourceAxis(
+        [*(p.requests for p in chosen), *(d.requests for d in snapshot.daemon_sets)]
+    )
+    table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
+    templates, refusals = usable_templates(snapshot, table)
+    selected = frozenset[str]().union(*map(label_keys, [*chosen, *owners]))
+    topology = _topology(snapshot, table, templates, bound, selected)
+    for pod in owners:
+        if pod.node_name in topology.hosts:
+            topology.add_bound_owner(pod, pod.node_name)
+    registry = ClassRegistry(axis, selected)
+    queue = _queue(chosen, registry, verdicts, settings)
+    for pods, _ in queue:
+        topology.register(pods)
+    placement = Placement(
+        table=table,
+        topology=topology,
+        registry=registry,
+        targets=existing_targets(snapshot, table, bound),
+        templates=templates,
+        tolerate_preferred=_has_preferred_taint(snapshot),
+        no_template="; ".join(refusals) if snapshot.pools else reasons.NO_POOL,
+    )
+    return placement, queue
+
+
+def _has_preferred_taint(snapshot: Snapshot) -> bool:
+    return any(t.effect == PREFER_NO_SCHEDULE for pool in snapshot.pools for t in pool.taints)
+
+
+def _queue(
+    chosen: list[Pod],
+    registry: ClassRegistry,
+    verdicts: dict[str, str],
+    settings: SolverSettings,
+) -> list[Run]:
+    """Neighbours of one class together. A pod whose text is wrong gets its verdict here."""
+    queue: list[Run] = []
+    for pod in chosen:
+        wanted = without_preferences(pod) if settings.preference_policy == IGNORE else pod
+        try:
+            found: PodClass = registry.intern(wanted)
+        except InvalidObject as error:
+            verdicts[pod.uid] = str(error)
+            continue
+        if queue and queue[-1][0] is found:
+            queue[-1][1].append(pod.uid)
+        else:
+            queue.append((found, [pod.uid]))
+    return queue
+
+
+def _topology(
+    snapshot: Snapshot,
+    table: TypeTable,
+    templates: list[PoolTemplate],
+    bound: dict[str, list[Pod]],
+    selected: frozenset[str],
+) -> Topology:
+    hosts = {node.name: Host(host_name(node), node_labels(node)) for node in snapshot.nodes}
+    staying = [hosts[n.name] for n in snapshot.nodes if not n.terminating]
+
+    def universe(key: str) -> set[str]:
+        values = set().union(*(domains_of(template, key, table) for template in templates))
+        for host in staying:
+            label = host.requirements.get(key)
+            values.update(label.values if label else ())
+        return values
+
+    return Topology(universe, hosts, _bound_pods(bound, hosts, selected))
+
+
+def _bound_pods(
+    bound: dict[str, list[Pod]], hosts: dict[str, Host], selected: frozenset[str]
+) -> BoundPods:
+    """SCH-72, by what selectors can see."""
+    found: BoundPods = {}
+    if not selected:
+        return found
+    for name, pods in bound.items():
+        for pod in pods:
+            if name in hosts and not pod.terminating:
+                labels = tuple(sorted((k, v) for k, v in pod.labels.items() if k in selected))
+                by_host = found.setdefault((pod.namespace, labels), {})
+                by_host[name] = by_host.get(name, 0) + 1
+    return found
+
+
+def _machines(
+    placement: Placement, pods: dict[str, Pod], identity: str, most: int
+) -> tuple[PlannedMachine, ...]:
+    return tuple(
+        planned_machine(
+            claim,
+            placement.table,
+            [pods[uid].requests for uid in claim.pods],
+            machine_name(claim.template.pool.name, identity, index),
+            most,
+        )
+        for index, claim in enumerate(placement.claims)
+    )

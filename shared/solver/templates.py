@@ -1,0 +1,179 @@
+"""What a pool can build: its requirements, the types it may use, daemon overhead, and its limits
+left.
+
+``usable_templates`` goes through the pools in order of preference (NP-22) and separates those that
+can be used from those that cannot, with the reason as a user reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from shared.domain import labels as keys
+from shared.domain.machines import Machine
+from shared.domain.nodepools import NodeClass, NodePool, by_preference
+from shared.domain.requirements import Requirement, Requirements
+from shared.domain.resources import Resources, add, at_least
+from shared.domain.snapshot import Snapshot
+from shared.errors import InvalidObject
+from shared.solver import reasons
+from shared.solver.daemons import DaemonLoad, load_on_new_nodes
+from shared.solver.encode import Amounts, Indices, Mask, TypeTable
+
+NODES = "nodes"
+"""The limit on the number of nodes (SCH-101)."""
+
+
+@dataclass(slots=True, eq=False)
+class PoolTemplate:
+    """One usable pool. ``available`` is [types, resources]: allocatable minus daemon overhead."""
+
+    pool: NodePool
+    requirements: Requirements
+    types: Indices
+    """Types that meet the pool's requirements and have an offering in its zones."""
+    zones: Mask
+    zone_names: frozenset[str]
+    daemons: DaemonLoad
+    available: Amounts
+    overhead: dict[str, int]
+    remaining: dict[str, int] | None
+    """Limits minus usage, in the resources that are limited; None without limits (SCH-100)."""
+
+    def within_limits(self, table: TypeTable) -> Mask:
+        """SCH-101: types whose whole capacity is still allowed."""
+        within = np.ones(len(table.types), dtype=np.bool_)
+        for name, left in sorted((self.remaining or {}).items()):
+            if name != NODES:
+                capacity = [t.capacity.get(name, 0) <= left for t in table.types]
+                within &= np.array(capacity, dtype=np.bool_)
+        return within
+
+    @property
+    def nodes_exhausted(self) -> bool:
+        return self.remaining is not None and self.remaining.get(NODES, 1) < 1
+
+    def take(self, types: Iterable[int], table: TypeTable) -> None:
+        """SCH-100: a new machine counts with the largest capacity among its types."""
+        if self.remaining is None:
+            return
+        largest: dict[str, int] = {NODES: 1}
+        for index in types:
+            largest = at_least(largest, table.types[index].capacity)
+        for name in self.remaining:
+            self.remaining[name] -= largest.get(name, 0)
+
+
+def usable_templates(snapshot: Snapshot, table: TypeTable) -> tuple[list[PoolTemplate], list[str]]:
+    """Templates in order of preference, and why the other pools cannot be used."""
+    classes = {node_class.name: node_class for node_class in snapshot.node_classes}
+    templates, refusals = [], []
+    for pool in by_preference(list(snapshot.pools)):
+        node_class = classes.get(pool.node_class)
+        cause = _unusable(pool, node_class)
+        try:
+            found = (
+                None if cause or not node_class else _template(pool, node_class, snapshot, table)
+            )
+        except InvalidObject as error:
+            cause, found = str(error), None
+        if found is not None and found.types.size == 0:
+            cause = "no instance type meets its requirements in the zones of its subnets"
+        if found is None or cause:
+            refusals.append(reasons.pool_unusable(pool, cause))
+        else:
+            templates.append(found)
+    return templates, refusals
+
+
+def _unusable(pool: NodePool, node_class: NodeClass | None) -> str:
+    if pool.terminating:
+        return "it is being deleted"
+    if node_class is None:
+        return f'node class "{pool.node_class}" not found'
+    if node_class.terminating:
+        return f'node class "{node_class.name}" is being deleted'
+    if not node_class.ready:
+        why = f": {node_class.fault}" if node_class.fault else ""
+        return f'node class "{node_class.name}" is not ready{why}'
+    return ""
+
+
+def pool_requirements(pool: NodePool) -> Requirements:
+    """Requirements, labels (P-02) and the label that names the pool. Raises InvalidObject."""
+    return Requirements.of(pool.requirements, {**pool.labels, pool.label_key: pool.name})
+
+
+def _template(
+    pool: NodePool, node_class: NodeClass, snapshot: Snapshot, table: TypeTable
+) -> PoolTemplate:
+    requirements = pool_requirements(pool)
+    reachable = {subnet.zone for subnet in node_class.subnets}
+    zones = table.zone_mask(requirements) & np.array(
+        [z in reachable for z in table.zones], np.bool_
+    )
+    capacities = table.capacity_mask(requirements)
+    offered = table.offered[:, zones][:, :, capacities].any(axis=(1, 2))
+    types = np.flatnonzero(table.matching(requirements) & offered)
+    daemons = load_on_new_nodes(snapshot.daemon_sets, pool.taints, requirements, table)
+    return PoolTemplate(
+        pool=pool,
+        requirements=requirements,
+        types=types,
+        zones=zones,
+        zone_names=frozenset(z for z, ok in zip(table.zones, zones, strict=True) if ok),
+        daemons=daemons,
+        available=table.allocatable - daemons.overhead,
+        overhead=daemons.total(),
+        remaining=_remaining(pool, snapshot, table),
+    )
+
+
+def _remaining(pool: NodePool, snapshot: Snapshot, table: TypeTable) -> dict[str, int] | None:
+    if not pool.limits:
+        return None
+    used = _usage(pool, snapshot, table)
+    return {name: limit - used.get(name, 0) for name, limit in pool.limits.items()}
+
+
+def _usage(pool: NodePool, snapshot: Snapshot, table: TypeTable) -> dict[str, int]:
+    """Capacity of the pool's machines and of its nodes without a machine, not of those that go.
+
+    It is summed from the snapshot, since ``status.resources`` may lag behind the machines just
+    made.
+    """
+    machines = [m for m in snapshot.machines if m.pool == pool.name]
+    known = {m.provider_id for m in machines if m.provider_id}
+    used: dict[str, int] = {}
+    for machine in machines:
+        if not machine.terminating:
+            used = add(used, machine.capacity or _largest(machine, table), {NODES: 1})
+    for node in snapshot.nodes:
+        if node.pool == pool.name and node.provider_id not in known and not node.terminating:
+            used = add(used, node.capacity, {NODES: 1})
+    return used
+
+
+def _largest(machine: Machine, table: TypeTable) -> Resources:
+    """A machine that is not launched yet may become the largest of its types."""
+    largest: dict[str, int] = {}
+    for expression in machine.requirements:
+        if keys.normalise(expression.key) == keys.INSTANCE_TYPE and expression.operator == "In":
+            for name in expression.values:
+                if name in table.index:
+                    largest = at_least(largest, table.types[table.index[name]].capacity)
+    return largest
+
+
+def domains_of(template: PoolTemplate, key: str, table: TypeTable) -> set[str]:
+    """SCH-71: the values of a topology key that this pool can build."""
+    if key == keys.ZONE:
+        return set(template.zone_names)
+    allowed = template.requirements.get(key) or Requirement(key, complement=True)
+    values = table.distinct_values(key, template.types)
+    if allowed.complement:
+        return {value for value in values if allowed.has(value)}
+    return {value for value in allowed.values if not values or value in values}

@@ -1,0 +1,322 @@
+"""Topology spread, pod affinity and pod anti-affinity: how many selected pods each domain holds.
+
+A ``Group`` counts, per domain of one topology key (a zone, a host), the pods that one rule talks
+about; pods with the same rule share it (SCH-70). ``Topology`` finds a pod class's groups, narrows a
+machine's requirements to the domains they allow (``narrow``), and counts what was placed
+(``record``).
+
+What may go wrong: counts only hold pods whose domain is decided. A pod on a machine that may still
+become either of two zones is counted in neither for spread, and in both for anti-affinity (SCH-81).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from shared.domain import labels as keys
+from shared.domain.pods import AffinityTerm, Pod
+from shared.domain.requirements import Requirement, Requirements
+from shared.solver import reasons
+from shared.solver.pod_classes import PodClass
+from shared.solver.relaxation import strict_requirements
+from shared.solver.selectors import Selector, of_spread, of_term
+
+SPREAD, AFFINITY, ANTI_AFFINITY = "topology spread", "pod affinity", "pod anti-affinity"
+_SHOWN_DOMAINS = 10
+
+
+class Rule(NamedTuple):
+    """What makes two constraints the same (SCH-70). ``inverse``: counts owners, blocks selected
+    pods.
+    """
+
+    kind: str
+    key: str
+    selector: Selector
+    max_skew: int = 0
+    min_domains: int | None = None
+    node_filter: tuple[Requirements, ...] = ()
+    inverse: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """One rule and its counts per domain."""
+
+    rule: Rule
+    counts: dict[str, int]
+    matched: dict[tuple[Requirements, bool], bool] = field(default_factory=dict)
+
+    def counts_on(self, host: Host) -> bool:
+        """SCH-76: only nodes that the owner's node selector and affinity allow are counted."""
+        if not self.rule.node_filter:
+            return True
+        at = (host.requirements, host.is_new)
+        if at not in self.matched:
+            allowed = keys.WELL_KNOWN if host.is_new else frozenset[str]()
+            self.matched[at] = any(
+                host.requirements.compatible(wanted, allow_undefined=allowed)
+                for wanted in self.rule.node_filter
+            )
+        return self.matched[at]
+
+    def next_domains(
+        self, selects_pod: bool, pod_domains: Requirement, candidates: list[str]
+    ) -> list[str]:
+        """The domains of ``candidates`` that may take one more pod; one for spread, its best."""
+        if self.rule.kind == SPREAD:
+            return self._least_loaded(selects_pod, pod_domains, candidates)
+        if self.rule.kind == ANTI_AFFINITY:
+            return [d for d in candidates if not self.counts.get(d)]
+        return self._together(selects_pod, pod_domains, candidates)
+
+    def _least_loaded(
+        self, selects_pod: bool, pod_domains: Requirement, candidates: list[str]
+    ) -> list[str]:
+        """SCH-73: skew within bounds, then the smallest count, then the name."""
+        ceiling = self._smallest(pod_domains) + self.rule.max_skew - int(selects_pod)
+        fitting = [(self.counts.get(d, 0), d) for d in candidates]
+        allowed = [(count, d) for count, d in fitting if count <= ceiling]
+        return [min(allowed)[1]] if allowed else []
+
+    def _smallest(self, pod_domains: Requirement) -> int:
+        """SCH-74, SCH-75: zero for host names, and with fewer domains than minDomains."""
+        if self.rule.key == keys.HOSTNAME:
+            return 0
+        counts = [count for d, count in self.counts.items() if pod_domains.has(d)]
+        if self.rule.min_domains is not None and len(counts) < self.rule.min_domains:
+            return 0
+        return min(counts, default=0)
+
+    def _together(
+        self, selects_pod: bool, pod_domains: Requirement, candidates: list[str]
+    ) -> list[str]:
+        """SCH-80: where such pods are; the first pod of a self-selecting rule starts anywhere."""
+        taken = [d for d in candidates if self.counts.get(d)]
+        if taken:
+            return taken
+        known = any(count and pod_domains.has(d) for d, count in self.counts.items())
+        return candidates[:1] if selects_pod and not known else []
+
+
+@dataclass(frozen=True, eq=False)
+class Host:
+    """A node, or a machine to be, as topology sees it."""
+
+    name: str
+    requirements: Requirements
+    is_new: bool = False
+    zones: frozenset[str] | None = None
+    """Zones that its pool can reach; None when its labels say it all."""
+
+
+class Refusal(NamedTuple):
+    """Why a host cannot take the pod; ``is_final``: nothing in this plan changes that."""
+
+    text: str
+    is_final: bool
+
+
+@dataclass(slots=True)
+class _Rules:
+    """The groups of one class, by what they have to do with it."""
+
+    known_groups: int
+    owned: list[Group]
+    blocking: list[Group]
+    counted: list[Group]
+    inverse_owned: list[Group]
+
+
+BoundPods = dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, int]]
+"""(namespace, selected labels) -> host name -> number of pods (SCH-72)."""
+
+
+class Topology:
+    """All groups of one plan. ``universe`` gives the domains of a key (SCH-71); ``hosts`` the
+    nodes.
+    """
+
+    def __init__(
+        self, universe: Callable[[str], Iterable[str]], hosts: dict[str, Host], bound: BoundPods
+    ) -> None:
+        self._universe = universe
+        self.hosts = hosts
+        self._bound = bound
+        self._groups: dict[Rule, Group] = {}
+        self._rules: dict[PodClass, _Rules] = {}
+        self._placed: list[tuple[PodClass, Host, int]] = []
+
+    def add_bound_owner(self, pod: Pod, host_name: str) -> None:
+        """SCH-82: a running pod's required anti-affinity keeps the pods it selects out."""
+        for term in _required(pod.anti_affinity):
+            group = self._group(_inverse(pod, term))
+            for domain in self._possible(group, self.hosts[host_name]):
+                group.counts[domain] = group.counts.get(domain, 0) + 1
+
+    def register(self, pods: PodClass) -> None:
+        """Creates the groups of a class, before anything of it is placed."""
+        for rule in _owned_rules(pods.pod):
+            self._group(rule)
+        for term in _required(pods.pod.anti_affinity):
+            self._group(_inverse(pods.pod, term))
+
+    def concerns(self, pods: PodClass) -> bool:
+        """Must this class be placed one by one?"""
+        return bool(self._groups) and bool(self._of(pods).owned or self._of(pods).blocking)
+
+    def narrow(
+        self, pods: PodClass, host: Host, requirements: Requirements
+    ) -> Requirements | Refusal:
+        """``requirements`` pinned to the domains that the class's rules allow on this host.
+
+        An existing host cannot be pinned: each of its possible domains must be allowed.
+        """
+        if not self._groups:
+            return requirements
+        rules = self._of(pods)
+        for group in (*rules.owned, *rules.blocking):
+            key = group.rule.key
+            if _has_no_domain(group, host):
+                continue
+            candidates = self._possible(group, host, requirements)
+            pod_domains = pods.strict.get(key) or Requirement(key, complement=True)
+            allowed = group.next_domains(group in rules.counted, pod_domains, candidates)
+            if not allowed or not (host.is_new or set(allowed) == set(candidates)):
+                return self._refuse(group, pod_domains, requirements)
+            if key != keys.HOSTNAME:
+                requirements = requirements.add(Requirement(key, False, frozenset(allowed)))
+        return requirements
+
+    def record(self, pods: PodClass, host: Host, count: int) -> None:
+        """Counts ``count`` pods of a class that were placed on a host."""
+        if not self._groups:
+            return
+        self._placed.append((pods, host, count))
+        rules = self._of(pods)
+        for group in rules.counted:
+            self._count(group, host, count)
+        for group in rules.inverse_owned:
+            for domain in self._possible(group, host):
+                group.counts[domain] = group.counts.get(domain, 0) + count
+
+    def _count(self, group: Group, host: Host, count: int) -> None:
+        if not group.counts_on(host):
+            return
+        domains = self._possible(group, host)
+        if len(domains) == 1 or group.rule.kind == ANTI_AFFINITY:
+            for domain in domains:
+                group.counts[domain] = group.counts.get(domain, 0) + count
+
+    def _possible(
+        self, group: Group, host: Host, requirements: Requirements | None = None
+    ) -> list[str]:
+        """The domains that a host may turn out to be in, sorted."""
+        key = group.rule.key
+        if key == keys.HOSTNAME:
+            return [host.name]
+        allowed = (requirements or host.requirements).get(key)
+        if allowed is None and not host.is_new:
+            return []
+        known = set(group.counts) if allowed is None or allowed.complement else set(allowed.values)
+        if key == keys.ZONE and host.zones is not None:
+            known &= host.zones
+        return sorted(d for d in known if allowed is None or allowed.has(d))
+
+    def _refuse(
+        self, group: Group, pod_domains: Requirement, requirements: Requirements
+    ) -> Refusal:
+        key, kind = group.rule.key, group.rule.kind
+        shown = sorted(group.counts.items())[:_SHOWN_DOMAINS]
+        counts = "{" + ", ".join(f"{d}: {count}" for d, count in shown) + "}"
+        node_domains = requirements.get(key) or Requirement(key, complement=True)
+        text = reasons.unsatisfiable_topology(
+            kind, key, counts, str(pod_domains), str(node_domains)
+        )
+        return Refusal(text, is_final=key == keys.HOSTNAME and kind != AFFINITY)
+
+    def _of(self, pods: PodClass) -> _Rules:
+        rules = self._rules.get(pods)
+        if rules is None or rules.known_groups != len(self._groups):
+            rules = self._rules[pods] = self._find_rules(pods)
+        return rules
+
+    def _find_rules(self, pods: PodClass) -> _Rules:
+        pod = pods.pod
+        owned = [self._group(rule) for rule in _owned_rules(pod)]
+        inverse = [self._group(_inverse(pod, term)) for term in _required(pod.anti_affinity)]
+        selecting = [
+            group
+            for group in self._groups.values()
+            if group.rule.selector.selects(pod.namespace, pod.labels)
+        ]
+        return _Rules(
+            known_groups=len(self._groups),
+            owned=owned,
+            blocking=[group for group in selecting if group.rule.inverse],
+            counted=[group for group in selecting if not group.rule.inverse],
+            inverse_owned=inverse,
+        )
+
+    def _group(self, rule: Rule) -> Group:
+        group = self._groups.get(rule)
+        if group is None:
+            counts = {} if rule.key == keys.HOSTNAME else dict.fromkeys(self._universe(rule.key), 0)
+            group = self._groups[rule] = Group(rule, counts)
+            if not rule.inverse:
+                self._count_what_is_there(group)
+        return group
+
+    def _count_what_is_there(self, group: Group) -> None:
+        """Bound pods (SCH-72), and what this plan placed before a relaxation made the group."""
+        for (namespace, labels), by_host in self._bound.items():
+            if group.rule.selector.selects(namespace, dict(labels)):
+                for host_name, count in by_host.items():
+                    self._count(group, self.hosts[host_name], count)
+        for pods, host, count in self._placed:
+            if group.rule.selector.selects(pods.pod.namespace, pods.pod.labels):
+                self._count(group, host, count)
+
+
+def _has_no_domain(group: Group, host: Host) -> bool:
+    """kube-scheduler: a node without the topology label cannot violate an anti-affinity."""
+    if host.is_new or group.rule.kind != ANTI_AFFINITY or group.rule.key == keys.HOSTNAME:
+        return False
+    return group.rule.key not in host.requirements
+
+
+def _required(terms: tuple[AffinityTerm, ...]) -> list[AffinityTerm]:
+    return [term for term in terms if term.weight is None]
+
+
+def _inverse(pod: Pod, term: AffinityTerm) -> Rule:
+    key = keys.normalise(term.topology_key)
+    return Rule(ANTI_AFFINITY, key, of_term(pod, term), inverse=True)
+
+
+def _owned_rules(pod: Pod) -> list[Rule]:
+    """A pod's own rules in the order they narrow: spread, affinity, anti-affinity."""
+    node_filter = _node_filter(pod) if pod.spread else ()
+    found = [
+        Rule(
+            SPREAD,
+            keys.normalise(constraint.topology_key),
+            of_spread(pod, constraint),
+            constraint.max_skew,
+            constraint.min_domains,
+            node_filter,
+        )
+        for constraint in pod.spread
+    ]
+    for kind, terms in ((AFFINITY, pod.affinity), (ANTI_AFFINITY, pod.anti_affinity)):
+        found += [Rule(kind, keys.normalise(t.topology_key), of_term(pod, t)) for t in terms]
+    return found
+
+
+def _node_filter(pod: Pod) -> tuple[Requirements, ...]:
+    """Each required term with the node selector; nothing when the pod goes anywhere."""
+    if not pod.required_terms:
+        return (strict_requirements(pod),) if pod.node_selector else ()
+    return tuple(Requirements.of(term, pod.node_selector) for term in pod.required_terms)

@@ -1,0 +1,112 @@
+"""The status server of a service: ``/healthz`` ``/readyz`` ``/metrics`` ``/status``, read only.
+
+``/healthz`` says that the event loop turns and asks nobody: a blip of Redis must not restart five services.
+``/readyz`` is 200 or 503 with the reasons.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import uvicorn
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from shared.clock import Clock
+from shared.errors import ConfigurationError
+from shared.runtime import Loop, Service
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its own signal handlers: the runtime owns the signals."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
+    """The status app of one service."""
+    app = FastAPI(
+        title=f"Dovetail {service.name}",
+        version="0.1.0",
+        docs_url="/docs" if docs else None,
+        redoc_url=None,
+        openapi_url="/openapi.json" if docs else None,
+    )
+
+    @app.get("/healthz", summary="The event loop turns")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/readyz", summary="The service can do its work; 503 says why not")
+    async def readyz() -> JSONResponse:
+        reasons = service.unready(clock.monotonic())
+        return JSONResponse(
+            {"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200
+        )
+
+    @app.get("/metrics", summary="Prometheus metrics")
+    async def metrics() -> Response:
+        return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/status", summary="What the service holds and does")
+    async def status() -> dict[str, object]:
+        reasons = service.unready(clock.monotonic())
+        return {
+            "service": service.name,
+            "ready": not reasons,
+            "reasons": reasons,
+            **service.status(),
+        }
+
+    if service.routes is not None:
+        service.routes(app)
+    return app
+
+
+def mount(services: Sequence[Service], clock: Clock, *, docs: bool = False) -> FastAPI:
+    """One app: a single service at the root, several below their names."""
+    if len(services) == 1:
+        return build_app(services[0], clock, docs=docs)
+    root = FastAPI(
+        title="Dovetail", version="0.1.0", docs_url=None, redoc_url=None, openapi_url=None
+    )
+
+    @root.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    for service in services:
+        root.mount(f"/{service.name}", build_app(service, clock, docs=docs))
+    return root
+
+
+def server_loop(app: FastAPI, host: str, port: int) -> Loop:
+    """A loop that serves ``app`` until told to stop. Raises ConfigurationError when the port is taken."""
+    config = uvicorn.Config(
+        app, host=host, port=port, log_level="warning", access_log=False, lifespan="off",
+        timeout_graceful_shutdown=2, limit_concurrency=64,
+    )  # fmt: skip
+    server = _Server(config)
+
+    async def run(stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(_serve(server, host, port))
+            await stop.wait()
+            server.should_exit = True
+            await serving
+
+    return Loop(name="status server", run=run)
+
+
+async def _serve(server: _Server, host: str, port: int) -> None:
+    try:
+        await server.serve()
+    except SystemExit as error:
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port}; set STATUS_HOST and STATUS_PORT to a free address"
+        ) from error

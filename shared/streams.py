@@ -1,0 +1,20 @@
+"""The streams between the services and the consumer groups that read them (design: one stream per conversation)."""
+
+from __future__ import annotations
+
+PODS = "pods"
+CLUSTER = "cluster"
+LAUNCHES = "launches"
+MACHINES = "machines"
+TERMINATIONS = "terminations"
+INTERRUPTIONS = "interruptions"
+DECISIONS = "decisions"
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    PODS: ("scheduler",),
+    LAUNCHES: ("launcher",),
+    MACHINES: ("scheduler", "launcher"),
+    TERMINATIONS: ("terminator",),
+    INTERRUPTIONS: ("scheduler",),
+}
+"""Stream -> the services that consume it, which are also the group names."""

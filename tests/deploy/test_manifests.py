@@ -1,0 +1,134 @@
+"""What is shipped for real clusters: CRDs with descriptions, roles without wildcards, closed containers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
+Document = dict[str, Any]
+
+
+def documents(folder: str) -> list[Document]:
+    files = sorted((DEPLOY / folder).glob("*.yaml"))
+    return [document for file in files for document in yaml.safe_load_all(file.read_text())]
+
+
+MANIFESTS = documents("kubernetes")
+CRDS = {document["spec"]["names"]["kind"]: document for document in documents("crds")}
+
+
+def of_kind(*kinds: str) -> list[Document]:
+    return [document for document in MANIFESTS if document["kind"] in kinds]
+
+
+def named(kind: str, name: str) -> Document:
+    (found,) = [d for d in of_kind(kind) if d["metadata"]["name"] == f"dovetail-{name}"]
+    return found
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize(
+    "kind", ["Deployment", "Service", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"]
+)
+def test_every_service_has_an_object_of_its_own(kind: str, service: str) -> None:
+    named(kind, service)
+
+
+def test_no_role_has_a_wildcard_or_may_widen_itself() -> None:
+    """Reliability section 4: RBAC too wide."""
+    for role in of_kind("ClusterRole", "Role"):
+        for rule in role["rules"]:
+            words = rule["apiGroups"] + rule["resources"] + rule["verbs"]
+            assert not {"*", "escalate", "bind", "impersonate", "secrets", "configmaps"} & {*words}
+
+
+def test_only_the_terminator_may_evict_and_delete_pods_and_nodes() -> None:
+    may = {
+        role["metadata"]["name"]
+        for role in of_kind("ClusterRole")
+        for rule in role["rules"]
+        if {"pods/eviction", "pods", "nodes"} & {*rule["resources"]}
+        and {"create", "delete"} & {*rule["verbs"]}
+    }
+    assert may == {"dovetail-terminator"}
+
+
+@pytest.mark.parametrize("deployment", of_kind("Deployment"), ids=lambda d: d["metadata"]["name"])
+def test_every_container_runs_closed(deployment: Document) -> None:
+    """Reliability section 4: container."""
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == 65532
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"]["limits"]["memory"]
+
+
+@pytest.mark.parametrize("deployment", of_kind("Deployment"), ids=lambda d: d["metadata"]["name"])
+def test_no_pod_of_dovetail_lands_on_a_node_that_dovetail_may_remove(deployment: Document) -> None:
+    pod = deployment["spec"]["template"]["spec"]
+    affinity = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    keys = {e["key"]: e["operator"] for e in affinity["nodeSelectorTerms"][0]["matchExpressions"]}
+    assert keys == {
+        "karpenter.sh/provisioner-name": "DoesNotExist",
+        "karpenter.sh/nodepool": "DoesNotExist",
+    }
+
+
+def test_the_sensors_and_planners_that_must_be_alone_are_recreated() -> None:
+    strategies = {name: named("Deployment", name)["spec"]["strategy"]["type"] for name in SERVICES}
+    assert strategies["watcher"] == strategies["scheduler"] == "Recreate"
+
+
+def test_the_crds_are_the_four_kinds_with_a_status_subresource() -> None:
+    assert sorted(CRDS) == ["AWSNodeTemplate", "LaunchRecord", "Machine", "Provisioner"]
+    for document in CRDS.values():
+        (version,) = document["spec"]["versions"]
+        assert version["subresources"] == {"status": {}}
+        assert document["spec"]["scope"] == "Cluster"
+
+
+def columns(kind: str) -> list[tuple[str, int]]:
+    (version,) = CRDS[kind]["spec"]["versions"]
+    return [(c["name"], c.get("priority", 0)) for c in version["additionalPrinterColumns"]]
+
+
+def test_printer_columns_are_karpenter_s() -> None:
+    """P-14, M-04: wide columns have priority 1."""
+    assert columns("Provisioner") == [("Template", 0), ("Weight", 1)]
+    narrow = [("Type", 0), ("Zone", 0), ("Node", 0), ("Ready", 0), ("Age", 0)]
+    assert columns("Machine") == [*narrow, ("Capacity", 1), ("Provisioner", 1), ("Template", 1)]
+
+
+def fields(schema: Document, path: str) -> Iterator[tuple[str, Document]]:
+    for name, child in schema.get("properties", {}).items():
+        yield f"{path}.{name}", child
+        yield from fields(child, f"{path}.{name}")
+    if "items" in schema:
+        yield from fields(schema["items"], f"{path}[]")
+
+
+@pytest.mark.parametrize("kind", ["AWSNodeTemplate", "LaunchRecord", "Machine", "Provisioner"])
+def test_every_field_of_a_crd_is_described_and_typed(kind: str) -> None:
+    (version,) = CRDS[kind]["spec"]["versions"]
+    found = dict(fields(version["schema"]["openAPIV3Schema"], kind))
+    found.pop(f"{kind}.metadata")
+    assert [path for path, field in found.items() if not field.get("description")] == []
+    typed = {"type", "x-kubernetes-int-or-string"}
+    assert [path for path, field in found.items() if not typed & field.keys()] == []
+
+
+def test_an_unknown_requirement_operator_is_left_to_the_controller() -> None:
+    (version,) = CRDS["Provisioner"]["spec"]["versions"]
+    found = dict(fields(version["schema"]["openAPIV3Schema"], "Provisioner"))
+    assert "enum" not in found["Provisioner.spec.requirements[].operator"]
+    assert found["Provisioner.spec.taints[].effect"]["enum"]

@@ -1,0 +1,127 @@
+"""A real local stack: ready when it says so, started again when it dies, gone when it is stopped.
+
+Only redis, the emulator and the cluster run here; the end-to-end tests run the services too.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from local.probe import probe, request_json
+from local.process import identify
+from local.stack import Stack, StackFailed, StackSettings
+from local.stack_state import StackState, read_environment
+from shared.errors import ConfigurationError, Unreachable
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    stack = Stack(tmp_path / "stack")
+    yield stack
+    stack.stop()
+
+
+def surroundings(stack: Stack) -> StackSettings:
+    return StackSettings(directory=stack.directory, services=())
+
+
+def wait_until(reached: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < deadline, "not reached in time"
+        time.sleep(0.05)
+
+
+def assert_all_gone(state: StackState) -> None:
+    assert [process for process in state.identities() if process.alive()] == []
+
+
+def test_up_starts_all_parts_and_down_leaves_none(stack: Stack) -> None:
+    heard: list[str] = []
+    state = stack.start(surroundings(stack), detach=True, progress=heard.append)
+    environment = read_environment(stack.environment_file)
+    assert {part.name for part in state.parts} == {"redis", "aws", "cluster"}
+    assert "waiting for cluster" in heard
+    assert environment == state.environment
+    assert Path(environment["KUBECONFIG"]).is_file()
+    assert probe(environment["REDIS_URL"]) is None
+    assert request_json(f"{environment['AWS_ENDPOINT_URL']}/_dovetail/instances") is not None
+    assert sorted(stack.stop()) == ["aws", "cluster", "redis"]
+    assert_all_gone(state)
+    assert not stack.environment_file.exists()
+    assert stack.stop() == []
+
+
+def test_a_killed_part_is_started_again_on_the_same_address(stack: Stack) -> None:
+    state = stack.start(surroundings(stack), detach=True)
+    old = state.part("redis").process
+    old.send(signal.SIGKILL)
+    wait_until(lambda: any(p.name == "redis" and p.restarts == 1 for p in stack.running().parts))
+    wait_until(lambda: probe(state.environment["REDIS_URL"]) is None)
+    assert stack.running().part("redis").process != old
+
+
+def test_a_killed_supervisor_leaves_nothing_behind(stack: Stack) -> None:
+    state = stack.start(surroundings(stack), detach=True)
+    os.kill(state.supervisor.pid, signal.SIGKILL)
+    if sys.platform.startswith("linux"):
+        wait_until(lambda: not any(part.process.alive() for part in state.parts))
+    stack.stop()
+    assert_all_gone(state)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="PR_SET_PDEATHSIG is Linux's")
+def test_an_attached_stack_dies_with_its_caller(stack: Stack) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from local.stack import Stack, StackSettings; "
+        "s = Stack(Path(sys.argv[1])); "
+        "s.start(StackSettings(directory=s.directory, services=()), detach=False); "
+        "print('ready', flush=True); time.sleep(100)"
+    )
+    caller = subprocess.Popen(
+        [sys.executable, "-c", script, str(stack.directory)], stdout=subprocess.PIPE, cwd=PROJECT
+    )
+    assert caller.stdout is not None
+    assert caller.stdout.readline() == b"ready\n"
+    state = stack.running()
+    caller.kill()
+    caller.communicate()
+    wait_until(lambda: not any(process.alive() for process in state.identities()))
+
+
+def test_a_second_stack_in_the_same_directory_is_refused(stack: Stack) -> None:
+    state = stack.start(surroundings(stack), detach=True)
+    with pytest.raises(ConfigurationError, match="dovetail down"):
+        Stack(stack.directory).start(surroundings(stack), detach=True)
+    assert state.supervisor.alive()
+
+
+def test_a_part_that_cannot_start_is_named_with_its_log_and_a_fix(stack: Stack) -> None:
+    settings = StackSettings(directory=stack.directory, services=("no_such_service",))
+    with pytest.raises(StackFailed, match=r"(?s)no_such_service ended.*No module named.*fix:"):
+        stack.start(settings, detach=True)
+    assert stack.state() is None
+
+
+def test_commands_for_a_stack_that_does_not_run_say_how_to_start_one(stack: Stack) -> None:
+    with pytest.raises(ConfigurationError, match="dovetail up --detach"):
+        stack.running()
+
+
+def test_a_dead_pid_has_no_identity() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    child.wait()
+    assert identify(child.pid) is None
+
+
+def test_an_address_without_a_server_is_unreachable() -> None:
+    with pytest.raises(Unreachable):
+        request_json("http://127.0.0.1:9/nothing", timeout=1)

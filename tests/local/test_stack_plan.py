@@ -1,0 +1,81 @@
+"""The plan of a local stack: order, environment, ports."""
+
+import random
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from local.stack_plan import (
+    SERVICES,
+    StackSettings,
+    choose_ports,
+    clean_environment,
+    free_ports,
+    plan_stack,
+)
+from shared.errors import ConfigurationError
+
+SETTINGS = StackSettings(directory=Path("/srv/stack"))
+PORTS = list(range(21_000, 21_008))
+
+
+def test_parts_start_in_the_order_of_their_needs() -> None:
+    waves = [[part.name for part in wave] for wave in plan_stack(SETTINGS, PORTS, {}).waves]
+    assert waves == [["redis", "aws"], ["cluster"], list(SERVICES)]
+
+
+def test_users_are_told_every_address() -> None:
+    environment = plan_stack(SETTINGS, PORTS, {}).environment
+    assert environment["KUBECONFIG"] == "/srv/stack/kubeconfig"
+    assert environment["REDIS_URL"] == "redis://127.0.0.1:21000/0"
+    assert environment["DOVETAIL_WATCHER_URL"] == "http://127.0.0.1:21003"
+    assert environment["DOVETAIL_INTERRUPTION_URL"] == "http://127.0.0.1:21007"
+
+
+def test_one_process_serves_all_services_below_one_port() -> None:
+    plan = plan_stack(replace(SETTINGS, one_process=True), PORTS[:4], {})
+    (part,) = plan.waves[-1]
+    assert part.command[-1] == "services"
+    assert plan.environment["DOVETAIL_LAUNCHER_URL"] == "http://127.0.0.1:21003/launcher"
+    assert part.probes[0] == "http://127.0.0.1:21003/watcher/readyz"
+
+
+def test_without_services_only_their_surroundings_run() -> None:
+    plan = plan_stack(replace(SETTINGS, services=()), PORTS[:3], {})
+    assert [part.name for wave in plan.waves for part in wave] == ["redis", "aws", "cluster"]
+
+
+def test_nothing_of_the_caller_s_accounts_and_clusters_reaches_a_part() -> None:
+    inherited = {"AWS_PROFILE": "production", "KUBECONFIG": "/root/.kube/config", "HOME": "/root"}
+    environment = clean_environment(inherited)
+    assert environment["HOME"] == "/root"
+    assert "AWS_PROFILE" not in environment
+    assert "KUBECONFIG" not in environment
+    assert environment["AWS_EC2_METADATA_DISABLED"] == "true"
+
+
+def test_settings_survive_the_way_to_the_supervisor() -> None:
+    assert StackSettings.from_json(SETTINGS.to_json()) == SETTINGS
+
+
+def test_free_ports_are_different_and_below_those_of_outgoing_connections() -> None:
+    ports = free_ports(8, random.Random(1))
+    assert len(set(ports)) == 8
+    assert max(ports) < 32_000
+
+
+def test_a_port_base_that_is_taken_is_refused_with_the_port() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        taken = listener.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=str(taken)):
+            choose_ports(replace(SETTINGS, port_base=taken), random.Random(1))
+
+
+@pytest.mark.parametrize("port_base", [0, 80, 65_530])
+def test_a_port_base_out_of_range_is_refused(port_base: int) -> None:
+    with pytest.raises(ConfigurationError, match="--port-base"):
+        choose_ports(replace(SETTINGS, port_base=port_base), random.Random(1))

@@ -1,0 +1,431 @@
+"""The consumer on a real Redis: at least once, never stuck, nothing lost (reliability F2-F13, F29)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+
+from shared.bus import BadMessage, Bus, ConsumerSettings, Envelope, RetryLater, connect
+from shared.clock import SystemClock
+from shared.errors import ConfigurationError
+
+
+async def test_every_message_is_handled_and_acknowledged(bus, message, running, until, quick):
+    """The plain case: 500 messages, each handled once, nothing pending."""
+    seen: Counter[str] = Counter()
+
+    async def handle(envelope: Envelope) -> None:
+        seen[envelope.key] += 1
+
+    for number in range(500):
+        await bus.publish("launches", message(f"n{number}"))
+    consumer = bus.consumer(
+        stream="launches", group="launcher", name="a", handler=handle, settings=quick
+    )
+    async with running(consumer):
+        await until(lambda: bus.metrics["launches"].acked == 500)
+    assert set(seen.values()) == {1}
+    assert len(seen) == 500
+    assert (await bus.depth("launches")).groups["launcher"].pending == 0
+
+
+async def test_each_group_gets_every_message(bus, message, running, until, quick):
+    """Groups are created at 0, so entries from before a group's start count (design section 4)."""
+    seen: Counter[str] = Counter()
+
+    def handler(group: str):
+        async def handle(envelope: Envelope) -> None:
+            seen[group] += 1
+
+        return handle
+
+    for number in range(20):
+        await bus.publish("machines", message(f"n{number}"))
+    consumers = [
+        bus.consumer(
+            stream="machines", group=group, name="a", handler=handler(group), settings=quick
+        )
+        for group in ("scheduler", "launcher")
+    ]
+    async with running(*consumers):
+        await until(lambda: seen == {"scheduler": 20, "launcher": 20})
+
+
+async def test_messages_about_one_key_never_overlap(bus, message, running, until, quick):
+    """Per-key order inside a process (reliability 5.3)."""
+    active: Counter[str] = Counter()
+    order: list[str] = []
+    overlaps = 0
+
+    async def handle(envelope: Envelope) -> None:
+        nonlocal overlaps
+        active[envelope.key] += 1
+        overlaps += active[envelope.key] > 1
+        await asyncio.sleep(0.001)
+        active[envelope.key] -= 1
+        order.append(envelope.id)
+
+    ids = [f"k{key}-{number:02}" for number in range(10) for key in range(4)]
+    for id in ids:
+        await bus.publish("launches", message(id.split("-")[0], id=id))
+    consumer = bus.consumer(stream="launches", group="g", name="a", handler=handle, settings=quick)
+    async with running(consumer):
+        await until(lambda: len(order) == len(ids))
+    assert overlaps == 0
+    for key in range(4):
+        of_key = [id for id in order if id.startswith(f"k{key}-")]
+        assert of_key == sorted(of_key)
+
+
+async def test_no_more_messages_are_taken_than_there_are_slots(bus, message, running, until, quick):
+    """Back-pressure: read only as much as is free."""
+    gate = asyncio.Event()
+    started: list[str] = []
+
+    async def handle(envelope: Envelope) -> None:
+        started.append(envelope.key)
+        await gate.wait()
+
+    for number in range(30):
+        await bus.publish("launches", message(f"n{number}"))
+    consumer = bus.consumer(
+        stream="launches", group="g", name="a", handler=handle, limit=4, settings=quick
+    )
+    async with running(consumer):
+        await until(lambda: len(started) == 4)
+        turns = consumer.last_progress
+        await until(lambda: consumer.last_progress > turns + 0.1)
+        assert len(started) == 4
+        assert (await bus.depth("launches")).groups["g"].pending == 4
+        gate.set()
+        await until(lambda: len(started) == 30)
+
+
+async def test_a_failing_message_is_parked_after_five_deliveries_and_blocks_nobody(
+    bus, message, running, until, quick
+):
+    """F4: five tries, then a dead letter and quarantine; its neighbours go on."""
+    tries: Counter[str] = Counter()
+
+    async def handle(envelope: Envelope) -> None:
+        tries[envelope.key] += 1
+        if envelope.key == "poison":
+            raise ValueError("cannot digest")
+
+    await bus.publish("launches", message("poison"))
+    for number in range(50):
+        await bus.publish("launches", message(f"n{number}"))
+    consumer = bus.consumer(stream="launches", group="g", name="a", handler=handle, settings=quick)
+    async with running(consumer):
+        await until(lambda: sum(tries.values()) - tries["poison"] == 50)
+        assert tries["poison"] < 5
+        await until(lambda: bus.metrics["launches"].dead == 1)
+    (letter,) = await bus.dead_letters("launches")
+    assert tries["poison"] == 5
+    assert letter.envelope is not None
+    assert letter.envelope.key == "poison"
+    assert letter.deliveries == 5
+    assert letter.error == "ValueError: cannot digest"
+    assert await bus.quarantined("launches", "g", "poison")
+    assert (await bus.depth("launches")).dead == 1
+    assert (await bus.depth("launches")).groups["g"].pending == 0
+
+
+@pytest.mark.parametrize("fields", [{"junk": "1"}, {"id": "x", "body": b"\xff"}])
+async def test_an_unreadable_entry_is_parked_at_first_sight(
+    bus, redis_url, running, until, quick, fields
+):
+    """F4: what is no envelope never reaches a handler."""
+
+    async def handle(envelope: Envelope) -> None:
+        raise AssertionError("must not be called")
+
+    redis = connect(redis_url)
+    await redis.xadd(f"{bus.prefix}launches", fields)
+    consumer = bus.consumer(stream="launches", group="g", name="a", handler=handle, settings=quick)
+    async with running(consumer):
+        await until(lambda: bus.metrics["launches"].dead == 1)
+    (letter,) = await bus.dead_letters("launches")
+    assert letter.envelope is None
+    assert letter.deliveries == 1
+    await redis.aclose()
+
+
+async def test_bad_message_is_parked_at_once_and_can_be_replayed(
+    bus, message, running, until, quick
+):
+    """An operator replays a dead letter for the group that gave up on it."""
+    broken = True
+    handled: list[str] = []
+
+    async def handle(envelope: Envelope) -> None:
+        if broken:
+            raise BadMessage("no such field")
+        handled.append(envelope.key)
+
+    await bus.publish("launches", message("n1"))
+    consumer = bus.consumer(stream="launches", group="g", name="a", handler=handle, settings=quick)
+    async with running(consumer):
+        await until(lambda: bus.metrics["launches"].dead == 1)
+        broken = False
+        (letter,) = await bus.dead_letters("launches")
+        await bus.replay("launches", letter.id)
+        await until(lambda: handled == ["n1"])
+    assert await bus.dead_letters("launches") == []
+    assert not await bus.quarantined("launches", "g", "n1")
+
+
+async def test_retry_later_comes_back_after_its_delay_for_that_group_only(
+    bus, message, running, until, quick
+):
+    """Reliability 5.3: delay, then acknowledge; the other group is not bothered."""
+    clock = SystemClock()
+    times: list[float] = []
+    attempts: list[int] = []
+    others: list[str] = []
+
+    async def handle(envelope: Envelope) -> None:
+        times.append(clock.monotonic())
+        attempts.append(envelope.attempt)
+        if envelope.attempt < 2:
+            raise RetryLater(0.1)
+
+    async def other(envelope: Envelope) -> None:
+        others.append(envelope.key)
+
+    await bus.publish("machines", message("n1"))
+    consumers = [
+        bus.consumer(stream="machines", group="g", name="a", handler=handle, settings=quick),
+        bus.consumer(stream="machines", group="other", name="a", handler=other, settings=quick),
+    ]
+    async with running(*consumers):
+        await until(lambda: len(attempts) == 3)
+        await until(lambda: bus.metrics["machines"].acked == 6)
+    assert attempts == [0, 1, 2]
+    assert all(later - earlier >= 0.099 for earlier, later in zip(times, times[1:], strict=False))
+    assert others == ["n1"]
+
+
+async def test_a_message_of_a_newer_version_is_put_off(bus, message, running, until, quick):
+    """F30: not counted as a failure, not handled."""
+
+    async def handle(envelope: Envelope) -> None:
+        raise AssertionError("must not be called")
+
+    await bus.publish("launches", message("n1", version=2))
+    consumer = bus.consumer(stream="launches", group="g", name="a", handler=handle, settings=quick)
+    async with running(consumer):
+        await until(lambda: bus.metrics["launches"].retried == 1)
+    assert bus.metrics["launches"].dead == 0
+
+
+async def test_a_handler_over_its_time_limit_is_ended(bus, message, running, until, quick):
+    """Every await has a bound: the message stays pending and is delivered again."""
+    tries = 0
+
+    async def handle(envelope: Envelope) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            await asyncio.Event().wait()
+
+    await bus.publish("launches", message("n1"))
+    consumer = bus.consumer(
+        stream="launches",
+        group="g",
+        name="a",
+        handler=handle,
+        handler_timeout_seconds=0.05,
+        settings=quick,
+    )
+    async with running(consumer):
+        await until(lambda: bus.metrics["launches"].handled == 1)
+    assert tries == 2
+
+
+async def test_entries_of_a_crashed_consumer_are_taken_over(
+    bus, redis_url, message, running, until, quick
+):
+    """F5: crash before the acknowledgement means redelivery to somebody else."""
+    seen: list[str] = []
+
+    async def handle(envelope: Envelope) -> None:
+        seen.append(envelope.key)
+
+    for number in range(10):
+        await bus.publish("launches", message(f"n{number}"))
+    redis = connect(redis_url)
+    stream = f"{bus.prefix}launches"
+    await redis.xgroup_create(stream, "g", id="0")
+    await redis.xreadgroup("g", "crashed", {stream: ">"}, count=10)
+    consumer = bus.consumer(stream="launches", group="g", name="b", handler=handle, settings=quick)
+    async with running(consumer):
+        await until(lambda: len(seen) == 10)
+        await until(lambda: bus.metrics["launches"].acked == 10)
+    assert bus.metrics["launches"].reclaimed == 10
+    await redis.aclose()
+
+
+async def test_a_slow_handler_is_not_robbed(bus, message, running, until, quick):
+    """F5: entries in hand are renewed, so a living consumer keeps them beyond the idle time."""
+    runs: Counter[str] = Counter()
+
+    async def handle(envelope: Envelope) -> None:
+        runs[envelope.key] += 1
+        await asyncio.sleep(4 * quick.min_idle_seconds)
+
+    await bus.publish("launches", message("slow"))
+    consumers = [
+        bus.consumer(stream="launches", group="g", name=name, handler=handle, settings=quick)
+        for name in "ab"
+    ]
+    async with running(*consumers):
+        await until(lambda: bus.metrics["launches"].acked == 1)
+    assert runs == {"slow": 1}
+
+
+async def test_a_cancelled_consumer_strands_nothing(bus, message, running, until, quick):
+    """F7: cancelled again and again while messages arrive, every message is handled."""
+    seen: Counter[str] = Counter()
+    chance = random.Random(7)
+
+    async def handle(envelope: Envelope) -> None:
+        await asyncio.sleep(0)
+        seen[envelope.key] += 1
+
+    for turn in range(40):
+        consumer = bus.consumer(
+            stream="launches", group="g", name=f"c{turn}", handler=handle, settings=quick
+        )
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(consumer.run(asyncio.Event()))
+            for number in range(10):
+                await bus.publish("launches", message(f"t{turn}-{number}"))
+            await asyncio.sleep(chance.uniform(0, 0.01))
+            task.cancel()
+    last = bus.consumer(stream="launches", group="g", name="last", handler=handle, settings=quick)
+    async with running(last):
+        await until(lambda: len(seen) == 400)
+
+        async def settled() -> bool:
+            return (await bus.depth("launches")).groups["g"].pending == 0
+
+        await until(settled)
+
+
+async def test_flushall_is_survived_and_announced(bus, redis_url, message, running, until, quick):
+    """F9: groups are created again at 0, the service is told to resync, new messages flow."""
+    seen: set[str] = set()
+    resets: list[bool] = []
+
+    async def handle(envelope: Envelope) -> None:
+        seen.add(envelope.key)
+
+    redis = connect(redis_url)
+    consumer = bus.consumer(
+        stream="launches",
+        group="g",
+        name="a",
+        handler=handle,
+        on_reset=lambda: resets.append(True),
+        settings=quick,
+    )
+    async with running(consumer):
+        for turn in range(1, 4):
+            await bus.publish("launches", message(f"before{turn}"))
+            await until(lambda turn=turn: f"before{turn}" in seen)
+            await redis.flushall()
+            await bus.publish("launches", message(f"after{turn}"))
+            await until(lambda turn=turn: f"after{turn}" in seen and len(resets) == turn)
+    await redis.aclose()
+
+
+async def test_stop_hands_unfinished_messages_to_the_others(bus, message, running, until, quick):
+    """F29: after SIGTERM what cannot finish in time is claimable at once, the name disappears."""
+    blocked = asyncio.Event()
+    taken: list[str] = []
+
+    async def hang(envelope: Envelope) -> None:
+        blocked.set()
+        await asyncio.Event().wait()
+
+    async def handle(envelope: Envelope) -> None:
+        taken.append(envelope.key)
+
+    patient = ConsumerSettings(
+        block_milliseconds=50, reap_seconds=0.05, finish_seconds=0.05, min_idle_seconds=600
+    )
+    await bus.publish("launches", message("n1"))
+    first = bus.consumer(stream="launches", group="g", name="a", handler=hang, settings=patient)
+    async with running(first):
+        await until(blocked.is_set)
+    second = bus.consumer(stream="launches", group="g", name="b", handler=handle, settings=patient)
+    async with running(second):
+        await until(lambda: taken == ["n1"])
+
+
+async def test_stop_lets_running_handlers_finish(bus, message, running, until, quick):
+    """F29: in-flight work ends properly and is acknowledged."""
+    started, finished = asyncio.Event(), asyncio.Event()
+
+    async def handle(envelope: Envelope) -> None:
+        started.set()
+        await asyncio.sleep(0.1)
+        finished.set()
+
+    await bus.publish("launches", message("n1"))
+    consumer = bus.consumer(stream="launches", group="g", name="a", handler=handle, settings=quick)
+    async with running(consumer):
+        await until(started.is_set)
+    assert finished.is_set()
+    assert (await bus.depth("launches")).groups["g"].pending == 0
+
+
+async def test_entries_deleted_while_pending_do_not_dangle(
+    bus, redis_url, message, running, until, quick
+):
+    """F11: a foreign XTRIM leaves ids without bodies; they are dropped and counted (6.2 and 7)."""
+
+    async def handle(envelope: Envelope) -> None:
+        return
+
+    for number in range(5):
+        await bus.publish("launches", message(f"n{number}"))
+    redis = connect(redis_url)
+    stream = f"{bus.prefix}launches"
+    await redis.xgroup_create(stream, "g", id="0")
+    await redis.xreadgroup("g", "crashed", {stream: ">"}, count=5)
+    await redis.xtrim(stream, maxlen=2, approximate=False)
+    consumer = bus.consumer(stream="launches", group="g", name="b", handler=handle, settings=quick)
+    async with running(consumer):
+        await until(lambda: bus.metrics["launches"].vanished == 3)
+        await until(lambda: bus.metrics["launches"].acked == 2)
+        assert (await bus.depth("launches")).groups["g"].pending == 0
+    await redis.aclose()
+
+
+async def test_a_consumer_started_without_redis_connects_when_it_can(message, until, quick):
+    """Reliability R2: Redis down is a delay, never an end."""
+    bus = Bus("redis://127.0.0.1:1/0", "c", clock=SystemClock(), random=random.Random(1))
+
+    async def handle(envelope: Envelope) -> None:
+        return
+
+    consumer = bus.consumer(stream="launches", group="g", name="a", handler=handle, settings=quick)
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(consumer.run(stop))
+        await until(lambda: bus.metrics["launches"].redis_errors >= 3)
+        assert not task.done()
+        assert not consumer.connected
+        stop.set()
+    await bus.close()
+
+
+def test_a_heartbeat_slower_than_the_idle_time_is_refused():
+    """A consumer that renews too late would be robbed of its work."""
+    with pytest.raises(ConfigurationError, match="heartbeat_seconds"):
+        ConsumerSettings(min_idle_seconds=5, heartbeat_seconds=5)

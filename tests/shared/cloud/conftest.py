@@ -1,0 +1,116 @@
+"""Real types as moto describes them, models built from them, and a connection to the emulator."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+from shared.clock import SystemClock
+from shared.cloud.descriptions import compact
+from shared.cloud.instance_model import build_instance_type
+from shared.cloud.node_settings import ModelSettings, NodeSettings
+from shared.cloud.reference_data import network_bandwidth, vpc_limits
+from shared.cloud.session import Cloud
+from shared.domain.instance_types import InstanceType, Offering
+from tests.support.aws_emulator import aws_emulator_url
+
+__all__ = ["aws_emulator_url"]
+
+BuildModel = Callable[..., InstanceType | None]
+
+
+@pytest.fixture(scope="session")
+def describe() -> Callable[[str], dict[str, Any]]:
+    """``describe("m5.large")``: a fresh DescribeInstanceTypes item, cut as ``Ec2`` cuts it."""
+    return lambda name: compact(INSTANCE_TYPES[name])
+
+
+@pytest.fixture(scope="session")
+def build(describe: Callable[[str], dict[str, Any]]) -> BuildModel:
+    """``build("m5.large", node=..., settings=..., **changes)``: the model of a real type."""
+
+    def build_model(
+        name: str,
+        *,
+        node: NodeSettings | None = None,
+        settings: ModelSettings | None = None,
+        offerings: Sequence[Offering] = (),
+        **changes: Any,
+    ) -> InstanceType | None:
+        return build_instance_type(
+            describe(name) | changes,
+            offerings=offerings,
+            region="us-west-2",
+            settings=settings or ModelSettings(),
+            limits=vpc_limits(),
+            bandwidth=network_bandwidth(),
+            zone_ids={"us-west-2a": "usw2-az2", "us-west-2b": "usw2-az1"},
+            node=node,
+        )
+
+    return build_model
+
+
+class Control:
+    """The emulator's control endpoint (``/_dovetail/...``)."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Steer the emulator; the JSON answer."""
+        return await asyncio.to_thread(self._post, path, body)
+
+    async def fault(self, action: str, code: str, **fields: Any) -> None:
+        """Let the next calls of ``action`` fail."""
+        await self.post("faults", {"action": action, "code": code} | fields)
+
+    def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        request = urllib.request.Request(
+            f"{self._url}/_dovetail/{path}",
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            found: dict[str, Any] = json.loads(answer.read() or b"{}")
+        return found
+
+
+@pytest.fixture(scope="session")
+def control(aws_emulator_url: str) -> Control:
+    return Control(aws_emulator_url)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def credentials() -> Iterator[None]:
+    """Any credentials do for the emulator; the machine's own must not be used."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.delenv("AWS_PROFILE", raising=False)
+        yield
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cloud(aws_emulator_url: str) -> AsyncIterator[Cloud]:
+    """One connection per test module: making the EC2 client takes a quarter of a second."""
+    connected = await Cloud.connect(
+        region="us-west-2",
+        endpoint_url=aws_emulator_url,
+        clock=SystemClock(),
+        random=Random(1),
+        user_agent="dovetail-tests",
+    )
+    try:
+        yield connected
+    finally:
+        await connected.close()

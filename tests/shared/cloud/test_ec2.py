@@ -1,0 +1,258 @@
+"""EC2 over the wire, against the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shared.cloud.errors import IDEMPOTENT_PARAMETER_MISMATCH
+from shared.cloud.records import Instance, tag_specification
+from shared.cloud.session import Cloud
+from shared.errors import (
+    InvalidObject,
+    LaunchRejected,
+    NotFound,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+DISCOVERY = {"karpenter.sh/discovery": "dovetail-local"}
+UNKNOWN = "i-0123456789abcdef0"
+IMAGE_PATH = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended"
+
+Request = dict[str, Any]
+
+
+async def fleet(
+    cloud: Cloud, token: str, *types: str, count: int = 1, capacity_type: str = "on-demand"
+) -> Request:
+    """A pinned CreateFleet request for ``types`` in the first zone, tagged with ``token``."""
+    subnet = min(await cloud.ec2.subnets(DISCOVERY), key=lambda found: found.zone)
+    image = await cloud.ssm.parameter(f"{IMAGE_PATH}/image_id")
+    groups = [group.id for group in await cloud.ec2.security_groups(DISCOVERY)]
+    data = {"ImageId": image, "SecurityGroupIds": groups}
+    template = await cloud.ec2.ensure_launch_template("test-fleet", data, {"test": "fleet"})
+    override = {"SubnetId": subnet.id, "AvailabilityZone": subnet.zone}
+    return {
+        "Type": "instant",
+        "ClientToken": token,
+        "LaunchTemplateConfigs": [
+            {
+                "LaunchTemplateSpecification": {
+                    "LaunchTemplateId": template.id,
+                    "Version": str(template.version),
+                },
+                "Overrides": [{"InstanceType": name} | override for name in types],
+            }
+        ],
+        "TargetCapacitySpecification": {
+            "TotalTargetCapacity": count,
+            "DefaultTargetCapacityType": capacity_type,
+        },
+        "TagSpecifications": [tag_specification("instance", {"dovetail.sh/launch-token": token})],
+    }
+
+
+async def launched(cloud: Cloud, token: str) -> list[Instance]:
+    return await cloud.ec2.instances(tags={"dovetail.sh/launch-token": token})
+
+
+async def test_ping_proves_the_connection(cloud: Cloud) -> None:
+    """OPS-12."""
+    await cloud.ec2.ping()
+
+
+async def test_ping_without_permission_names_it(cloud: Cloud, control: Any) -> None:
+    """OPS-12."""
+    await control.fault("DescribeInstanceTypes", "UnauthorizedOperation", status=403)
+    with pytest.raises(Unauthorized, match="allow ec2:DescribeInstanceTypes"):
+        await cloud.ec2.ping()
+
+
+async def test_instance_types_come_in_full_and_only_for_kubernetes(cloud: Cloud) -> None:
+    """IT-01."""
+    types = await cloud.ec2.instance_types()
+    names = [one["InstanceType"] for one in types]
+    assert len(names) == len(set(names)) > 500
+    assert not any(name.startswith("mac") for name in names)
+    assert {"VCpuInfo", "MemoryInfo", "NetworkInfo", "ProcessorInfo"} <= types[0].keys()
+
+
+async def test_offerings_and_spot_prices_name_the_regions_zones(cloud: Cloud) -> None:
+    """IT-01, IT-06."""
+    zones = await cloud.ec2.zones()
+    assert zones.keys() >= {"us-west-2a", "us-west-2b", "us-west-2c"}
+    assert all(zone_id.startswith("usw2-az") for zone_id in zones.values())
+    offered = await cloud.ec2.offerings()
+    assert set(offered["m5.large"]) <= zones.keys()
+    prices = await cloud.ec2.spot_prices()
+    assert prices[("m5.large", "us-west-2a")] > 0
+
+
+async def test_subnets_are_found_by_tag_and_by_id(cloud: Cloud) -> None:
+    """T-10, LCH-10."""
+    by_tag = await cloud.ec2.subnets(DISCOVERY)
+    assert {subnet.zone for subnet in by_tag} == {"us-west-2a", "us-west-2b", "us-west-2c"}
+    free = [subnet.available_ips for subnet in by_tag]
+    assert free == sorted(free, reverse=True)
+    one = by_tag[0].id
+    assert [s.id for s in await cloud.ec2.subnets({"aws-ids": f"{one},subnet-0"})] == [one]
+    assert await cloud.ec2.subnets({"karpenter.sh/discovery": "*"}) == by_tag
+    assert await cloud.ec2.subnets({"karpenter.sh/discovery": "someone-else"}) == []
+
+
+async def test_security_groups_are_found_by_tag_and_by_name(cloud: Cloud) -> None:
+    """LCH-13, EC-02."""
+    by_tag = await cloud.ec2.security_groups(DISCOVERY)
+    assert [group.name for group in by_tag] == ["dovetail-local-node"]
+    assert await cloud.ec2.security_groups({"aws::name": "dovetail-local-node"}) == by_tag
+
+
+async def test_an_empty_selector_is_refused_before_any_call(cloud: Cloud) -> None:
+    with pytest.raises(InvalidObject, match="subnetSelector"):
+        await cloud.ec2.subnets({})
+
+
+async def test_a_published_image_is_found_by_id(cloud: Cloud) -> None:
+    """LCH-03, LCH-08."""
+    image_id = await cloud.ssm.parameter(f"{IMAGE_PATH}/image_id")
+    images = await cloud.ec2.images(ids=[image_id])
+    assert [(image.id, image.architecture) for image in images] == [(image_id, "x86_64")]
+
+
+async def test_a_launch_template_is_made_once_and_may_be_gone_already(
+    cloud: Cloud, control: Any
+) -> None:
+    """LCH-20..22."""
+    data = {"ImageId": "ami-0123456789abcdef0"}
+    made = await cloud.ec2.ensure_launch_template("test-once", data, {"owner": "once"})
+    found = await cloud.ec2.ensure_launch_template("test-once", data, {"owner": "once"})
+    assert (found.id, found.version, found.tags) == (made.id, 1, {"owner": "once"})
+    assert [t.name for t in await cloud.ec2.launch_templates({"owner": "once"})] == ["test-once"]
+    await cloud.ec2.delete_launch_template("test-once")
+    assert await cloud.ec2.launch_templates({"owner": "once"}) == []
+    gone = "InvalidLaunchTemplateName.NotFoundException"
+    await control.fault("DeleteLaunchTemplate", gone, status=400)
+    await cloud.ec2.delete_launch_template("test-once")
+
+
+async def test_a_fleet_launches_and_its_instance_is_listed_with_everything(cloud: Cloud) -> None:
+    """LCH-50, LCH-83."""
+    request = await fleet(cloud, "launch-1", "m5.large", capacity_type="spot")
+    result = await cloud.ec2.create_fleet(request)
+    (made,) = result.instances
+    assert (made.instance_type, made.zone, made.capacity_type) == ("m5.large", "us-west-2a", "spot")
+    (seen,) = await launched(cloud, "launch-1")
+    assert (seen.id, seen.capacity_type, seen.zone) == (made.id, "spot", "us-west-2a")
+    assert seen.state in ("pending", "running")
+    assert seen.subnet_id == made.subnet_id
+    assert seen.private_dns_name.endswith(".internal")
+    assert len(seen.security_group_ids) == 1
+    assert seen.launched_at > 1_600_000_000
+
+
+async def test_the_same_token_gives_the_same_instances(cloud: Cloud) -> None:
+    """F1."""
+    request = await fleet(cloud, "same-1", "m5.large", count=2)
+    first = await cloud.ec2.create_fleet(request)
+    assert await cloud.ec2.create_fleet(request) == first
+    assert len(await launched(cloud, "same-1")) == 2
+
+
+async def test_a_token_with_other_parameters_is_refused_with_its_code(cloud: Cloud) -> None:
+    """F1."""
+    await cloud.ec2.create_fleet(await fleet(cloud, "other-1", "m5.large"))
+    with pytest.raises(LaunchRejected) as raised:
+        await cloud.ec2.create_fleet(await fleet(cloud, "other-1", "m5.large", count=2))
+    assert raised.value.context["code"] == IDEMPOTENT_PARAMETER_MISMATCH
+
+
+async def test_a_lost_answer_is_unknown_and_a_replay_finds_the_instance(
+    cloud: Cloud, control: Any
+) -> None:
+    """F1: the connection breaks after EC2 launched."""
+    request = await fleet(cloud, "lost-1", "m5.large")
+    await control.fault("CreateFleet", "x", status=0, mode="after")
+    with pytest.raises(Unreachable):
+        await cloud.ec2.create_fleet(request)
+    result = await cloud.ec2.create_fleet(request)
+    assert [i.id for i in await launched(cloud, "lost-1")] == [result.instances[0].id]
+
+
+async def test_a_short_pool_gives_instances_and_errors_together(cloud: Cloud, control: Any) -> None:
+    """LCH-60, LCH-61, F18, F19."""
+    pool = {"instanceType": "c5.large", "zone": "us-west-2a", "capacityType": "on-demand"}
+    await control.post("capacity", pool | {"available": 0})
+    request = await fleet(cloud, "short-1", "c5.large", "m5.xlarge")
+    result = await cloud.ec2.create_fleet(request)
+    await control.post("capacity", pool | {"available": None})
+    assert [one.instance_type for one in result.instances] == ["m5.xlarge"]
+    (error,) = result.errors
+    assert (error.code, error.instance_type) == ("InsufficientInstanceCapacity", "c5.large")
+    assert (error.zone, error.capacity_type) == ("us-west-2a", "on-demand")
+
+
+async def test_a_missing_template_is_not_found(cloud: Cloud) -> None:
+    """LCH-25."""
+    request = await fleet(cloud, "missing-1", "m5.large")
+    specification = {"LaunchTemplateName": "no-such-template", "Version": "1"}
+    request["LaunchTemplateConfigs"][0]["LaunchTemplateSpecification"] = specification
+    with pytest.raises(NotFound):
+        await cloud.ec2.create_fleet(request)
+
+
+async def test_a_throttled_read_is_repeated(cloud: Cloud, control: Any) -> None:
+    """F17."""
+    await control.fault("DescribeAvailabilityZones", "RequestLimitExceeded", status=503, count=2)
+    assert await cloud.ec2.zones()
+
+
+async def test_a_throttled_launch_is_reported_at_once(cloud: Cloud, control: Any) -> None:
+    """F17: one throttled call counts once; the record and its token stay good."""
+    request = await fleet(cloud, "throttled-1", "m5.large")
+    await control.fault("CreateFleet", "RequestLimitExceeded", status=503, count=1)
+    with pytest.raises(Throttled):
+        await cloud.ec2.create_fleet(request)
+    assert len((await cloud.ec2.create_fleet(request)).instances) == 1
+
+
+async def test_termination_is_idempotent_and_reports_unknown_ids(cloud: Cloud) -> None:
+    """F20."""
+    result = await cloud.ec2.create_fleet(await fleet(cloud, "end-1", "m5.large", count=2))
+    ids = [one.id for one in result.instances]
+    assert await cloud.ec2.terminate([*ids, UNKNOWN]) == (UNKNOWN,)
+    states = {one.state for one in await cloud.ec2.instances(ids=ids)}
+    assert states <= {"shutting-down", "terminated"}
+    assert await cloud.ec2.terminate(ids) == ()
+    assert await cloud.ec2.terminate([]) == ()
+
+
+async def test_unknown_ids_are_absent_from_a_listing(cloud: Cloud) -> None:
+    """F20: an instance that EC2 does not show yet is no error."""
+    assert await cloud.ec2.instances(ids=[UNKNOWN]) == []
+    assert await cloud.ec2.instances(ids=[]) == []
+
+
+async def test_tags_can_be_added_later(cloud: Cloud) -> None:
+    """LCH-56."""
+    result = await cloud.ec2.create_fleet(await fleet(cloud, "tag-1", "m5.large"))
+    await cloud.ec2.tag([result.instances[0].id], {"Name": "node-1"})
+    (found,) = await cloud.ec2.instances(
+        tags={"dovetail.sh/launch-token": "tag-1"}, tag_keys=("Name",)
+    )
+    assert found.tags["Name"] == "node-1"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda ec2: ec2.instances(), lambda ec2: ec2.create_fleet({"Type": "instant"})],
+    ids=["a listing of the whole account", "a launch without a token"],
+)
+async def test_dangerous_calls_are_refused(cloud: Cloud, call: Callable[[Any], Any]) -> None:
+    with pytest.raises(ValueError, match="needs"):
+        await call(cloud.ec2)

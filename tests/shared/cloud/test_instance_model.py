@@ -1,0 +1,277 @@
+"""What a machine of a type offers: the vectors of spec area 4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.cloud.instance_model import (
+    GIB,
+    MIB,
+    build_instance_type,
+    kube_reserved_cpu_milli,
+    memory_bytes,
+)
+from shared.cloud.node_settings import BlockDevice, Kubelet, ModelSettings, NodeSettings
+from shared.cloud.reference_data import vpc_limits
+from shared.errors import InvalidObject
+
+Build = Callable[..., Any]
+
+NETWORK_VECTORS = [
+    ("t3.medium", 3, 6, False, 0),
+    ("t3.large", 3, 12, False, 0),
+    ("m4.large", 2, 10, False, 0),
+    ("m5.large", 3, 10, True, 9),
+    ("c5a.large", 3, 10, True, 9),
+    ("m6g.large", 3, 10, True, 9),
+    ("m5.xlarge", 4, 15, True, 18),
+    ("m5.2xlarge", 4, 15, True, 38),
+    ("c7i.2xlarge", 4, 15, True, 38),
+    ("c7i.4xlarge", 8, 30, True, 54),
+    ("m5.12xlarge", 8, 30, True, 54),
+    ("c5n.9xlarge", 8, 30, True, 54),
+    ("m5d.16xlarge", 15, 50, True, 107),
+    ("c6i.16xlarge", 15, 50, True, 107),
+    ("c6i.32xlarge", 15, 50, True, 107),
+    ("m6a.32xlarge", 15, 50, True, 107),
+    ("g4dn.xlarge", 3, 10, True, 39),
+    ("p4d.24xlarge", 60, 50, True, 62),
+]
+
+
+@pytest.mark.parametrize(("name", "interfaces", "addresses", "trunking", "branch"), NETWORK_VECTORS)
+def test_network_limits_are_those_of_the_table(
+    name: str, interfaces: int, addresses: int, trunking: bool, branch: int
+) -> None:
+    """IT-20."""
+    limit = vpc_limits()[name]
+    assert (limit.interfaces, limit.ipv4_per_interface) == (interfaces, addresses)
+    assert (limit.trunking, limit.branch_interfaces if limit.trunking else 0) == (trunking, branch)
+
+
+@pytest.mark.parametrize(
+    ("name", "pods"),
+    [
+        ("t3.medium", 17),
+        ("m5.large", 29),
+        ("m5.xlarge", 58),
+        ("c7i.2xlarge", 58),
+        ("m5.12xlarge", 234),
+        ("m5d.16xlarge", 737),
+        ("p4d.24xlarge", 15 * 49 + 2),
+    ],
+)
+def test_pods_are_limited_by_the_default_network_card(build: Build, name: str, pods: int) -> None:
+    """IT-13, IT-21; p4d has four cards and the CNI uses the first."""
+    assert build(name).capacity["pods"] == pods
+
+
+def test_the_worked_vector_of_c7i_2xlarge(build: Build) -> None:
+    """IT-35, scenario 42."""
+    one = build("c7i.2xlarge")
+    assert one.capacity["memory"] == 15155 * MIB
+    assert one.allocatable() == {
+        "cpu": 7910,
+        "memory": 14162 * MIB,
+        "ephemeral-storage": 17 * GIB,
+        "pods": 58,
+        "vpc.amazonaws.com/pod-eni": 38,
+    }
+
+
+@pytest.mark.parametrize(
+    ("cores", "milli"), [(1, 60), (2, 70), (4, 80), (8, 90), (16, 110), (64, 230)]
+)
+def test_kube_reserved_cpu_goes_by_bands(cores: int, milli: int) -> None:
+    """IT-30."""
+    assert kube_reserved_cpu_milli(cores * 1000) == milli
+
+
+@given(st.integers(1, 1000), st.integers(1, 1000))
+def test_kube_reserved_cpu_grows_with_the_machine(fewer: int, more: int) -> None:
+    small, large = sorted((fewer, more))
+    assert kube_reserved_cpu_milli(small * 1000) <= kube_reserved_cpu_milli(large * 1000)
+
+
+def test_arm_machines_lose_64_mib_before_the_overhead(describe: Any) -> None:
+    """IT-11: (8192 - 64) - ceil(8128 x 0.075)."""
+    assert memory_bytes(describe("m6g.large"), 0.075) == (8128 - 610) * MIB
+    assert memory_bytes(describe("m5.large"), 0.0) == 8192 * MIB
+
+
+def test_discovered_memory_replaces_the_estimate(describe: Any) -> None:
+    """IT-12."""
+    found = build_instance_type(
+        describe("m5.large"),
+        offerings=(),
+        region="us-west-2",
+        settings=ModelSettings(),
+        limits={},
+        bandwidth={},
+        discovered_memory_bytes=7_900_000_000,
+    )
+    assert found is not None
+    assert found.capacity["memory"] == 7_900_000_000
+
+
+def test_max_pods_changes_pods_but_not_the_memory_reserved_on_al2(build: Build) -> None:
+    """IT-13, IT-31."""
+    node = NodeSettings(kubelet=Kubelet(max_pods=10))
+    limited = build("m5.large", node=node)
+    assert limited.capacity["pods"] == 10
+    assert limited.overhead["memory"] == build("m5.large").overhead["memory"]
+
+
+def test_bottlerocket_reserves_memory_for_the_actual_pods(build: Build) -> None:
+    """IT-31, IT-36."""
+    one = build("m5.large", node=NodeSettings(family="Bottlerocket", kubelet=Kubelet(max_pods=10)))
+    assert one.overhead["memory"] == (11 * 10 + 255 + 100) * MIB
+
+
+def test_pods_per_core_caps_pods_except_on_bottlerocket(build: Build) -> None:
+    """IT-13."""
+    kubelet = Kubelet(pods_per_core=4)
+    assert build("m5.large", node=NodeSettings(kubelet=kubelet)).capacity["pods"] == 8
+    bottlerocket = NodeSettings(family="Bottlerocket", kubelet=kubelet)
+    assert build("m5.large", node=bottlerocket).capacity["pods"] == 29
+
+
+def test_reserved_interfaces_lower_pods_down_to_zero(build: Build) -> None:
+    """IT-13: no usable interface means no pods, not two."""
+    assert build("m5.large", settings=ModelSettings(reserved_enis=1)).capacity["pods"] == 20
+    assert build("m5.large", settings=ModelSettings(reserved_enis=9)).capacity["pods"] == 0
+
+
+def test_without_density_every_type_takes_110_pods(build: Build) -> None:
+    """IT-13, OPS-04 aws.enableENILimitedPodDensity."""
+    settings = ModelSettings(eni_limited_pod_density=False)
+    assert build("t3.medium", settings=settings).capacity["pods"] == 110
+
+
+def test_pod_eni_can_be_switched_off(build: Build) -> None:
+    """IT-17 up to v0.31."""
+    resource = "vpc.amazonaws.com/pod-eni"
+    assert build("m5.large").capacity[resource] == 9
+    assert resource not in build("m5.large", settings=ModelSettings(pod_eni=False)).capacity
+    assert resource not in build("t3.medium").capacity
+
+
+@pytest.mark.parametrize(
+    ("name", "resource", "count"),
+    [
+        ("g4dn.xlarge", "nvidia.com/gpu", 1),
+        ("p4d.24xlarge", "nvidia.com/gpu", 8),
+        ("p4d.24xlarge", "vpc.amazonaws.com/efa", 4),
+        ("inf1.xlarge", "aws.amazon.com/neuron", 1),
+        ("inf1.xlarge", "aws.amazon.com/neuroncore", 4),
+        ("trn1.32xlarge", "aws.amazon.com/neuron", 16),
+        ("trn1.32xlarge", "aws.amazon.com/neuroncore", 32),
+    ],
+)
+def test_devices_are_counted(build: Build, name: str, resource: str, count: int) -> None:
+    """IT-18."""
+    assert build(name).capacity[resource] == count
+
+
+@pytest.mark.parametrize(
+    ("manufacturer", "resource"), [("Habana", "habana.ai/gaudi"), ("AMD", "amd.com/gpu")]
+)
+def test_gpus_of_other_makers_have_their_own_resource(
+    build: Build, manufacturer: str, resource: str
+) -> None:
+    """IT-18; moto describes no type with them."""
+    gpus = {"Gpus": [{"Name": "X", "Manufacturer": manufacturer, "Count": 8}]}
+    assert build("m5.large", GpuInfo=gpus).capacity[resource] == 8
+
+
+def test_windows_takes_110_pods_and_has_addresses(build: Build) -> None:
+    """IT-14, IT-16."""
+    one = build("m5.large", node=NodeSettings(family="Windows2022"))
+    assert one.capacity["pods"] == 110
+    assert one.capacity["vpc.amazonaws.com/PrivateIPv4Address"] == 9
+    assert one.capacity["ephemeral-storage"] == 50 * GIB
+    assert build("m6g.large", node=NodeSettings(family="Windows2022")) is None
+
+
+ROOT = BlockDevice("/dev/sdb", "80Gi", root_volume=True)
+FIRST = BlockDevice("/dev/xvda", "40Gi")
+SECOND = BlockDevice("/dev/xvdb", "60Gi")
+
+
+@pytest.mark.parametrize(
+    ("node", "size"),
+    [
+        (NodeSettings(), 20 * GIB),
+        (NodeSettings(block_devices=(SECOND, FIRST)), 40 * GIB),
+        (NodeSettings(block_devices=(FIRST, ROOT)), 80 * GIB),
+        (NodeSettings(family="Bottlerocket"), 20 * GIB),
+        (NodeSettings(family="Bottlerocket", block_devices=(FIRST, SECOND)), 60 * GIB),
+        (NodeSettings(family="Custom", block_devices=(FIRST, SECOND)), 60 * GIB),
+        (NodeSettings(block_devices=(BlockDevice("/dev/xvda"),)), 20 * GIB),
+        (NodeSettings(raid0_instance_store=True), 75 * 10**9),
+    ],
+)
+def test_ephemeral_storage_comes_from_the_right_volume(
+    build: Build, node: NodeSettings, size: int
+) -> None:
+    """IT-15, IT-16; m5d.large has 75 GB of instance store."""
+    assert build("m5d.large", node=node).capacity["ephemeral-storage"] == size
+
+
+def test_reservations_of_the_user_override_per_key(build: Build) -> None:
+    """IT-32, IT-33."""
+    kubelet = Kubelet(
+        kube_reserved={"cpu": "200m"},
+        system_reserved={"memory": "50Mi"},
+        eviction_hard={"memory.available": "5%", "nodefs.available": "100%"},
+    )
+    one = build("m5.large", node=NodeSettings(kubelet=kubelet))
+    five_percent = -(-one.capacity["memory"] * 5 // 100)
+    assert one.overhead["cpu"] == 200
+    assert one.overhead["memory"] == (11 * 29 + 255 + 50) * MIB + five_percent
+    assert one.overhead["ephemeral-storage"] == GIB
+
+
+def test_reserved_huge_pages_come_out_of_memory(build: Build) -> None:
+    """IT-19."""
+    kubelet = Kubelet(system_reserved={"hugepages-2Mi": "100Mi"})
+    reserved = build("m5.large", node=NodeSettings(kubelet=kubelet))
+    assert reserved.overhead["memory"] - build("m5.large").overhead["memory"] == 100 * MIB
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "field"),
+    [
+        (Kubelet(kube_reserved={"cpu": "much"}), "spec.kubelet.kubeReserved.cpu"),
+        (Kubelet(eviction_hard={"memory.available": "x%"}), "evictionHard[memory.available]"),
+        (Kubelet(eviction_hard={"nodefs.available": "120%"}), "evictionHard[nodefs.available]"),
+    ],
+)
+def test_a_wrong_quantity_names_its_field(build: Build, kubelet: Kubelet, field: str) -> None:
+    with pytest.raises(InvalidObject) as raised:
+        build("m5.large", node=NodeSettings(kubelet=kubelet))
+    assert field in raised.value.field
+
+
+def test_types_without_category_or_known_architecture_are_dropped(build: Build) -> None:
+    """IT-02, IT-03."""
+    assert build("mac2.metal") is None
+    assert build("m5.large", InstanceType="mac-m4.metal") is None
+    assert build("m5.large", InstanceType="large") is None
+
+
+def test_a_type_newer_than_the_tables_still_builds(build: Build) -> None:
+    one = build("m5.large", InstanceType="m99x.large")
+    assert one.capacity["pods"] == 29
+    assert "karpenter.k8s.aws/instance-network-bandwidth" not in one.labels
+
+
+def test_kubelet_settings_are_read_from_the_api_object() -> None:
+    raw = {"maxPods": 20, "kubeReserved": {"cpu": "1"}, "clusterDNS": ["10.0.0.10"]}
+    assert Kubelet.from_object(raw) == Kubelet(max_pods=20, kube_reserved={"cpu": "1"})
+    assert Kubelet.from_object(None) == Kubelet()

@@ -1,0 +1,93 @@
+"""The client against an API server that keeps objects."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+import pytest
+
+from shared import errors
+from shared.kube.resources import CONFIG_MAPS, PODS
+from tests.support.cluster_fixture import Cluster
+
+POD = {
+    "metadata": {"name": "web", "labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+}
+
+
+async def test_create_get_patch_delete(cluster: Cluster) -> None:
+    kube, here = cluster.kube, cluster.namespace
+    made = await kube.create(CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"x": "1"}}, here)
+    assert (made["apiVersion"], made["kind"]) == ("v1", "ConfigMap")
+    patched = await kube.patch(CONFIG_MAPS, "a", {"data": {"x": None, "y": "2"}}, here)
+    assert patched["data"] == {"y": "2"}
+    assert (await kube.get(CONFIG_MAPS, "a", here))["data"] == {"y": "2"}
+    await kube.delete(CONFIG_MAPS, "a", here)
+    with pytest.raises(errors.NotFound):
+        await kube.get(CONFIG_MAPS, "a", here)
+
+
+async def test_a_name_is_taken_once(cluster: Cluster) -> None:
+    """R4: a duplicate create is AlreadyExists."""
+    body = {"metadata": {"name": "a", "namespace": cluster.namespace}}
+    await cluster.kube.create(CONFIG_MAPS, body)
+    with pytest.raises(errors.AlreadyExists):
+        await cluster.kube.create(CONFIG_MAPS, body)
+
+
+async def test_writes_compare_and_set(cluster: Cluster) -> None:
+    """R3."""
+    kube, here = cluster.kube, cluster.namespace
+    old = await kube.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, here)
+    await kube.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}}, here)
+    version = {"resourceVersion": old["metadata"]["resourceVersion"]}
+    with pytest.raises(errors.Conflict):
+        await kube.patch(CONFIG_MAPS, "a", {"metadata": version}, here)
+    with pytest.raises(errors.Conflict):
+        await kube.replace(CONFIG_MAPS, old | {"data": {"x": "2"}})
+    test = {"op": "test", "path": "/data/x", "value": "7"}
+    with pytest.raises(errors.Conflict):
+        await kube.json_patch(CONFIG_MAPS, "a", [test], here)
+
+
+async def test_delete_and_evict_want_the_right_uid(cluster: Cluster) -> None:
+    """R5."""
+    kube, here = cluster.kube, cluster.namespace
+    made = await kube.create(PODS, POD, here)
+    with pytest.raises(errors.Conflict):
+        await kube.delete(PODS, "web", here, uid="another")
+    with pytest.raises(errors.Conflict):
+        await kube.evict("web", here, uid="another")
+    await kube.evict("web", here, uid=made["metadata"]["uid"], grace_seconds=0)
+    with pytest.raises(errors.NotFound):
+        await kube.evict("web", here, uid=made["metadata"]["uid"])
+
+
+async def test_a_list_reads_all_pages_and_honours_selectors(cluster: Cluster) -> None:
+    kube, here = cluster.kube, cluster.namespace
+    for number in range(5):
+        labels = {"odd": str(number % 2)}
+        body = {"metadata": {"name": f"c{number}", "labels": labels}}
+        await kube.create(CONFIG_MAPS, body, here)
+    odd = await kube.list(CONFIG_MAPS, here, label_selector="odd=1", page_size=1)
+    assert [item["metadata"]["name"] for item in odd.items] == ["c1", "c3"]
+    assert odd.items[0]["kind"] == "ConfigMap"
+    named = await kube.list(CONFIG_MAPS, here, field_selector="metadata.name=c4")
+    assert [item["metadata"]["name"] for item in named.items] == ["c4"]
+
+
+async def test_a_watch_starts_where_the_list_ended(cluster: Cluster) -> None:
+    kube, here = cluster.kube, cluster.namespace
+    listed = await kube.list(CONFIG_MAPS, here)
+    await kube.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, here)
+    await kube.delete(CONFIG_MAPS, "a", here)
+    watch = kube.watch(CONFIG_MAPS, listed.resource_version, namespace=here, timeout_seconds=10)
+    seen = []
+    async with aclosing(watch):
+        async for event in watch:
+            if event.type != "BOOKMARK" and event.object["metadata"]["name"] == "a":
+                seen.append(event.type)
+            if len(seen) == 2:
+                break
+    assert seen == ["ADDED", "DELETED"]

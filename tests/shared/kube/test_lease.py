@@ -1,0 +1,164 @@
+"""Leader election and the fencing epoch (F14, F13)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+
+from shared.kube.client import Kube
+from shared.kube.lease import Lease, LeaseTimes, current_epoch, read_record
+from shared.kube.resources import LEASES
+from tests.support.cluster_fixture import Cluster, eventually
+from tests.support.fake_clock import FakeClock
+from tests.support.scripted_api import ScriptedApi, refusal
+
+NAME = "dovetail-scheduler"
+
+
+def candidate(kube: Kube, namespace: str, identity: str, clock: FakeClock) -> Lease:
+    """Fast rounds in real time; the 15/10 s rules on the fake clock."""
+    return Lease(
+        kube,
+        name=NAME,
+        namespace=namespace,
+        identity=identity,
+        clock=clock,
+        random=Random(5),
+        times=LeaseTimes(duration=15, renew_deadline=10, retry_period=0.01),
+    )
+
+
+@asynccontextmanager
+async def running(lease: Lease) -> AsyncIterator[Lease]:
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(lease.run(stop))
+        yield lease
+        stop.set()
+
+
+async def rounds(lease: Lease, clock: FakeClock) -> None:
+    """Wait until ``lease`` had two more looks at the server."""
+    for _ in range(2):
+        clock.advance(0.001)
+        now = clock.monotonic()
+        await eventually(lambda now=now: lease.last_progress >= now)  # type: ignore[misc]
+
+
+async def test_the_first_candidate_leads_and_releases_on_stop(cluster: Cluster) -> None:
+    clock = FakeClock()
+    async with running(candidate(cluster.kube, cluster.namespace, "a", clock)) as a:
+        await a.acquired.wait()
+        assert a.held
+        assert a.epoch == await current_epoch(cluster.kube, NAME, cluster.namespace) == 0
+    assert not a.held
+    lease = await cluster.kube.get(LEASES, NAME, cluster.namespace)
+    assert read_record(lease).holder == ""
+
+
+async def test_a_released_lease_is_taken_at_once_with_a_higher_epoch(cluster: Cluster) -> None:
+    clock = FakeClock()
+    async with running(candidate(cluster.kube, cluster.namespace, "a", clock)) as a:
+        await a.acquired.wait()
+    async with running(candidate(cluster.kube, cluster.namespace, "b", clock)) as b:
+        await b.acquired.wait()
+        assert b.epoch == a.epoch + 1
+
+
+async def test_a_second_candidate_waits_while_the_first_renews(cluster: Cluster) -> None:
+    clock = FakeClock()
+    a = candidate(cluster.kube, cluster.namespace, "a", clock)
+    b = candidate(cluster.kube, cluster.namespace, "b", clock)
+    async with running(a):
+        await a.acquired.wait()
+        async with running(b):
+            for _ in range(4):
+                clock.advance(6)
+                await rounds(a, clock)
+                await rounds(b, clock)
+                assert a.held
+                assert not b.held
+
+
+async def test_a_stopped_holder_is_out_before_another_is_in(cluster: Cluster) -> None:
+    """F14: SIGSTOP. The holder's own count ends at 10 s, the other's patience at 15 s."""
+    clock = FakeClock()
+    a = candidate(cluster.kube, cluster.namespace, "a", clock)
+    await a._attempt()  # It never gets another turn.
+    async with running(candidate(cluster.kube, cluster.namespace, "b", clock)) as b:
+        await rounds(b, clock)
+        clock.advance(9)
+        assert a.held
+        clock.advance(1)
+        assert not a.held
+        await rounds(b, clock)
+        assert not b.held
+        clock.advance(5)
+        await b.acquired.wait()
+        assert b.epoch == a.epoch + 1
+
+
+async def test_wall_clock_jumps_change_nothing(cluster: Cluster) -> None:
+    """F13."""
+    clock = FakeClock()
+    a = candidate(cluster.kube, cluster.namespace, "a", clock)
+    async with running(a):
+        await a.acquired.wait()
+        async with running(candidate(cluster.kube, cluster.namespace, "b", clock)) as b:
+            for jump in (86_400, -172_800):
+                clock.wall += jump
+                await rounds(a, clock)
+                await rounds(b, clock)
+                assert a.held
+                assert not b.held
+
+
+async def test_the_epoch_does_not_go_back_when_the_lease_is_deleted(cluster: Cluster) -> None:
+    """I9."""
+    clock = FakeClock()
+    async with running(candidate(cluster.kube, cluster.namespace, "a", clock)) as a:
+        await a.acquired.wait()
+    async with running(candidate(cluster.kube, cluster.namespace, "b", clock)) as b:
+        await b.acquired.wait()
+        before = b.epoch
+        await cluster.kube.delete(LEASES, NAME, cluster.namespace)
+        await eventually(lambda: b.epoch > before)
+
+
+async def test_the_epoch_does_not_go_back_when_somebody_resets_it(cluster: Cluster) -> None:
+    """I9."""
+    clock, here = FakeClock(), cluster.namespace
+    for identity in ("a", "b"):
+        async with running(candidate(cluster.kube, here, identity, clock)) as lease:
+            await lease.acquired.wait()
+    async with running(lease):
+        await eventually(lambda: lease.held)
+        before = lease.epoch
+        free = {"holderIdentity": "", "leaseTransitions": 0}
+        await cluster.kube.patch(LEASES, NAME, {"spec": free}, here)
+        await eventually(lambda: lease.epoch > before)
+
+
+async def test_a_holder_without_api_server_is_out_after_ten_seconds(
+    api: ScriptedApi, kube: Kube
+) -> None:
+    clock = FakeClock()
+    lease = candidate(kube, "default", "a", clock)
+    lease._held_until = clock.monotonic() + 10
+    lease.acquired.set()
+    api.lists = api.others = [refusal(503, "ServiceUnavailable")]
+    async with running(lease):
+        await eventually(lambda: len(api.requests) > 0)
+        assert lease.held
+        clock.advance(10)
+        assert not lease.held
+        await eventually(lambda: not lease.acquired.is_set())
+
+
+def test_times_must_leave_room_between_holders() -> None:
+    with pytest.raises(ValueError, match="duration > renew_deadline"):
+        LeaseTimes(duration=10, renew_deadline=10)

@@ -1,0 +1,46 @@
+"""Token bucket and back-off (F16)."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.errors import Throttled
+from shared.kube.pacing import Backoff, TokenBucket
+from tests.support.fake_clock import FakeClock
+
+
+@given(st.integers(1, 50), st.integers(1, 100), st.lists(st.floats(0, 2), max_size=60))
+def test_never_more_than_burst_and_rate_allow(rate: int, burst: int, pauses: list[float]) -> None:
+    clock = FakeClock()
+    began = clock.seconds
+    bucket = TokenBucket(rate, burst, clock)
+    for number, pause in enumerate(pauses, start=1):
+        clock.seconds += pause
+        sent_at = clock.seconds - began + bucket.reserve()
+        assert number <= burst + rate * sent_at + 1e-6
+
+
+def test_a_queue_beyond_thirty_seconds_is_refused() -> None:
+    bucket = TokenBucket(1, 1, FakeClock())
+    for _ in range(31):
+        bucket.reserve()
+    with pytest.raises(Throttled, match="our own limit"):
+        bucket.reserve()
+
+
+@given(st.integers(0, 1000))
+def test_backoff_stays_between_a_quarter_and_thirty_seconds(seed: int) -> None:
+    backoff = Backoff(Random(seed))
+    delays = [backoff.next() for _ in range(40)]
+    assert min(delays) >= 0.25
+    assert max(delays) <= 30
+    backoff.reset()
+    assert backoff.next() <= 0.5
+
+
+def test_backoff_honours_what_the_server_asks() -> None:
+    assert Backoff(Random(1)).next(at_least=7) >= 7

@@ -1,0 +1,136 @@
+"""Events (EVT-01 to EVT-03)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from shared.clock import SystemClock
+from shared.errors import Unavailable
+from shared.kube.client import Kube
+from shared.kube.recorder import QUEUE_SIZE, Recorder, SeenHere
+from shared.kube.resources import CONFIG_MAPS, EVENTS
+from tests.support.cluster_fixture import Cluster, eventually
+from tests.support.fake_clock import FakeClock
+from tests.support.scripted_api import ScriptedApi, answer, refusal
+
+POD = {"apiVersion": "v1", "kind": "Pod", "name": "web", "namespace": "shop", "uid": "u1"}
+NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u2"}
+
+
+def recorder(kube: Kube, **options: Any) -> Recorder:
+    return Recorder(kube, **({"clock": SystemClock(), "random": Random(1)} | options))
+
+
+@asynccontextmanager
+async def running(events: Recorder) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(events.run(stop))
+        yield
+        stop.set()
+
+
+async def test_an_event_lands_beside_its_object(api: ScriptedApi, kube: Kube) -> None:
+    api.others = [answer({"kind": "Event"}, 201)]
+    events = recorder(kube)
+    async with running(events):
+        await events.publish(POD, "Normal", "Nominated", "goes to machine m1")
+    (request,) = api.requests
+    assert request.path == "/api/v1/namespaces/shop/events"
+    assert request.body["involvedObject"] == POD
+    assert request.body["source"] == {"component": "dovetail"}
+    assert request.body["metadata"]["name"].startswith("web.")
+    assert (request.body["type"], request.body["reason"]) == ("Normal", "Nominated")
+
+
+async def test_an_event_about_a_cluster_scoped_object_lands_in_default(
+    api: ScriptedApi, kube: Kube
+) -> None:
+    api.others = [answer({"kind": "Event"}, 201)]
+    events = recorder(kube)
+    async with running(events):
+        await events.publish(NODE, "Warning", "FailedDraining", "x")
+    assert api.requests[0].path == "/api/v1/namespaces/default/events"
+
+
+async def test_the_same_event_is_written_once_in_two_minutes(
+    api: ScriptedApi, kube: Kube, clock: FakeClock
+) -> None:
+    """EVT-01."""
+    api.others = [answer({"kind": "Event"}, 201)]
+    events = recorder(kube, clock=clock)
+    async with running(events):
+        for _ in range(3):
+            await events.publish(POD, "Normal", "Nominated", "same")
+        await events.publish(POD, "Normal", "Nominated", "other")
+        await events.publish(NODE, "Normal", "Nominated", "same")
+        await eventually(lambda: events.written == 3)
+        clock.advance(121)
+        await events.publish(POD, "Normal", "Nominated", "same")
+        await eventually(lambda: events.written == 4)
+
+
+async def test_services_share_the_memory(api: ScriptedApi, kube: Kube) -> None:
+    """EVT-03: de-dupe is global."""
+    api.others = [answer({"kind": "Event"}, 201)]
+    shared = SeenHere(SystemClock())
+    first, second = recorder(kube, seen=shared), recorder(kube, seen=shared)
+    async with running(first):
+        await first.publish(POD, "Normal", "Nominated", "same")
+    async with running(second):
+        await second.publish(POD, "Normal", "Nominated", "same")
+    assert (first.written, second.written) == (1, 0)
+
+
+async def test_an_event_is_written_when_the_shared_memory_is_away(
+    api: ScriptedApi, kube: Kube
+) -> None:
+    class Away:
+        async def first(self, key: str, seconds: float) -> bool:
+            raise Unavailable("Redis is away")
+
+    api.others = [answer({"kind": "Event"}, 201)]
+    events = recorder(kube, seen=Away())
+    async with running(events):
+        await events.publish(POD, "Normal", "Nominated", "x")
+    assert events.written == 1
+
+
+async def test_a_refused_event_harms_nobody(api: ScriptedApi, kube: Kube) -> None:
+    api.others = [refusal(403, "Forbidden"), answer({"kind": "Event"}, 201)]
+    events = recorder(kube)
+    async with running(events):
+        await events.publish(POD, "Normal", "Nominated", "x")
+        await events.publish(POD, "Normal", "Nominated", "y")
+        await eventually(lambda: events.written == 1)
+    assert events.failed == 1
+
+
+async def test_a_full_queue_drops_and_counts(kube: Kube) -> None:
+    events = recorder(kube)
+    for number in range(QUEUE_SIZE + 5):
+        await events.publish(POD, "Normal", "Nominated", str(number))
+    assert events.dropped == 5
+
+
+async def test_the_memory_is_bounded(clock: FakeClock) -> None:
+    seen = SeenHere(clock, size=2)
+    assert [await seen.first(key, 60) for key in "abca"] == [True, True, True, True]
+    assert not await seen.first("c", 60)
+
+
+async def test_a_real_api_server_takes_the_event(cluster: Cluster) -> None:
+    here = cluster.namespace
+    target = await cluster.kube.create(CONFIG_MAPS, {"metadata": {"name": "web"}}, here)
+    about = {"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "namespace": here}
+    events = recorder(cluster.kube)
+    async with running(events):
+        await events.publish(
+            about | {"uid": target["metadata"]["uid"]}, "Normal", "Nominated", "goes to m1"
+        )
+    found = await cluster.kube.list(EVENTS, here, field_selector="involvedObject.name=web")
+    assert [item["reason"] for item in found.items] == ["Nominated"]

@@ -1,0 +1,80 @@
+"""The AWS emulator as a process for tests: started once per session on a free port, ended by its
+own pid.
+
+Use the fixture with ``from tests.support.aws_emulator import aws_emulator_url`` in a conftest or
+test module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+START_SECONDS = 30.0
+STOP_SECONDS = 5.0
+REPOSITORY = Path(__file__).parents[2]
+
+
+@contextlib.contextmanager
+def running_emulator(directory: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """Start ``python -m local.aws`` with ``settings``, yield its URL, end it."""
+    url_file = directory / "aws-emulator.url"
+    process = start_emulator(url_file, settings)
+    try:
+        yield wait_for_url(process, url_file)
+    finally:
+        stop_emulator(process)
+
+
+def start_emulator(url_file: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start the process; it writes its URL to ``url_file`` once it answers."""
+    environment = {**os.environ, "AWS_EMULATOR_URL_FILE": str(url_file), **settings}
+    return subprocess.Popen([sys.executable, "-m", "local.aws"], cwd=REPOSITORY, env=environment)
+
+
+def wait_for_url(process: subprocess.Popen[bytes], url_file: Path) -> str:
+    """The URL; fails when the process ends first or takes longer than ``START_SECONDS``."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            pytest.fail(
+                f"the AWS emulator ended with status {process.returncode} before it answered"
+            )
+        if url_file.exists() and (url := url_file.read_text()):
+            return url
+        time.sleep(0.05)
+    pytest.fail(f"the AWS emulator did not answer within {START_SECONDS} s")
+
+
+def stop_emulator(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, then SIGKILL if it lingers."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(STOP_SECONDS)
+
+
+@pytest.fixture(scope="session")
+def aws_emulator_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of one emulator for the whole session, with short timings. POST /_dovetail/reset
+    between tests.
+    """
+    settings = {
+        "AWS_EMULATOR_PORT": "0",
+        "AWS_REGION": "us-west-2",
+        "CLUSTER_NAME": "dovetail-local",
+        "INSTANCE_PENDING_SECONDS": "0.2",
+        "INSTANCE_SHUTTING_DOWN_SECONDS": "0.2",
+    }
+    with running_emulator(tmp_path_factory.mktemp("aws-emulator"), settings) as url:
+        yield url

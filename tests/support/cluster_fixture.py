@@ -1,0 +1,115 @@
+"""Fixture ``cluster``: a Kubernetes API server over HTTP and a ``Kube`` connected to it.
+
+The embedded API server of ``local.cluster`` runs in a thread on a free port, empty, one per test.
+With ``DOVETAIL_TEST_KUBECONFIG`` set, the cluster it names is used instead, so tests keep to
+``cluster.namespace``.
+Use: ``from tests.support.cluster_fixture import cluster  # noqa: F401`` in a conftest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Any
+
+import pytest
+import uvicorn
+import yaml
+
+from shared.clock import SystemClock
+from shared.kube.client import Kube
+from shared.kube.connection import Timeouts
+from shared.kube.resources import NAMESPACES
+
+
+@dataclass
+class Cluster:
+    """A running API server. ``namespace`` is fresh; ``url`` is empty for a cluster from outside."""
+
+    url: str
+    kubeconfig: Path
+    kube: Kube
+    namespace: str
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """An API server and a client of it."""
+    outside = os.environ.get("DOVETAIL_TEST_KUBECONFIG")
+    with embedded_api_server(bool(outside)) as url:
+        path = Path(outside) if outside else write_kubeconfig(tmp_path / "kubeconfig", url)
+        kube = await connect(path)
+        namespace = f"test-{SystemRandom().getrandbits(40):010x}"
+        await kube.create(NAMESPACES, {"metadata": {"name": namespace}})
+        yield Cluster(url, path, kube, namespace)
+        await kube.delete(NAMESPACES, namespace)
+        await kube.close()
+
+
+async def connect(kubeconfig: Path, timeouts: Timeouts | None = None) -> Kube:
+    """A client for tests: no pacing to speak of, repeatable jitter."""
+    return await Kube.connect(
+        str(kubeconfig),
+        clock=SystemClock(),
+        random=Random(11),
+        user_agent="dovetail-tests/1",
+        qps=100_000,
+        burst=100_000,
+        timeouts=timeouts,
+    )
+
+
+def write_kubeconfig(path: Path, url: str) -> Path:
+    """A kubeconfig for a server without TLS or users."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        "clusters": [{"name": "test", "cluster": {"server": url}}],
+        "users": [{"name": "test", "user": {}}],
+    }
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@contextmanager
+def embedded_api_server(outside: bool = False) -> Iterator[str]:
+    """Run the embedded API server in a thread; yields its URL ("" when ``outside``)."""
+    if outside:
+        yield ""
+        return
+    # Here, so that tests against a cluster from outside do not need the embedded one.
+    from local.cluster.server import build_app
+    from local.cluster.store import Store
+
+    app = build_app(Store(SystemClock(), Random(7)))
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        # Connections wait in the listener's backlog until the server accepts them.
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        server.force_exit = True
+        thread.join(timeout=10)
+        listener.close()
+
+
+async def eventually(condition: Any, *, seconds: float = 10) -> None:
+    """Wait until ``condition()`` holds. Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - conditions are plain attributes, not events
+            await asyncio.sleep(0.005)

@@ -1,0 +1,58 @@
+"""A real redis-server for tests, one per kind of binary that this machine has, and a cluster name per test.
+
+A conftest re-exports the fixtures: ``from tests.support.redis_fixture import cluster, redis_server, redis_url``.
+The server lives for the session; ``cluster`` is unique per test, so tests do not see each other's keys. A test that
+empties Redis may do so: nothing outlives a test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local.redis_server import RedisServer, wheel_redis_server
+
+_numbers = itertools.count(1)
+
+
+def redis_binaries() -> dict[str, Path]:
+    """Redis binaries by version: the one on PATH and the wheel's, or one of them when they are equal."""
+    on_path = shutil.which("redis-server")
+    candidates = [wheel_redis_server(), Path(on_path) if on_path else None]
+    return {_version(binary): binary for binary in candidates if binary is not None}
+
+
+def _version(binary: Path) -> str:
+    said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True)
+    return next(word for word in said.stdout.split() if word.startswith("v="))
+
+
+_BINARIES = redis_binaries()
+
+
+@pytest.fixture(scope="session", params=sorted(_BINARIES))
+def redis_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RedisServer]:
+    """A running server, once per distinct binary."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"), binary=_BINARIES[request.param])
+    asyncio.run(server.start())
+    yield server
+    asyncio.run(server.stop())
+
+
+@pytest.fixture
+def redis_url(redis_server: RedisServer) -> str:
+    return redis_server.url
+
+
+@pytest.fixture
+def cluster() -> str:
+    """A cluster name that no other test uses."""
+    return f"test-{next(_numbers)}"

@@ -1,0 +1,42 @@
+"""Waiting for a state instead of sleeping: polls a predicate every 10 ms until it holds or time is up."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+POLL_SECONDS = 0.01
+Value = TypeVar("Value")
+
+
+async def wait_until(
+    predicate: Callable[[], Value | Awaitable[Value]],
+    what: str,
+    *,
+    seconds: float = 5.0,
+    show: Callable[[], object] | None = None,
+) -> Value:
+    """The first true result of ``predicate`` (plain or async).
+
+    Raises AssertionError that says what was awaited, the last result, the last error of the predicate, and what
+    ``show`` returns, when ``seconds`` are over.
+    """
+    deadline = time.monotonic() + seconds
+    result: object = None
+    problem: Exception | None = None
+    while time.monotonic() < deadline:
+        try:
+            answer = predicate()
+            value = await answer if inspect.isawaitable(answer) else answer
+            result, problem = value, None
+            if value:
+                return value
+        except (AssertionError, LookupError, TypeError) as error:
+            problem = error
+        await asyncio.sleep(POLL_SECONDS)
+    details = f"last result {result!r}" if problem is None else f"last error {problem!r}"
+    state = f"; state: {show()!r}" if show else ""
+    raise AssertionError(f"not within {seconds} s: {what} ({details}{state})")
