@@ -171,7 +171,7 @@ class RedisServer:
         try:
             async with asyncio.timeout(START_SECONDS):
                 while self._process is not None and self._process.poll() is None:
-                    if await _ping(self.port):
+                    if await _process_id(self.port) == self._process.pid:
                         return True
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
@@ -185,16 +185,22 @@ class RedisServer:
         return log_file.read_text(errors="replace")[-LOG_QUOTE_CHARACTERS:]
 
 
-async def _ping(port: int) -> bool:
-    """One inline PING, so that this module needs no Redis client."""
+async def _process_id(port: int) -> int | None:
+    """Which process answers on ``port``, asked inline so that this module needs no Redis client.
+
+    The id tells our server from a foreign one that holds the port already.
+    """
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
-        return False
+        return None
     try:
-        writer.write(b"PING\r\n")
-        return await reader.readline() == b"+PONG\r\n"
-    except OSError:
-        return False
+        writer.write(b"PING\r\nINFO server\r\n")
+        answer = await reader.readuntil(b"\r\nprocess_id:")
+        if not answer.startswith(b"+PONG\r\n"):
+            return None
+        return int(await reader.readline())
+    except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return None
     finally:
         writer.close()

@@ -7,4 +7,5 @@ from services.terminator import service as terminator
 from services.watcher import service as watcher
 from shared.environment import main
 
-main(watcher.ENTRY, scheduler.ENTRY, launcher.ENTRY, terminator.ENTRY, interruption.ENTRY)
+if __name__ == "__main__":
+    main(watcher.ENTRY, scheduler.ENTRY, launcher.ENTRY, terminator.ENTRY, interruption.ENTRY)

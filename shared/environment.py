@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import os
 import random
 import socket
@@ -148,6 +149,7 @@ async def _run(entries: Sequence[Entry[Any]]) -> None:
     first = read(entries[0].settings)
     logs.configure(first.log_level)
     async with _services(entries) as services:
+        gc.freeze()  # what was imported and built lives for ever: the collector need not look at it again
         app = status.mount(services, clock, docs=first.api_docs)
         server = status.server_loop(app, first.status_host, first.status_port)
         await runtime.run(services, server, clock=clock)

@@ -21,14 +21,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """A group of equal nodes. ``price_micro_usd_per_hour`` is the list price of one on demand."""
+    """A group of equal nodes: what one offers to pods, and how many there may be."""
 
     instance_type: str
     cpu_milli: int
     memory_bytes: int
     pods: int
     largest: int
-    price_micro_usd_per_hour: int
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,6 @@ XLARGE = NodeGroup(
     memory_bytes=14_162 * 2**20,
     pods=58,
     largest=100,
-    price_micro_usd_per_hour=192_000,
 )
 EKS_DAEMONS = DaemonOverhead(cpu_milli=125, memory_bytes=0, pods=2)
 

@@ -109,7 +109,7 @@ def print_report(console: Console, report: Report) -> None:
         console.print(f"{mark} {check.name}: {check.detail}", highlight=False)
     total, running, _pending = report.pods
     ours = (
-        f"Dovetail: {len(report.nodes)} nodes for {running} of {total} pods, "
+        f"Dovetail: {_count(len(report.nodes), 'node')} for {running} of {total} pods, "
         f"${report.hourly_cost:.4f}/h; {report.terminated} of {report.launched} instances ended"
     )
     theirs = cluster_autoscaler.describe(report.comparison.estimate, report.comparison.group)
@@ -134,6 +134,10 @@ def _nodes_table(report: Report) -> Table:
             str(node.pods),
         )
     return table
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def short_name(node: str) -> str:

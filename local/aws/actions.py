@@ -7,7 +7,6 @@ RequestRefused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from local.aws import instances_xml
@@ -80,29 +79,17 @@ def start_instances(emulator: Emulator, region: str, parameters: Parameters) -> 
     return {"StartingInstances": _change(emulator, region, parameters, emulator.inventory.start)}
 
 
-def describe_spot_price_history(
-    emulator: Emulator, region: str, parameters: Parameters
-) -> dict[str, Any]:
+def describe_spot_price_history(emulator: Emulator, region: str, parameters: Parameters) -> str:
     """The present price of each offered spot pool; there is no older history."""
     accepts = _spot_filter(parameters)
-    now = datetime.fromtimestamp(emulator.clock.now(), UTC)
     rows = [
         (instance_type, zone)
         for instance_type, zone in emulator.catalogue.offered(region)
         if accepts(instance_type, zone) and emulator.catalogue.types[instance_type].supports_spot
     ]
     shown, token = page(rows, parameters, SPOT_PRICE_PAGE)
-    history = [
-        {
-            "InstanceType": instance_type,
-            "ProductDescription": "Linux/UNIX",
-            "SpotPrice": f"{emulator.prices.spot(instance_type, zone):.6f}",
-            "AvailabilityZone": zone,
-            "Timestamp": now,
-        }
-        for instance_type, zone in shown
-    ]
-    return {"SpotPriceHistory": history, "NextToken": token}
+    prices = [(name, zone, emulator.prices.spot(name, zone)) for name, zone in shown]
+    return instances_xml.describe_spot_price_history(prices, emulator.clock.now(), token)
 
 
 def describe_capacity_reservations(

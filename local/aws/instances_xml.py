@@ -1,5 +1,5 @@
-"""EC2 answers about instances, written by hand: the generic serialiser takes milliseconds per
-instance.
+"""EC2 answers about instances and prices, written by hand: the generic serialiser takes
+milliseconds per instance.
 """
 
 from __future__ import annotations
@@ -35,6 +35,26 @@ def run_instances(instances: list[Instance]) -> str:
     return _document("RunInstancesResponse", _reservation(instances))
 
 
+def describe_spot_price_history(
+    prices: Iterable[tuple[str, str, float]], at: float, next_token: str | None
+) -> str:
+    """DescribeSpotPriceHistory from (instance type, zone, USD per hour)."""
+    timestamp = _timestamp(at)
+    items = "".join(
+        f"<item><instanceType>{name}</instanceType><productDescription>Linux/UNIX"
+        f"</productDescription><spotPrice>{price:.6f}</spotPrice><timestamp>{timestamp}"
+        f"</timestamp><availabilityZone>{zone}</availabilityZone></item>"
+        for name, zone, price in prices
+    )
+    token = f"<nextToken>{escape(next_token or '')}</nextToken>"
+    body = f"<spotPriceHistorySet>{items}</spotPriceHistorySet>{token}"
+    return _document("DescribeSpotPriceHistoryResponse", body)
+
+
+def _timestamp(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
 def _document(root: str, body: str) -> str:
     return (
         f'<?xml version="1.0" encoding="UTF-8"?><{root} xmlns="{NAMESPACE}">'
@@ -57,12 +77,11 @@ def _instance(instance: Instance) -> str:
 
 
 def _identity(instance: Instance) -> str:
-    launched = datetime.fromtimestamp(instance.launched_at, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     return (
         f"<instanceId>{instance.instance_id}</instanceId><imageId>{instance.image_id}</imageId>"
         f"<instanceState><code>{STATE_CODES[instance.state]}</code><name>{instance.state}</name>"
         f"</instanceState>{_reason(instance)}<instanceType>{instance.instance_type}</instanceType>"
-        f"<launchTime>{launched}</launchTime><architecture>{instance.facts.architecture}"
+        f"<launchTime>{_timestamp(instance.launched_at)}</launchTime><architecture>{instance.facts.architecture}"
         f"</architecture><placement><availabilityZone>{instance.zone}</availabilityZone>"
         f"<availabilityZoneId>{instance.zone_id}</availabilityZoneId><groupName/>"
         "<tenancy>default</tenancy></placement><monitoring><state>disabled</state></monitoring>"

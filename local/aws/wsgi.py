@@ -24,7 +24,7 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from local.aws import moto_patches, pricing, protocol
+from local.aws import moto_patches, moto_speed, pricing, protocol
 from local.aws.control import PREFIX, Control
 from local.aws.emulator import Emulator
 from local.aws.faults import DROPPED, Fault
@@ -202,6 +202,7 @@ class RequestHandler(MotoRequestHandler):  # type: ignore[misc]
 def build_server(emulator: Emulator) -> BaseWSGIServer:
     """A bound server that does not serve yet; its ``port`` is the real one."""
     moto_patches.install(emulator)
+    moto_speed.install(emulator.clock)
     settings = emulator.settings
     return make_server(
         settings.host,

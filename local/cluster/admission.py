@@ -8,12 +8,14 @@ a real server the pod is refused until it exists.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from local.cluster.builtin_rules import change_errors, metadata_errors, object_errors
 from local.cluster.custom_resources import CustomKind, default_definition, definition_errors
 from local.cluster.defaults import apply_defaults, first_status
-from local.cluster.errors import FieldError, forbidden, invalid
+from local.cluster.errors import FieldError, bad_request, forbidden, invalid
 from local.cluster.resources import CRD_PLURAL, Resource
 from local.cluster.watches import Document
 
@@ -29,12 +31,14 @@ def admit_create(resource: Resource, document: Document, store: Store) -> None:
     if custom:
         _admit_custom(resource, custom, document)
         return
-    apply_defaults(resource, document)
-    _complete(resource, document, store)
-    status = first_status(resource, document)
-    if status is not None:
-        document["status"] = status
-    _refuse(resource, document, _errors(resource, document))
+    with _shape_checked(resource):
+        apply_defaults(resource, document)
+        _complete(resource, document, store)
+        status = first_status(resource, document)
+        if status is not None:
+            document["status"] = status
+        errors = _errors(resource, document)
+    _refuse(resource, document, errors)
 
 
 def admit_update(
@@ -47,9 +51,22 @@ def admit_update(
         return
     if subresource == "status":
         return
-    apply_defaults(resource, new)
-    errors = list(change_errors(resource, old, new)) or _errors(resource, new)
+    with _shape_checked(resource):
+        apply_defaults(resource, new)
+        errors = list(change_errors(resource, old, new)) or _errors(resource, new)
     _refuse(resource, new, errors)
+
+
+@contextmanager
+def _shape_checked(resource: Resource) -> Iterator[None]:
+    # Built-in kinds have no schema here: a list where an object belongs shows as one of these errors.
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError) as error:
+        raise bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a '
+            f"{resource.kind}: a field has the wrong type; check lists and objects ({error})"
+        ) from error
 
 
 def _admit_custom(resource: Resource, custom: CustomKind, document: Document) -> None:

@@ -1,4 +1,6 @@
-"""Status conditions: lists of ``{type, status, reason, message, lastTransitionTime}`` keyed by type."""
+"""Status conditions: lists of ``{type, status, reason, message, lastTransitionTime}`` keyed by
+type.
+"""
 
 from __future__ import annotations
 

@@ -299,3 +299,27 @@ def with_propagation(document: Document, propagation: str | None) -> Document:
     if finalizer is None or finalizer in present:
         return document
     return {**document, "metadata": {**document["metadata"], "finalizers": [*present, finalizer]}}
+
+
+def check_bindable(resource: Resource, pod: Document) -> None:
+    """Raises ApiError 409 for a pod that is bound or being deleted."""
+    name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
+    if node:
+        raise conflict(resource, name, f'pod {name} is already assigned to node "{node}"')
+    if pod["metadata"].get("deletionTimestamp"):
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+        raise conflict(resource, name, why)
+
+
+def bound(pod: Document, node: str, now: float) -> Document:
+    """``pod`` on ``node``, with its PodScheduled condition."""
+    condition = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": rfc3339(now),
+    }
+    status = pod.get("status", {})
+    others = [c for c in status.get("conditions") or [] if c["type"] != "PodScheduled"]
+    spec = {**pod["spec"], "nodeName": node}
+    return {**pod, "spec": spec, "status": {**status, "conditions": [*others, condition]}}

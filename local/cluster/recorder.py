@@ -1,8 +1,9 @@
 """Writes Events: who did what to which object, repeated ones counted instead of stored again.
 
-Callers never wait: records queue up to ``QUEUE_LIMIT`` and are dropped beyond it (counted in the log), because an event is
-news, not state. A repetition (same object, reason and text) raises ``count`` and ``lastTimestamp`` (client-go's
-EventCorrelator); a text that changes within ``reason`` makes a new Event.
+Callers never wait: records queue up to ``QUEUE_LIMIT`` and are dropped beyond it (counted in the
+log), because an event is news, not state. A repetition (same object, reason and text) raises
+``count`` and ``lastTimestamp`` (client-go's EventCorrelator); a text that changes within ``reason``
+makes a new Event.
 """
 
 from __future__ import annotations

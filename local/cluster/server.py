@@ -68,7 +68,14 @@ def build_app(store: Store) -> Starlette:
         except ClientDisconnect:
             return Response(status_code=499)
 
-    return Starlette(routes=[Route("/{path:path}", serve_request, methods=METHODS)])
+    route = Route("/{path:path}", serve_request, methods=METHODS)
+    return Starlette(routes=[route], exception_handlers={Exception: _internal_error})
+
+
+async def _internal_error(request: Request, error: Exception) -> Response:
+    log.error("request failed", method=request.method, path=request.url.path, error=repr(error))
+    failure = ApiError(500, "InternalError", f"Internal error occurred: {error!r}")
+    return answer(orjson.dumps(failure.status()), failure.code)
 
 
 async def _dispatch(store: Store, request: Request) -> Response:

@@ -1,7 +1,7 @@
 """Settings of the local cluster: one environment variable each, named like the field in upper case.
 
-``python -m local.cluster --help`` prints this table. Durations are in seconds. A wrong value ends the start with
-pydantic's message, which names the variable.
+``python -m local.cluster --help`` prints this table. Durations are in seconds. A wrong value ends
+the start with pydantic's message, which names the variable.
 """
 
 from __future__ import annotations
@@ -18,41 +18,46 @@ class ClusterSettings(BaseSettings):
 
     model_config = SettingsConfigDict(extra="ignore", env_ignore_empty=True)
 
-    cluster_host: str = Field("127.0.0.1", description="address the API server listens on")
-    cluster_port: int = Field(0, ge=0, le=65535, description="port; 0 takes a free one")
-    kubeconfig_out: Path | None = Field(None, description="where to write a kubeconfig")
+    cluster_host: str = Field(default="127.0.0.1", description="address the API server listens on")
+    cluster_port: int = Field(default=0, ge=0, le=65535, description="port; 0 takes a free one")
+    kubeconfig_out: Path | None = Field(default=None, description="where to write a kubeconfig")
     cluster_advertise_url: str | None = Field(
-        None, description="server URL in the kubeconfig; without it host and port"
+        default=None, description="server URL in the kubeconfig; without it host and port"
     )
     cluster_name: str = Field(
-        "dovetail-local", description="instances tagged kubernetes.io/cluster/<this> join"
+        default="dovetail-local", description="instances tagged kubernetes.io/cluster/<this> join"
     )
-    aws_region: str = Field("us-west-2", description="region of the fixed nodes")
+    aws_region: str = Field(default="us-west-2", description="region of the fixed nodes")
     aws_endpoint_url: str | None = Field(
-        None, description="the AWS emulator; without it no instance joins"
+        default=None, description="the AWS emulator; without it no instance joins"
     )
     crd_directory: Path | None = Field(
-        None, description="objects in *.yaml files of this folder are created at start"
+        default=None, description="objects in *.yaml files of this folder are created at start"
     )
     scheduler_strategy: Literal["least-allocated", "most-allocated"] = Field(
-        "least-allocated", description="how the scheduler scores nodes by their free resources"
+        default="least-allocated",
+        description="how the scheduler scores nodes by their free resources",
     )
     kubelet_poll_seconds: float = Field(
-        0.25, gt=0, description="pause between two looks at the instances"
+        default=0.25, gt=0, description="pause between two looks at the instances"
     )
-    boot_seconds: float = Field(20.0, ge=0, description="from launch to the Node object")
-    ready_seconds: float = Field(3.0, ge=0, description="from the Node object to Ready")
+    boot_seconds: float = Field(default=20.0, ge=0, description="from launch to the Node object")
+    ready_seconds: float = Field(default=3.0, ge=0, description="from the Node object to Ready")
     node_monitor_grace_seconds: float = Field(
-        5.0, ge=0, description="from an instance's end to Ready=Unknown on its Node"
+        default=5.0, ge=0, description="from an instance's end to Ready=Unknown on its Node"
     )
-    pod_start_seconds: float = Field(0.3, ge=0, description="from binding to Running")
+    pod_start_seconds: float = Field(default=0.3, ge=0, description="from binding to Running")
     pod_stop_seconds: float = Field(
-        0.2, ge=0, description="longest a container takes to stop; its grace period also limits it"
+        default=0.2,
+        ge=0,
+        description="longest a container takes to stop; its grace period also limits it",
     )
-    fixed_nodes: int = Field(1, ge=0, le=1000, description="m5.large nodes that exist at start")
-    daemonsets: bool = Field(True, description="run aws-node and kube-proxy on every node")
+    fixed_nodes: int = Field(
+        default=1, ge=0, le=1000, description="m5.large nodes that exist at start"
+    )
+    daemonsets: bool = Field(default=True, description="run aws-node and kube-proxy on every node")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="lowest level that is logged"
+        default="info", description="lowest level that is logged"
     )
 
 

@@ -28,7 +28,6 @@ from local.cluster.errors import (
     ApiError,
     already_exists,
     bad_request,
-    conflict,
     forbidden,
     invalid,
     no_such_path,
@@ -276,27 +275,8 @@ class Store:
         """
         collection = self.collection("pods")
         old = collection.get((namespace, name)).document
-        bound_to = old["spec"].get("nodeName")
-        if bound_to:
-            why = f'pod {name} is already assigned to node "{bound_to}"'
-            raise conflict(collection.resource, name, why)
-        if old["metadata"].get("deletionTimestamp"):
-            why = f"pod {name} is being deleted, cannot be assigned to a host"
-            raise conflict(collection.resource, name, why)
-        condition = {
-            "type": "PodScheduled",
-            "status": "True",
-            "lastProbeTime": None,
-            "lastTransitionTime": rfc3339(self.clock.now()),
-        }
-        status = old.get("status", {})
-        others = [c for c in status.get("conditions") or [] if c["type"] != "PodScheduled"]
-        new = {
-            **old,
-            "spec": {**old["spec"], "nodeName": node},
-            "status": {**status, "conditions": [*others, condition]},
-        }
-        self._commit(collection, new)
+        lifecycle.check_bindable(collection.resource, old)
+        self._commit(collection, lifecycle.bound(old, node, self.clock.now()))
 
     def evict(
         self,
@@ -382,7 +362,7 @@ class Store:
         key: tuple[str, str] = (spec["group"], spec["names"]["plural"])
         if document["metadata"]["name"] not in self._definition_names(definitions):
             self._custom.pop(key, None)
-            self._collections.pop(key, None)
+            self._drop(self._collections.pop(key, None))
             return
         refusal = names_conflict(document, self.served())
         if refusal is None:
@@ -390,6 +370,15 @@ class Store:
         settled = established(document, refusal, rfc3339(self.clock.now()))
         if settled != document:
             self._commit(definitions, settled)
+
+    def _drop(self, collection: Collection | None) -> None:
+        # Watchers of a kind that ends see its objects go.
+        if collection is None:
+            return
+        for stored in list(collection.scan(None)):
+            self._revision += 1
+            metadata = {**stored.document["metadata"], "resourceVersion": str(self._revision)}
+            collection.remove(Stored({**stored.document, "metadata": metadata}), self._revision)
 
     def _definition_names(self, definitions: Collection) -> set[str]:
         return {stored.document["metadata"]["name"] for stored in definitions.scan(None)}

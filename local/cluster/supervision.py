@@ -1,7 +1,9 @@
-"""Loops that outlive their errors: an exception is logged with its loop's name and the loop starts again.
+"""Loops that outlive their errors: an exception is logged with its loop's name and the loop starts
+again.
 
-The pause doubles from ``FIRST_PAUSE`` to ``LONGEST_PAUSE`` and starts over once a loop ran longer than the longest
-pause. Cancellation passes through. One broken controller therefore never stops another.
+The pause doubles from ``FIRST_PAUSE`` to ``LONGEST_PAUSE`` and starts over once a loop ran longer
+than the longest pause. Cancellation passes through. One broken controller therefore never stops
+another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What a fresh EKS cluster runs on every node: the daemonsets aws-node and kube-proxy in kube-system.
+"""What a fresh EKS cluster runs on every node: the daemonsets aws-node and kube-proxy in
+kube-system.
 
-Their requests lower what is left for other pods, which a planner must see: aws-node 25m cpu and no memory,
-kube-proxy 100m cpu and no memory. Both tolerate everything and have priority system-node-critical.
+Their requests lower what is left for other pods, which a planner must see: aws-node 25m cpu and no
+memory, kube-proxy 100m cpu and no memory. Both tolerate everything and have priority
+system-node-critical.
 """
 
 from __future__ import annotations

@@ -1,15 +1,25 @@
-"""Reads the catalogue of instance types and prices twice a day and keeps it in Redis for the scheduler (IT-01)."""
+"""Reads the catalogue of instance types and prices twice a day and keeps it in Redis for the scheduler (IT-01).
+
+The reading happens in a process of its own that ends afterwards: parsing 6 MB of XML neither stalls this event loop
+nor stays in this process' memory. Here only the encoded catalogue is kept, so an emptied Redis costs no new reading.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import random
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
-from shared.clock import Clock
+from shared import log as logs
+from shared.clock import Clock, SystemClock
 from shared.cloud.catalogue import load_catalogue
 from shared.cloud.node_settings import ModelSettings
 from shared.cloud.session import Cloud
-from shared.domain.instance_types import Catalogue
+from shared.domain.instance_types import encode_catalogue
+from shared.errors import Unavailable
 from shared.log import get_logger
 from shared.mirror.offerings import CatalogueStore
 from shared.runtime import pause
@@ -19,17 +29,57 @@ log = get_logger(__name__)
 FRESH_SECONDS = 12 * 3600.0
 LOOK_SECONDS = 5.0
 """How soon a catalogue that Redis lost is written again."""
+READ_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the reading process needs to know."""
+
+    region: str
+    endpoint_url: str | None
+    model: ModelSettings
+    log_level: str
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A catalogue ready for Redis."""
+
+    generation: str
+    types: int
+    body: bytes
+
+
+def read_catalogue(reading: Reading) -> Encoded:
+    """The body of the reading process. Raises what ``load_catalogue`` raises."""
+    logs.configure(reading.log_level)
+    return asyncio.run(_read(reading))
+
+
+async def _read(reading: Reading) -> Encoded:
+    cloud = await Cloud.connect(
+        region=reading.region,
+        endpoint_url=reading.endpoint_url,
+        clock=SystemClock(),
+        random=random.SystemRandom(),
+        user_agent="dovetail-catalogue/0.1.0",
+    )
+    try:
+        catalogue = await load_catalogue(cloud, reading.model)
+    finally:
+        await cloud.close()
+    return Encoded(catalogue.generation, len(catalogue.types), encode_catalogue(catalogue))
 
 
 @dataclass
 class Catalogues:
-    """Holds the newest catalogue, so that an emptied Redis costs no new reading."""
+    """Keeps the newest catalogue in Redis."""
 
-    cloud: Cloud
     store: CatalogueStore
-    settings: ModelSettings
+    reading: Reading
     clock: Clock
-    held: Catalogue | None = None
+    held: Encoded | None = None
     _read_at: float = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -37,14 +87,24 @@ class Catalogues:
         while not stop.is_set():
             now = self.clock.monotonic()
             if self.held is None or now - self._read_at > FRESH_SECONDS:
-                self.held = await load_catalogue(self.cloud, self.settings)
+                self.held = await self._read_apart()
                 self._read_at = now
                 log.info(
                     "read the catalogue",
-                    types=len(self.held.types),
+                    types=self.held.types,
                     generation=self.held.generation,
                     seconds=round(self.clock.monotonic() - now, 2),
                 )
             if await self.store.generation() != self.held.generation:
-                await self.store.put(self.held)
+                await self.store.put(self.held.body, self.held.generation)
             await pause(stop, LOOK_SECONDS)
+
+    async def _read_apart(self) -> Encoded:
+        context = multiprocessing.get_context("spawn")
+        loop = asyncio.get_running_loop()
+        with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
+            try:
+                async with asyncio.timeout(READ_SECONDS):
+                    return await loop.run_in_executor(pool, read_catalogue, self.reading)
+            except (BrokenProcessPool, TimeoutError) as error:
+                raise Unavailable("the process that reads the catalogue died or hung") from error

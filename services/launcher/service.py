@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from services.launcher.catalogues import Catalogues
+from services.launcher.catalogues import Catalogues, Reading
 from services.launcher.garbage import Garbage
 from services.launcher.handlers import Handlers
 from services.launcher.launch import Launch
@@ -37,7 +37,8 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         vm_memory_overhead_percent=settings.vm_memory_overhead_percent,
         reserved_enis=settings.reserved_enis,
     )
-    catalogues = Catalogues(cloud, store, model, env.clock)
+    reading = Reading(settings.aws_region, settings.aws_endpoint_url, model, settings.log_level)
+    catalogues = Catalogues(store, reading, env.clock)
     writer = Writer(env.kube, env.bus, env.clock, env.recorder)
     node_classes = NodeClasses(env.kube, cloud, env.clock, env.recorder, settings)
     launch = Launch(
@@ -60,7 +61,7 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         held = catalogues.held
         return {
             "catalogue": held.generation if held else None,
-            "instanceTypes": len(held.types) if held else 0,
+            "instanceTypes": held.types if held else 0,
         }
 
     def missing() -> list[str]:

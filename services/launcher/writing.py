@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared import streams
-from shared.api.machines import API_VERSION, condition_objects, with_condition
+from shared.api.machines import API_VERSION, condition_objects, with_readiness
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain import labels as keys
@@ -46,7 +46,7 @@ class Writer:
         launched = Condition("True", LAUNCHED, "", self.clock.now())
         status: dict[str, Any] = {
             "providerID": f"aws:///{zone}/{instance}",
-            "conditions": condition_objects(with_condition(machine.conditions, LAUNCHED, launched)),
+            "conditions": condition_objects(with_readiness(machine.conditions, LAUNCHED, launched)),
         }
         if kind is not None:
             status["capacity"] = format_resources(kind.capacity)
@@ -69,7 +69,7 @@ class Writer:
         old = machine.conditions.get(name)
         if old is not None and (old.status, old.message) == (condition.status, condition.message):
             return
-        conditions = condition_objects(with_condition(machine.conditions, name, condition))
+        conditions = condition_objects(with_readiness(machine.conditions, name, condition))
         await self._patch(machine, {"status": {"conditions": conditions}}, subresource="status")
 
     async def patch(self, machine: Machine, body: dict[str, Any], *, status: bool = False) -> None:

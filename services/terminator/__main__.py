@@ -3,4 +3,5 @@
 from services.terminator.service import ENTRY
 from shared.environment import main
 
-main(ENTRY)
+if __name__ == "__main__":
+    main(ENTRY)

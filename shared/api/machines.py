@@ -10,7 +10,7 @@ from shared.api.pods import parse_expressions
 from shared.clock import parse_rfc3339, rfc3339
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.machines import Condition, Machine
+from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
 from shared.domain.nodepools import NodePool
 from shared.domain.resources import format_resources, parse_resources
 from shared.solver.plan import PlannedMachine
@@ -18,6 +18,9 @@ from shared.solver.plan import PlannedMachine
 API_VERSION = "karpenter.sh/v1alpha5"
 OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"})
 Json = Mapping[str, Any]
+READY = "Ready"
+LIVING = (LAUNCHED, REGISTERED, INITIALIZED)
+"""M-03: a Machine is ready when these are True."""
 
 
 def parse_machine(raw: Json) -> Machine:
@@ -86,6 +89,20 @@ def with_condition(
     if old is not None and old.status == new.status:
         new = Condition(new.status, new.reason, new.message, old.since)
     return {**conditions, kind: new}
+
+
+def with_readiness(
+    conditions: Mapping[str, Condition], kind: str, new: Condition
+) -> dict[str, Condition]:
+    """``with_condition``, and Ready brought up to date: all three living conditions are True (M-03)."""
+    after = with_condition(conditions, kind, new)
+    late = [c for c in LIVING if c not in after or after[c].status != "True"]
+    ready = (
+        Condition("False", f"{late[0]}NotTrue", f"waiting for {late[0]}", new.since)
+        if late
+        else Condition("True", READY, "", new.since)
+    )
+    return with_condition(after, READY, ready)
 
 
 def expression_objects(expressions: tuple[Expression, ...]) -> list[dict[str, object]]:

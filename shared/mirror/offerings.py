@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from shared.bus.connection import ask, redis_errors
 from shared.clock import Clock
-from shared.domain.instance_types import Catalogue, decode_catalogue, encode_catalogue
+from shared.domain.instance_types import Catalogue, decode_catalogue
 from shared.domain.snapshot import OfferingKey
 
 MOST_UNAVAILABLE = 20_000
@@ -29,12 +29,12 @@ class CatalogueStore:
         self._generation = f"{prefix}catalogue:generation"
         self._held: Catalogue | None = None
 
-    async def put(self, catalogue: Catalogue) -> None:
-        """Publish a catalogue."""
+    async def put(self, body: bytes, generation: str) -> None:
+        """Publish an encoded catalogue (see ``encode_catalogue``)."""
         with redis_errors("store the catalogue"):
             async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.set(self._body, encode_catalogue(catalogue))
-                pipe.set(self._generation, catalogue.generation)
+                pipe.set(self._body, body)
+                pipe.set(self._generation, generation)
                 await pipe.execute()
 
     async def generation(self) -> str:

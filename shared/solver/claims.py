@@ -154,9 +154,10 @@ class Admitter:
         narrowed = self._topology.narrow(pods, claim.host(merged), merged)
         asked = merged if isinstance(narrowed, Refusal) else narrowed
         zones, capacities = table.zone_mask(asked, template.zones), table.capacity_mask(asked)
-        matching: Mask = table.matching(asked)
-        offering: Mask = table.with_offering(zones, capacities)
-        fitting: Mask = _how_many(template.available, pods.requests) >= 1
+        within = template.within_limits(table)
+        matching: Mask = within & table.matching(asked)
+        offering: Mask = within & table.with_offering(zones, capacities)
+        fitting: Mask = within & (_how_many(template.available, pods.requests) >= 1)
         met = reasons.Filtering(
             bool(matching.any()),
             bool(fitting.any()),
@@ -168,7 +169,8 @@ class Admitter:
         cpu = int(pods.requests[table.axis.cpu])
         total = table.axis.vector(template.overhead) + pods.requests
         cause = reasons.no_instance_type(met, cpu)
-        return reasons.unsatisfied(table.axis.resources(total), asked, cause)
+        text = reasons.unsatisfied(table.axis.resources(total), asked, cause)
+        return text + reasons.excluded_by_limits(int((~within[template.types]).sum()))
 
 
 def _meet(existing: Requirements, wanted: Requirements) -> Requirements | str:

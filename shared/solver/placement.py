@@ -124,7 +124,7 @@ class Placement:
         return found
 
     def _place(self, pods: PodClass, uids: list[str]) -> list[str]:
-        """The UIDs that found no place."""
+        """The UIDs that found no place. What stops the first of a class stops the rest too."""
         single = self.topology.concerns(pods) or bool(pods.pod.host_ports)
         left = uids
         while left:
@@ -133,6 +133,7 @@ class Placement:
             if placed == 0:
                 placed = self._on_new_claim(pods, batch)
             if placed == 0:
+                self.verdicts.update(dict.fromkeys(left, self.verdicts[batch[0]]))
                 break
             for uid in left[:placed]:
                 self.verdicts.pop(uid, None)

@@ -112,6 +112,13 @@ def limits_exceeded(pool: NodePool) -> str:
     return f'all available instance types exceed limits for {pool_noun(pool)}: "{pool.name}"'
 
 
+def excluded_by_limits(count: int) -> str:
+    """SCH-101: an addition when limits took some types out of the choice; else nothing."""
+    if count == 0:
+        return ""
+    return f", {count} instance types were excluded because they would breach limits"
+
+
 def node_limit_exhausted(pool: NodePool) -> str:
     """SCH-101, for a limit on the number of nodes."""
     return f'node limits have been exhausted for {pool_noun(pool)}: "{pool.name}"'

@@ -63,7 +63,9 @@ def make_bound_pod(name: str, node: str, **changes: Any) -> Pod:
     return make_pod(name, node_name=node, unschedulable=False, phase="Running", **changes)
 
 
-def make_spread(key: str, max_skew: int = 1, *, hard: bool = True, **changes: Any) -> SpreadConstraint:
+def make_spread(
+    key: str, max_skew: int = 1, *, hard: bool = True, **changes: Any
+) -> SpreadConstraint:
     """A spread constraint over pods with ``app: web``."""
     fields: dict[str, Any] = {
         "when_unsatisfiable": "DoNotSchedule" if hard else "ScheduleAnyway",
@@ -170,7 +172,9 @@ def make_machine(name: str = "default-abc", pool: str = "default", **changes: An
     return Machine(name=name, pool=pool, **{**fields, **changes})
 
 
-def make_daemon_set(name: str = "agent", cpu: str = "100m", memory: str = "64Mi", **changes: Any) -> DaemonSet:
+def make_daemon_set(
+    name: str = "agent", cpu: str = "100m", memory: str = "64Mi", **changes: Any
+) -> DaemonSet:
     """An agent that tolerates nothing special."""
     requests = amounts(cpu=cpu, memory=memory)
     return DaemonSet(

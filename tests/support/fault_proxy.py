@@ -1,4 +1,6 @@
-"""A TCP proxy that loses replies: it forwards a request, then cuts the connection before the answer (reliability F8)."""
+"""A TCP proxy that loses replies: it forwards a request, then cuts the connection before the
+answer (reliability F8).
+"""
 
 from __future__ import annotations
 

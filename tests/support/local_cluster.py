@@ -55,7 +55,9 @@ class LocalCluster:
             "memory": changes.get("memory", "16Gi"),
             "pods": changes.get("pods", "110"),
         }
-        simulated = {"local.dovetail.sh/kubelet": "simulated"} if changes.get("kubelet", True) else {}
+        simulated = (
+            {"local.dovetail.sh/kubelet": "simulated"} if changes.get("kubelet", True) else {}
+        )
         labels = {"kubernetes.io/hostname": name, **changes.get("labels", {})}
         return self.store.create(
             "nodes",
@@ -136,7 +138,9 @@ class LocalCluster:
     async def bound(self, name: str) -> str:
         """Wait for a binding; the node's name."""
         found = await wait_until(
-            lambda: self.node_of(name), f"{name} is bound", show=lambda: condition(self.find_pod(name))
+            lambda: self.node_of(name),
+            f"{name} is bound",
+            show=lambda: condition(self.find_pod(name)),
         )
         assert found is not None
         return found

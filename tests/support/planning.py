@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from shared.domain import labels as keys
 from shared.domain.expressions import first_untolerated
 from shared.domain.pods import Pod
 from shared.domain.requirements import Requirements
@@ -56,6 +57,7 @@ def _check_machine(machine: PlannedMachine, pods: list[Pod], snapshot: Snapshot)
     requirements = Requirements.of(machine.requirements)
     for name in machine.instance_types:
         assert fits(wanted, types[name].allocatable()), name
+    _check_neighbours(pods)
     for pod in pods:
         assert first_untolerated(machine.taints, pod.tolerations) is None
         for key, value in pod.node_selector.items():
@@ -66,3 +68,14 @@ def _check_machine(machine: PlannedMachine, pods: list[Pod], snapshot: Snapshot)
     assert machine.offering in chosen.offerings
     key = (machine.offering.capacity_type, chosen.name, machine.offering.zone)
     assert key not in snapshot.unavailable
+
+
+def _check_neighbours(pods: list[Pod]) -> None:
+    """On one machine: no port twice, nobody that a required host anti-affinity keeps away."""
+    ports = Counter((protocol, port) for pod in pods for protocol, _, port in pod.host_ports)
+    assert all(count == 1 for count in ports.values())
+    for pod in pods:
+        for term in pod.anti_affinity:
+            if term.weight is None and term.topology_key == keys.HOSTNAME:
+                others = [p for p in pods if p is not pod and p.namespace == pod.namespace]
+                assert not any(p.labels.items() >= term.match_labels.items() for p in others)

@@ -1,8 +1,9 @@
-"""A real redis-server for tests, one per kind of binary that this machine has, and a cluster name per test.
+"""A real redis-server for tests, one per kind of binary that this machine has, and a cluster name
+per test.
 
-A conftest re-exports the fixtures: ``from tests.support.redis_fixture import cluster, redis_server, redis_url``.
-The server lives for the session; ``cluster`` is unique per test, so tests do not see each other's keys. A test that
-empties Redis may do so: nothing outlives a test.
+A conftest re-exports the fixtures: ``from tests.support.redis_fixture import cluster,
+redis_server, redis_url``. The server lives for the session; ``cluster`` is unique per test, so
+tests do not see each other's keys. A test that empties Redis may do so: nothing outlives a test.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Waiting for a state instead of sleeping: polls a predicate every 10 ms until it holds or time is up."""
+"""Waiting for a state instead of sleeping: polls a predicate every 10 ms until it holds or time is
+up.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """DaemonSets keep one pod on every node that the pod could run on. The scheduler binds it.
 
-Each pod is pinned by required node affinity on ``metadata.name`` and gets the tolerations that Kubernetes 1.32's
-daemon controller adds, so it starts on nodes that are cordoned or under pressure. An outdated pod is deleted when fewer
-than ``maxUnavailable`` are unavailable (RollingUpdate). Surge is not modelled.
+Each pod is pinned by required node affinity on ``metadata.name`` and gets the tolerations that
+Kubernetes 1.32's daemon controller adds, so it starts on nodes that are cordoned or under pressure.
+An outdated pod is deleted when fewer than ``maxUnavailable`` are unavailable (RollingUpdate). Surge
+is not modelled.
 """
 
 from __future__ import annotations

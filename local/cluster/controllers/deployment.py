@@ -1,8 +1,9 @@
 """Deployments keep one ReplicaSet per pod template and move replicas from old ones to the new one.
 
-Arithmetic of maxSurge and maxUnavailable: kube-controller-manager's ``rolling.go`` (percentages: surge rounds up,
-unavailable rounds down, and both zero means one unavailable). The status lets ``kubectl rollout status`` end.
-A paused Deployment is only scaled. Rollback is kubectl's work: it patches the template back.
+Arithmetic of maxSurge and maxUnavailable: kube-controller-manager's ``rolling.go`` (percentages:
+surge rounds up, unavailable rounds down, and both zero means one unavailable). The status lets
+``kubectl rollout status`` end. A paused Deployment is only scaled. Rollback is kubectl's work: it
+patches the template back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The disruption controller keeps the numbers of PodDisruptionBudgets that evictions are checked against.
+"""The disruption controller keeps the numbers of PodDisruptionBudgets that evictions are checked
+against.
 
-Arithmetic: kube-controller-manager's ``disruption.go``. ``minAvailable`` as a number counts the pods there are; a
-percentage, and ``maxUnavailable``, count what the pods' controllers want, so they fail for pods without one.
-An eviction notes its pod in ``disruptedPods``; the entry ends when the pod is going, or after two minutes.
+Arithmetic: kube-controller-manager's ``disruption.go``. ``minAvailable`` as a number counts the
+pods there are; a percentage, and ``maxUnavailable``, count what the pods' controllers want, so they
+fail for pods without one. An eviction notes its pod in ``disruptedPods``; the entry ends when the
+pod is going, or after two minutes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The garbage collector: an object whose owners are all gone is deleted; deletion policies of owners are carried out.
+"""The garbage collector: an object whose owners are all gone is deleted; deletion policies of
+owners are carried out.
 
-It follows every kind, custom ones included. Work is keyed by the owner's uid. Background deletion needs nothing from
-the owner; ``orphanDependents`` and foreground deletion leave a finalizer on it (``orphan``, ``foregroundDeletion``) that is
-removed here when its dependents have been released or have gone. Whether an owner exists is decided by looking it
-up in the store, never by what events said, so the order of events does not matter.
+It follows every kind, custom ones included. Work is keyed by the owner's uid. Background deletion
+needs nothing from the owner; ``orphanDependents`` and foreground deletion leave a finalizer on it
+(``orphan``, ``foregroundDeletion``) that is removed here when its dependents have been released or
+have gone. Whether an owner exists is decided by looking it up in the store, never by what events
+said, so the order of events does not matter.
 """
 
 from __future__ import annotations

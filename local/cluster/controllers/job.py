@@ -1,7 +1,8 @@
 """Jobs run pods until enough of them succeeded.
 
-Pods end through the annotation ``local.dovetail.sh/run-seconds`` (see the kubelet). Parallelism, completions, backoffLimit and
-ttlSecondsAfterFinished work as in batch/v1; indexed completion, suspension and failure policies are not modelled.
+Pods end through the annotation ``local.dovetail.sh/run-seconds`` (see the kubelet). Parallelism,
+completions, backoffLimit and ttlSecondsAfterFinished work as in batch/v1; indexed completion,
+suspension and failure policies are not modelled.
 """
 
 from __future__ import annotations

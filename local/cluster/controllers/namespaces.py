@@ -1,7 +1,7 @@
 """The namespace controller empties a namespace that is being deleted, then lets it go.
 
-Pods on nodes end through their kubelets, so a namespace may need several looks. Objects held by finalizers keep it
-in phase Terminating, as in a real cluster.
+Pods on nodes end through their kubelets, so a namespace may need several looks. Objects held by
+finalizers keep it in phase Terminating, as in a real cluster.
 """
 
 from __future__ import annotations

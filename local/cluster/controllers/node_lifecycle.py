@@ -1,8 +1,10 @@
-"""Taints that follow a node's state, eviction by NoExecute taints, and the end of pods whose node is gone.
+"""Taints that follow a node's state, eviction by NoExecute taints, and the end of pods whose node
+is gone.
 
-Parts of kube-controller-manager: node lifecycle (a cordon becomes the taint ``node.kubernetes.io/unschedulable``; a node
-that is not Ready gets ``not-ready`` or ``unreachable``), taint eviction (tolerationSeconds count from ``timeAdded``), and
-pod garbage collection. Pods tolerate not-ready and unreachable for 300 s by admission, where that is in force.
+Parts of kube-controller-manager: node lifecycle (a cordon becomes the taint
+``node.kubernetes.io/unschedulable``; a node that is not Ready gets ``not-ready`` or
+``unreachable``), taint eviction (tolerationSeconds count from ``timeAdded``), and pod garbage
+collection. Pods tolerate not-ready and unreachable for 300 s by admission, where that is in force.
 """
 
 from __future__ import annotations

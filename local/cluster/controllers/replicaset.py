@@ -1,8 +1,9 @@
 """ReplicaSets keep a number of pods alive.
 
-Surplus pods go in the order of kube-controller-manager's ActivePodsWithRanks: not placed before placed, Pending before
-Running, not ready before ready, lower ``controller.kubernetes.io/pod-deletion-cost`` first, more replicas on the same
-node first, younger first. Adoption of orphaned pods is not modelled.
+Surplus pods go in the order of kube-controller-manager's ActivePodsWithRanks: not placed before
+placed, Pending before Running, not ready before ready, lower
+``controller.kubernetes.io/pod-deletion-cost`` first, more replicas on the same node first, younger
+first. Adoption of orphaned pods is not modelled.
 """
 
 from __future__ import annotations
@@ -98,14 +99,18 @@ class ReplicaSetController:
         if replica_set is None:
             return None
         uid = replica_set["metadata"]["uid"]
-        if not replica_set["metadata"].get("deletionTimestamp"):
-            active = [pod for pod in self._pods.members(uid) if is_active(pod)]
-            missing = replica_set["spec"].get("replicas", 1) - len(active)
+        active = await self._active(uid)
+        missing = replica_set["spec"].get("replicas", 1) - len(active)
+        if missing and not replica_set["metadata"].get("deletionTimestamp"):
             if missing > 0:
                 await self._create(replica_set, missing)
-            elif missing < 0:
+            else:
                 await self._delete(replica_set, deletion_order(active)[:-missing])
-        return self._write_status(key, uid)
+            active = await self._active(uid)
+        return self._write_status(key, active)
+
+    async def _active(self, uid: str) -> list[Obj]:
+        return [pod for pod in await self._pods.members_in_turns(uid) if is_active(pod)]
 
     async def _create(self, replica_set: Obj, count: int) -> None:
         turn = TimeSlice()
@@ -144,24 +149,23 @@ class ReplicaSetController:
             event_type=event_type,
         )
 
-    def _write_status(self, key: Key, uid: str) -> float | None:
+    def _write_status(self, key: Key, active: list[Obj]) -> float | None:
         replica_set = find(self._store, "replicasets", key, group=GROUP)
         if replica_set is None:
             return None
-        active = [pod for pod in self._pods.members(uid) if is_active(pod)]
         least = replica_set["spec"].get("minReadySeconds") or 0
-        ready = [ready_for(pod, self._clock.now()) for pod in active]
-        available = sum(seconds >= least for seconds in ready)
+        ready = [pod for pod in active if is_ready(pod)]
+        now = self._clock.now()
+        waits = [least - ready_for(pod, now) for pod in ready] if least else []
         status = {
             **(replica_set.get("status") or {}),
             "replicas": len(active),
             "fullyLabeledReplicas": len(active),
-            "readyReplicas": sum(seconds >= 0 for seconds in ready),
-            "availableReplicas": available,
+            "readyReplicas": len(ready),
+            "availableReplicas": len(ready) - sum(wait > 0 for wait in waits),
             "observedGeneration": replica_set["metadata"].get("generation", 1),
         }
         if status != replica_set.get("status"):
             changed = {**replica_set, "status": status}
             self._store.update("replicasets", changed, group=GROUP, subresource="status")
-        waiting = [least - seconds for seconds in ready if 0 <= seconds < least]
-        return min(waiting, default=None)
+        return min((wait for wait in waits if wait > 0), default=None)

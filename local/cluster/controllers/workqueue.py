@@ -1,8 +1,10 @@
-"""The work queue of controllers: a key waits once, however often it is added, and comes again after a failure.
+"""The work queue of controllers: a key waits once, however often it is added, and comes again after
+a failure.
 
-A key that was reconciled a moment ago waits a little, so that a burst of pod events costs one reconcile instead of
-hundreds. The wait grows with the time the reconcile took (a ReplicaSet of 10,000 pods takes longer). Failures back
-off from 20 ms to 5 s per key; a lost compare-and-set is repeated without a log line because it is normal.
+A key that was reconciled a moment ago waits a little, so that a burst of pod events costs one
+reconcile instead of hundreds. The wait grows with the time the reconcile took (a ReplicaSet of
+10,000 pods takes longer). Failures back off from 20 ms to 5 s per key; a lost compare-and-set is
+repeated without a log line because it is normal.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Instances become Nodes: registration, readiness, and the end.
 
-Each look at the emulator moves every instance along: running and tagged for this cluster -> Node object after
-``boot_seconds`` -> Ready after ``ready_seconds`` more. An instance that ends takes its kubelet with it at once (pods on it
-freeze); after ``grace_seconds`` its Node becomes Ready=Unknown, and the cloud's node lifecycle controller
-deletes the Node. A Node with a finalizer stays, marked for deletion, until its controller lets it go. A Node
-that somebody deleted while its instance runs is not registered again (a kubelet registers when it starts).
+Each look at the emulator moves every instance along: running and tagged for this cluster -> Node
+object after ``boot_seconds`` -> Ready after ``ready_seconds`` more. An instance that ends takes its
+kubelet with it at once (pods on it freeze); after ``grace_seconds`` its Node becomes Ready=Unknown,
+and the cloud's node lifecycle controller deletes the Node. A Node with a finalizer stays, marked
+for deletion, until its controller lets it go. A Node that somebody deleted while its instance runs
+is not registered again (a kubelet registers when it starts).
 
 While the emulator is down nothing is concluded about instances.
 """

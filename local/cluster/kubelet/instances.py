@@ -1,7 +1,8 @@
 """The instances of the AWS emulator, read from its control endpoint ``GET /_dovetail/instances``.
 
-The endpoint answers ``{"instances": [...]}``; units: seconds since the epoch, MiB. An emulator that is down or answers
-nonsense raises Unreachable or Unavailable; the kubelets then keep what they know.
+The endpoint answers ``{"instances": [...]}``; units: seconds since the epoch, MiB. An emulator that
+is down or answers nonsense raises Unreachable or Unavailable; the kubelets then keep what they
+know.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Instance(BaseModel):
     tags: dict[str, str] = Field(default_factory=dict)
     lifecycle: str = "on-demand"
     vcpus: int
-    memory_mib: int = Field(alias="memoryMiB")
+    memory_mib: int = Field(validation_alias="memoryMiB")
     max_pods: int
     gpus: list[Accelerator] = Field(default_factory=list)
 

@@ -1,9 +1,9 @@
 """The Node object that a kubelet registers, and what is left for pods on it.
 
-Capacity: memory is what the type promises less 7.5 % that the hypervisor and the kernel keep (Karpenter's
-VM_MEMORY_OVERHEAD_PERCENT); arm64 machines lose 64 MiB first. Reservations: EKS' bootstrap (cpu 6 % of the first core,
-1 % of the second, 0.5 % of the next two, 0.25 % of the rest; memory 11 MiB per pod plus 255 MiB) and the kubelet's
-eviction threshold of 100 MiB.
+Capacity: memory is what the type promises less 7.5 % that the hypervisor and the kernel keep
+(Karpenter's VM_MEMORY_OVERHEAD_PERCENT); arm64 machines lose 64 MiB first. Reservations: EKS'
+bootstrap (cpu 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest;
+memory 11 MiB per pod plus 255 MiB) and the kubelet's eviction threshold of 100 MiB.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Pods on ready nodes start, run, end by themselves if told so, and stop when deleted.
 
-Every step is a time at which something is due, kept in one heap; due steps are carried out in slices so that
-hundreds of pods that start together do not hold the event loop. A step looks at the pod and its node again when
-its time has come: a pod of a node without a living kubelet is left alone, exactly as it would be.
+Every step is a time at which something is due, kept in one heap; due steps are carried out in
+slices so that hundreds of pods that start together do not hold the event loop. A step looks at the
+pod and its node again when its time has come: a pod of a node without a living kubelet is left
+alone, exactly as it would be.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """What an instance's user data tells its kubelet: labels, taints, pod limit.
 
-Two formats of the EKS AMIs: Amazon Linux 2 (a shell script, alone or as part of a MIME message, that calls
-``/etc/eks/bootstrap.sh`` with ``--kubelet-extra-args``) and Amazon Linux 2023 (``NodeConfig`` YAML of nodeadm, alone or in
-MIME). Unknown formats give an empty configuration and a reason: such an instance joins without labels, as it would
-with a broken script that still starts the kubelet. Nothing in user data is executed.
+Two formats of the EKS AMIs: Amazon Linux 2 (a shell script, alone or as part of a MIME message,
+that calls ``/etc/eks/bootstrap.sh`` with ``--kubelet-extra-args``) and Amazon Linux 2023
+(``NodeConfig`` YAML of nodeadm, alone or in MIME). Unknown formats give an empty configuration and
+a reason: such an instance joins without labels, as it would with a broken script that still starts
+the kubelet. Nothing in user data is executed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Filters: which nodes can take a pod, and why the others cannot, in kube-scheduler's words.
 
-Order and wording follow Kubernetes 1.32's default profile: NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
-NodeResourcesFit, PodTopologySpread, InterPodAffinity; a node counts under the first plugin that refuses it. Verdicts
-that depend on the node alone are cached per shape. Volumes and preemption are not modelled.
+Order and wording follow Kubernetes 1.32's default profile: NodeUnschedulable, TaintToleration,
+NodeAffinity, NodePorts, NodeResourcesFit, PodTopologySpread, InterPodAffinity; a node counts under
+the first plugin that refuses it. Verdicts that depend on the node alone are cached per shape.
+Volumes and preemption are not modelled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""What pods ask for and nodes have, as integers: cpu in millicores, everything else in its own unit (bytes, pieces).
+"""What pods ask for and nodes have, as integers: cpu in millicores, everything else in its own unit
+(bytes, pieces).
 
-Requests follow k8s.io/component-helpers ``resource.PodRequests`` (Kubernetes 1.32): containers add up, an init
-container counts as the largest moment of the start, a sidecar (init container with restartPolicy Always) stays, the
-overhead comes on top. A request that is missing is taken from the limit, as the API server's defaulting does.
+Requests follow k8s.io/component-helpers ``resource.PodRequests`` (Kubernetes 1.32): containers add
+up, an init container counts as the largest moment of the start, a sidecar (init container with
+restartPolicy Always) stays, the overhead comes on top. A request that is missing is taken from the
+limit, as the API server's defaulting does.
 """
 
 from __future__ import annotations

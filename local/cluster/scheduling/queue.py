@@ -1,8 +1,8 @@
 """The scheduling queue: pods of one shape wait together, highest priority first, then oldest first.
 
-If the first pod of a shape does not fit, none of its equals does: the whole group is parked until the cluster
-changes, with a back-off, and costs nothing meanwhile. That is why 10,000 pods that fit nowhere do not slow
-the others.
+If the first pod of a shape does not fit, none of its equals does: the whole group is parked until
+the cluster changes, with a back-off, and costs nothing meanwhile. That is why 10,000 pods that fit
+nowhere do not slow the others.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The scheduler's loop: pods without a node come in through events, bindings go out through the store.
+"""The scheduler's loop: pods without a node come in through events, bindings go out through the
+store.
 
-One turn works for at most ``SLICE`` seconds: it tries groups of equal pods, then tells users about pods that fit
-nowhere (condition PodScheduled=False, Event FailedScheduling), then lets others run. Everything is read again from the
-store at the moment of use, so a late event does no harm. A binding that the store refuses (pod gone or bound by
-somebody else) drops the pod from the queue; the pod's next event brings it back.
+One turn works for at most ``SLICE`` seconds: it tries groups of equal pods, then tells users about
+pods that fit nowhere (condition PodScheduled=False, Event FailedScheduling), then lets others run.
+Everything is read again from the store at the moment of use, so a late event does no harm. A
+binding that the store refuses (pod gone or bound by somebody else) drops the pod from the queue;
+the pod's next event brings it back.
 """
 
 from __future__ import annotations

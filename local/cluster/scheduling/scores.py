@@ -1,9 +1,10 @@
 """Scores: which of the fitting nodes a pod should take.
 
-Plugins and weights follow Kubernetes 1.32's default profile where the local cluster can know the input: TaintToleration 3,
-NodeAffinity 2, PodTopologySpread 2, InterPodAffinity 2, NodeResourcesFit 1, NodeResourcesBalancedAllocation 1. Each
-plugin gives 0..100 per node. Differences from the real scheduler: affinity preferences of pods already placed do not count,
-and images are the same everywhere.
+Plugins and weights follow Kubernetes 1.32's default profile where the local cluster can know the
+input: TaintToleration 3, NodeAffinity 2, PodTopologySpread 2, InterPodAffinity 2, NodeResourcesFit
+1, NodeResourcesBalancedAllocation 1. Each plugin gives 0..100 per node. Differences from the real
+scheduler: affinity preferences of pods already placed do not count, and images are the same
+everywhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Selectors, compiled once into predicates: label selectors, node affinity, taints and tolerations.
 
-Semantics: Kubernetes 1.32 API reference, LabelSelector, NodeSelectorTerm and Toleration. An empty node selector term
-matches nothing; an empty label selector matches everything; a missing (None) label selector matches nothing.
+Semantics: Kubernetes 1.32 API reference, LabelSelector, NodeSelectorTerm and Toleration. An empty
+node selector term matches nothing; an empty label selector matches everything; a missing (None)
+label selector matches nothing.
 """
 
 from __future__ import annotations

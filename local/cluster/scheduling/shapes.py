@@ -1,7 +1,8 @@
 """Pod shapes: pods that ask the scheduler for exactly the same share one compiled object.
 
-10,000 replicas are one shape: its selectors are compiled once and its verdict per node is cached, so trying the next
-replica costs a comparison of integers per node. The key holds every field that a filter or score reads.
+10,000 replicas are one shape: its selectors are compiled once and its verdict per node is cached,
+so trying the next replica costs a comparison of integers per node. The key holds every field that a
+filter or score reads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The scheduler's view of nodes and placed pods, kept up to date one change at a time.
 
-Besides sums per node it counts, for each selector that some pending pod uses, the matching pods per node. Filters
-therefore never walk over all pods. Counters live as long as a shape that uses them (weak references).
+Besides sums per node it counts, for each selector that some pending pod uses, the matching pods per
+node. Filters therefore never walk over all pods. Counters live as long as a shape that uses them
+(weak references).
 """
 
 from __future__ import annotations

@@ -38,8 +38,9 @@ async def test_a_rollout_ends_with_the_conditions_kubectl_waits_for() -> None:
         found = deployment(cluster)
         assert condition(found, "Available")["status"] == "True"
         await wait_until(
-            lambda: condition(deployment(cluster), "Progressing")["reason"]
-            == "NewReplicaSetAvailable",
+            lambda: (
+                condition(deployment(cluster), "Progressing")["reason"] == "NewReplicaSetAvailable"
+            ),
             "progress is complete",
         )
         assert found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1"
@@ -100,7 +101,9 @@ async def test_a_new_template_replaces_all_pods_within_the_limits() -> None:
             seen.append((len(cluster.pods(phase="Running")), len(cluster.pods())))
             return rolled_out(cluster) and len(cluster.pods("version=2")) == 5
 
-        await wait_until(done, "the second rollout ends", show=lambda: deployment(cluster)["status"])
+        await wait_until(
+            done, "the second rollout ends", show=lambda: deployment(cluster)["status"]
+        )
         assert not before & {p["metadata"]["name"] for p in cluster.pods()}
         assert min(running for running, _ in seen) >= 5
         assert max(total for _, total in seen) <= 6

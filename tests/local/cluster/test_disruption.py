@@ -44,8 +44,11 @@ async def test_numbers(limits: dict[str, Any], expected: tuple[int, ...]) -> Non
         cluster.node("n1")
         create(cluster, **limits)
         cluster.deployment("web", 5)
-        await wait_until(lambda: numbers(cluster) == expected, "the status settles",
-                         show=lambda: budget(cluster)["status"])
+        await wait_until(
+            lambda: numbers(cluster) == expected,
+            "the status settles",
+            show=lambda: budget(cluster)["status"],
+        )
         found = budget(cluster)
         assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
         allowed = condition(found, "DisruptionAllowed")["status"]

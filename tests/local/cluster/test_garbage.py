@@ -11,7 +11,9 @@ from tests.support.waiting import wait_until
 
 
 def names(cluster: LocalCluster, plural: str, group: str = "") -> set[str]:
-    return {o["metadata"]["name"] for o in cluster.store.list(plural, group=group, namespace="default")}
+    return {
+        o["metadata"]["name"] for o in cluster.store.list(plural, group=group, namespace="default")
+    }
 
 
 def reference(owner: dict[str, Any]) -> dict[str, Any]:
@@ -38,9 +40,11 @@ async def test_deleting_a_deployment_takes_replica_sets_and_pods_along(propagati
             "deployments", "web", group="apps", namespace="default", propagation=propagation
         )
         await wait_until(
-            lambda: not names(cluster, "pods")
-            and not names(cluster, "replicasets", "apps")
-            and not names(cluster, "deployments", "apps"),
+            lambda: (
+                not names(cluster, "pods")
+                and not names(cluster, "replicasets", "apps")
+                and not names(cluster, "deployments", "apps")
+            ),
             "everything is gone",
             show=lambda: [names(cluster, "pods"), names(cluster, "replicasets", "apps")],
         )
@@ -65,7 +69,9 @@ async def test_one_living_owner_keeps_an_object() -> None:
     async with control_plane() as cluster:
         first, second = config_map(cluster, "first"), config_map(cluster, "second")
         config_map(cluster, "child", first, second)
-        config_map(cluster, "grandchild", cluster.store.get("configmaps", "child", namespace="default"))
+        config_map(
+            cluster, "grandchild", cluster.store.get("configmaps", "child", namespace="default")
+        )
         cluster.store.delete("configmaps", "first", namespace="default")
 
         def owners() -> list[str]:
@@ -88,15 +94,18 @@ async def test_an_object_created_after_its_owner_went_is_collected() -> None:
 
 
 async def test_custom_resources_are_followed() -> None:
-    names_of = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+    names_of = {
+        "plural": "widgets",
+        "singular": "widget",
+        "kind": "Widget",
+        "listKind": "WidgetList",
+    }
     schema = {"openAPIV3Schema": {"type": "object"}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     spec = {"group": "example.com", "scope": "Cluster", "names": names_of, "versions": [version]}
     async with control_plane() as cluster:
         definition = {"metadata": {"name": "widgets.example.com"}, "spec": spec}
-        cluster.store.create(
-            "customresourcedefinitions", definition, group="apiextensions.k8s.io"
-        )
+        cluster.store.create("customresourcedefinitions", definition, group="apiextensions.k8s.io")
         widget = cluster.store.create("widgets", {"metadata": {"name": "w"}}, group="example.com")
         config_map(cluster, "of-widget", widget)
         cluster.store.delete("widgets", "w", group="example.com")

@@ -20,8 +20,11 @@ async def test_a_job_runs_until_all_completions_are_reached() -> None:
         def job() -> dict[str, Any]:
             return cluster.store.get("jobs", "batch", group="batch", namespace="default")
 
-        await wait_until(lambda: condition(job(), "Complete").get("status") == "True", "it completes",
-                         show=lambda: job().get("status"))
+        await wait_until(
+            lambda: condition(job(), "Complete").get("status") == "True",
+            "it completes",
+            show=lambda: job().get("status"),
+        )
         assert job()["status"]["succeeded"] == 5
         assert len(cluster.pods(phase="Succeeded")) == 5
 

@@ -1,4 +1,6 @@
-"""The local scheduler behaves like kube-scheduler where node scaling can tell (Kubernetes 1.32 scheduling docs)."""
+"""The local scheduler behaves like kube-scheduler where node scaling can tell (Kubernetes 1.32
+scheduling docs).
+"""
 
 from __future__ import annotations
 
@@ -205,9 +207,7 @@ async def test_gated_pods_wait_and_say_so() -> None:
         cluster.pod("gated", spec={"schedulingGates": [{"name": "example.com/hold"}]})
         await cluster.refused("gated")
         assert condition(cluster.find_pod("gated"))["reason"] == "SchedulingGated"
-        cluster.store.patch(
-            "pods", "gated", {"spec": {"schedulingGates": []}}, namespace="default"
-        )
+        cluster.store.patch("pods", "gated", {"spec": {"schedulingGates": []}}, namespace="default")
         assert await cluster.bound("gated") == "n1"
 
 
@@ -234,7 +234,9 @@ async def test_a_nominated_node_is_preferred_and_kept_free() -> None:
 async def test_higher_priority_goes_first() -> None:
     async with control_plane() as cluster:
         group = "scheduling.k8s.io"
-        cluster.store.create("priorityclasses", {"metadata": {"name": "high"}, "value": 9}, group=group)
+        cluster.store.create(
+            "priorityclasses", {"metadata": {"name": "high"}, "value": 9}, group=group
+        )
         cluster.pod("low", cpu="1")
         cluster.pod("high", cpu="1", spec={"priorityClassName": "high"})
         await cluster.refused("low")
@@ -284,6 +286,8 @@ async def test_thousands_of_pods_that_fit_nowhere_do_not_hold_up_others() -> Non
         cluster.pod("small")
         assert await cluster.bound("small") == "n1"
         await wait_until(
-            lambda: all(condition(p).get("reason") == "Unschedulable" for p in cluster.pods("app=huge")),
+            lambda: all(
+                condition(p).get("reason") == "Unschedulable" for p in cluster.pods("app=huge")
+            ),
             "every pod knows its verdict",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -205,7 +206,7 @@ async def test_retry_later_comes_back_after_its_delay_for_that_group_only(
         await until(lambda: len(attempts) == 3)
         await until(lambda: bus.metrics["machines"].acked == 6)
     assert attempts == [0, 1, 2]
-    assert all(later - earlier >= 0.099 for earlier, later in zip(times, times[1:], strict=False))
+    assert all(later - earlier >= 0.099 for earlier, later in pairwise(times))
     assert others == ["n1"]
 
 

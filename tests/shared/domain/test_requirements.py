@@ -127,7 +127,10 @@ def test_sch_05_an_empty_set_is_does_not_exist() -> None:
 
 def test_sch_05_two_bounds_make_two_entries() -> None:
     both = requirement("Gt", "2").intersect(requirement("Lt", "9"))
-    assert [(e.operator, e.values) for e in both.expressions()] == [("Gte", ("3",)), ("Lte", ("8",))]
+    assert [(e.operator, e.values) for e in both.expressions()] == [
+        ("Gte", ("3",)),
+        ("Lte", ("8",)),
+    ]
     exclusive = both.expressions(exclusive_bounds=True)
     assert [(e.operator, e.values) for e in exclusive] == [("Gt", ("2",)), ("Lt", ("9",))]
 

@@ -32,9 +32,11 @@ def test_quantities_are_read_in_the_resources_unit(resource: str, text: str, amo
     assert resources.parse_amount(resource, text, field="f") == amount
 
 
-@pytest.mark.parametrize("text", ["", "abc", "1 Gi", "-1", "1e99", "9" * 30, "1KiB", True, None, []])
+@pytest.mark.parametrize(
+    "text", ["", "abc", "1 Gi", "-1", "1e99", "9" * 30, "1KiB", True, None, []]
+)
 def test_what_is_no_quantity_names_its_field(text: object) -> None:
-    with pytest.raises(InvalidObject, match="spec.cpu"):
+    with pytest.raises(InvalidObject, match=r"spec\.cpu"):
         resources.parse_amount("cpu", text, field="spec.cpu")
 
 
@@ -52,7 +54,9 @@ def test_a_sum_minus_one_part_is_the_other(left: dict[str, int], right: dict[str
 
 
 @given(amounts, amounts)
-def test_a_request_fits_in_anything_that_contains_it(one: dict[str, int], more: dict[str, int]) -> None:
+def test_a_request_fits_in_anything_that_contains_it(
+    one: dict[str, int], more: dict[str, int]
+) -> None:
     assert resources.fits(one, resources.add(one, more))
 
 

@@ -1,0 +1,111 @@
+"""The real kubectl against the embedded server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1"},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+
+
+async def test_a_custom_resource_is_applied_listed_and_explained(kubectl, definition):
+    assert (await kubectl("apply", "-f", "-", stdin=json.dumps(definition)))[0] == 0
+    pool = {
+        "apiVersion": "example.org/v1",
+        "kind": "Pool",
+        "metadata": {"name": "a"},
+        "spec": {"weight": 7},
+    }
+    assert "created" in (await kubectl("apply", "-f", "-", stdin=json.dumps(pool)))[1]
+    assert "unchanged" in (await kubectl("apply", "-f", "-", stdin=json.dumps(pool)))[1]
+    _, table = await kubectl("get", "pools")
+    assert table.split() == ["NAME", "WEIGHT", "READY", "a", "7"]
+    _, text = await kubectl("explain", "pool.spec.weight")
+    assert "Priority." in text
+    pool["spec"] = {"weight": 700}
+    code, text = await kubectl("apply", "-f", "-", stdin=json.dumps(pool))
+    assert code != 0
+    assert "spec.weight: Invalid value: 700" in text
+
+
+async def test_a_node_is_labelled_tainted_cordoned_and_described(kubectl, api):
+    api.store.create("nodes", NODE)
+    assert (await kubectl("label", "node", "n1", "a=b"))[0] == 0
+    assert (await kubectl("taint", "node", "n1", "x=y:NoSchedule"))[0] == 0
+    assert api.store.get("nodes", "n1")["spec"]["taints"][0]["key"] == "x"
+    assert (await kubectl("taint", "node", "n1", "x-"))[0] == 0
+    assert not api.store.get("nodes", "n1")["spec"].get("taints")
+    assert (await kubectl("cordon", "n1"))[0] == 0
+    assert "Ready,SchedulingDisabled" in (await kubectl("get", "nodes"))[1]
+    assert "Unschedulable:      true" in (await kubectl("describe", "node", "n1"))[1]
+
+
+async def test_a_deployment_is_scaled_patched_and_deleted(kubectl, api, pod):
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod["spec"]}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": spec,
+    }
+    assert (await kubectl("apply", "-f", "-", stdin=json.dumps(deployment)))[0] == 0
+    assert (await kubectl("scale", "deployment/web", "--replicas=4"))[0] == 0
+    assert (await kubectl("set", "image", "deployment/web", "app=app:2"))[0] == 0
+    stored = api.store.get("deployments", "web", group="apps", namespace="default")
+    assert stored["spec"]["replicas"] == 4
+    assert stored["spec"]["template"]["spec"]["containers"][0]["image"] == "app:2"
+    assert (await kubectl("delete", "deployment", "web"))[0] == 0
+    assert (await kubectl("auth", "can-i", "create", "pods"))[1].strip() == "yes"
+
+
+async def test_wait_sees_a_condition_that_comes_later(kubectl, api, pod):
+    api.store.create("pods", pod, namespace="default")
+    waiting = asyncio.create_task(
+        kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=10s")
+    )
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    api.store.patch("pods", "web", {"status": ready}, namespace="default", subresource="status")
+    code, text = await waiting
+    assert (code, "condition met" in text) == (0, True)
+
+
+async def confirm_deletions(api) -> None:
+    """A kubelet's part: end the pods that are marked for deletion."""
+    subscription = api.store.subscribe("pods")
+    async for kind, pod, _ in subscription.events():
+        if kind != "DELETED" and pod["metadata"].get("deletionTimestamp"):
+            name = pod["metadata"]["name"]
+            api.store.delete("pods", name, namespace="default", grace_seconds=0)
+
+
+async def test_drain_evicts_and_waits_for_the_pods_to_go(kubectl, api, pod):
+    api.store.create("nodes", NODE)
+    api.store.create("pods", pod, namespace="default")
+    api.store.bind("web", "default", "n1")
+    kubelet = asyncio.create_task(confirm_deletions(api))
+    code, text = await kubectl("drain", "n1", "--force")
+    kubelet.cancel()
+    await asyncio.gather(kubelet, return_exceptions=True)
+    assert (code, "node/n1 drained" in text) == (0, True)
+    assert api.store.list("pods") == []
+
+
+async def test_drain_stops_at_an_exhausted_budget(kubectl, api, pod):
+    api.store.create("nodes", NODE)
+    api.store.create("pods", pod, namespace="default")
+    api.store.bind("web", "default", "n1")
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    api.store.patch("pods", "web", {"status": ready}, namespace="default", subresource="status")
+    selector = {"matchLabels": {"app": "web"}}
+    body = {"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": selector}}
+    api.store.create("poddisruptionbudgets", body, group="policy", namespace="default")
+    code, text = await kubectl("drain", "n1", "--force", "--timeout=1s")
+    assert code != 0
+    assert "violate the pod's disruption budget" in text
+    assert len(api.store.list("pods")) == 1

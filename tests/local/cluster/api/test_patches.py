@@ -1,0 +1,162 @@
+"""Laws of the patch formats and of server-side apply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from local.cluster.errors import ApiError
+from local.cluster.patches import json_patch, merge_patch, strategic_merge
+
+SCALARS = st.one_of(st.booleans(), st.integers(-5, 5), st.text("abc", max_size=3))
+NAMES = st.text("abc", min_size=1, max_size=2)
+
+
+def documents(leaf: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    def wider(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        return st.dictionaries(NAMES, st.one_of(leaf, inner), max_size=4)
+
+    return st.recursive(st.dictionaries(NAMES, leaf, max_size=3), wider, max_leaves=12)
+
+
+WITHOUT_NULL = documents(st.one_of(SCALARS, st.lists(SCALARS, max_size=2)))
+PATCHES = documents(st.one_of(st.none(), SCALARS))
+
+
+def difference(before: Any, after: Any) -> Any:
+    """The merge patch that leads from one document to the other."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    removed = {name: None for name in before if name not in after}
+    changed = {n: difference(before.get(n), v) for n, v in after.items() if before.get(n) != v}
+    return {**removed, **changed}
+
+
+@given(WITHOUT_NULL, WITHOUT_NULL)
+def test_the_difference_of_two_documents_leads_from_one_to_the_other(before, after):
+    assert merge_patch(before, difference(before, after)) == after
+
+
+@given(WITHOUT_NULL, PATCHES)
+def test_a_merge_patch_twice_is_as_good_as_once(document, patch):
+    once = merge_patch(document, patch)
+    assert merge_patch(once, patch) == once
+
+
+@given(WITHOUT_NULL, PATCHES)
+def test_a_merge_patch_leaves_its_target_alone(document, patch):
+    before = repr(document)
+    merge_patch(document, patch)
+    assert repr(document) == before
+
+
+@given(WITHOUT_NULL, PATCHES)
+def test_without_keyed_lists_strategic_and_plain_merge_agree(document, patch):
+    assert strategic_merge(document, patch) == merge_patch(document, patch)
+
+
+def test_strategic_merge_joins_containers_by_name():
+    document = {"containers": [{"name": "a", "image": "1", "tty": True}, {"name": "b"}]}
+    patch = {"containers": [{"name": "a", "image": "2"}, {"name": "b", "$patch": "delete"}]}
+    assert strategic_merge(document, patch) == {
+        "containers": [{"name": "a", "image": "2", "tty": True}]
+    }
+
+
+def test_taints_are_replaced_as_a_whole():
+    """kubectl taint node x key- sends the list that is left."""
+    document = {"taints": [{"key": "a"}, {"key": "b"}]}
+    assert strategic_merge(document, {"taints": [{"key": "b"}]}) == {"taints": [{"key": "b"}]}
+
+
+def test_finalizers_are_a_set_in_strategic_merge():
+    document = {"finalizers": ["a"]}
+    assert strategic_merge(document, {"finalizers": ["b"]}) == {"finalizers": ["a", "b"]}
+    taken = {"$deleteFromPrimitiveList/finalizers": ["a"]}
+    assert strategic_merge(document, taken) == {"finalizers": []}
+
+
+@pytest.mark.parametrize(
+    ("operations", "code"),
+    [
+        ([{"op": "test", "path": "/a", "value": 2}], 422),
+        ([{"op": "remove", "path": "/b"}], 422),
+        ([{"op": "dance"}], 400),
+        ({"a": 1}, 400),
+    ],
+)
+def test_a_json_patch_that_cannot_be_applied_says_why(operations, code):
+    with pytest.raises(ApiError) as caught:
+        json_patch({"a": 1}, operations)
+    assert caught.value.code == code
+
+
+DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/web"
+
+
+def intent(replicas: int | None, image: str = "app:1") -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "app", "image": image, "resources": {}}]},
+    }
+    spec: dict[str, Any] = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    if replicas is not None:
+        spec["replicas"] = replicas
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": spec,
+    }
+
+
+async def test_apply_creates_then_changes_nothing_when_repeated(api):
+    code, made = await api.apply(DEPLOYMENT, "one", intent(2))
+    assert code == 201
+    code, again = await api.apply(DEPLOYMENT, "one", intent(2))
+    assert (code, again["metadata"]["resourceVersion"]) == (
+        200,
+        made["metadata"]["resourceVersion"],
+    )
+
+
+async def test_apply_conflicts_where_another_manager_owns_another_value(api):
+    await api.apply(DEPLOYMENT, "one", intent(2))
+    code, status = await api.apply(DEPLOYMENT, "two", intent(5))
+    assert (code, status["reason"]) == (409, "Conflict")
+    assert status["details"]["causes"] == [
+        {
+            "reason": "FieldManagerConflict",
+            "message": 'conflict with "one"',
+            "field": ".spec.replicas",
+        }
+    ]
+    code, forced = await api.apply(DEPLOYMENT, "two", intent(5), force=True)
+    assert (code, forced["spec"]["replicas"]) == (200, 5)
+
+
+async def test_a_field_its_only_owner_stops_applying_goes_away(api):
+    labelled = intent(2)
+    labelled["metadata"]["labels"] = {"team": "a"}
+    await api.apply(DEPLOYMENT, "one", labelled)
+    _, after = await api.apply(DEPLOYMENT, "one", intent(2))
+    assert "labels" not in after["metadata"]
+
+
+async def test_a_plain_write_takes_the_field_over(api):
+    await api.apply(DEPLOYMENT, "one", intent(2))
+    await api.merge(f"{DEPLOYMENT}/scale?fieldManager=autoscaler", {"spec": {"replicas": 7}})
+    code, status = await api.apply(DEPLOYMENT, "one", intent(2))
+    assert code == 409
+    assert 'conflict with "autoscaler"' in status["message"]
+    code, left = await api.apply(DEPLOYMENT, "one", intent(None))
+    assert (code, left["spec"]["replicas"]) == (200, 7)
+
+
+async def test_apply_to_an_object_nobody_applied_respects_its_values(api):
+    api.store.create("deployments", intent(2), group="apps")
+    code, status = await api.apply(DEPLOYMENT, "one", intent(3))
+    assert (code, 'conflict with "before-first-apply"' in status["message"]) == (409, True)

