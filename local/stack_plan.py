@@ -15,7 +15,7 @@ import random
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ class StackSettings:
     batch_idle_duration: str = "1s"
     batch_max_duration: str = "10s"
     log_level: str = "info"
+    extra: dict[str, str] = field(default_factory=dict)
+    """More variables for the services, by their names in ``shared.settings``."""
 
     def to_json(self) -> dict[str, Any]:
         """For the supervisor, which is another process."""
@@ -57,7 +59,7 @@ class StackSettings:
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> StackSettings:
         """The inverse of ``to_json``."""
-        known = {field.name: document[field.name] for field in fields(StackSettings)}
+        known = {one.name: document[one.name] for one in fields(StackSettings)}
         known["directory"] = Path(known["directory"])
         known["services"] = tuple(known["services"])
         return StackSettings(**known)
@@ -232,6 +234,7 @@ def _services(
         "BATCH_MAX_DURATION": settings.batch_max_duration,
         "INTERRUPTION_QUEUE": settings.cluster_name,
         "CLUSTER_ENDPOINT": "https://cluster.local",
+        **settings.extra,
     }
     if settings.one_process and settings.services:
         probes = tuple(f"{url}/readyz" for url in urls)

@@ -28,5 +28,6 @@ async def open_cloud(env: Environment[Config], *, ping: bool = True) -> Cloud:
     if ping:
         where = settings.aws_endpoint_url or f"region {settings.aws_region}"
         variables = "AWS_ENDPOINT_URL and AWS_REGION"
-        await reach(f"AWS at {where}", variables, cloud.ec2.ping, env.clock)
+        patience = settings.connect_timeout
+        await reach(f"AWS at {where}", variables, cloud.ec2.ping, env.clock, patience)
     return cloud

@@ -1,7 +1,7 @@
 """The ports a service gets, opened once and closed in reverse order.
 
 A service that cannot reach something at its start says what, why and which setting to look at, tries again for
-``CONNECT_SECONDS`` and then ends with exit code 1: whoever supervises it starts it again.
+``CONNECT_TIMEOUT`` and then ends with exit code 1: whoever supervises it starts it again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import os
 import random
 import socket
@@ -28,13 +27,14 @@ from shared.errors import ConfigurationError, DovetailError, TransientError
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import NAMESPACES
+from shared.kube.unused_models import drop_unused_models
 from shared.log import get_logger
+from shared.memory import settle
 from shared.metrics import Metrics
 from shared.settings import ServiceSettings, describe, read
 
 log = get_logger(__name__)
 
-CONNECT_SECONDS = 60.0
 CONNECT_PAUSE_SECONDS = 2.0
 Config = TypeVar("Config", bound=ServiceSettings)
 
@@ -90,7 +90,7 @@ class Entry(Generic[Config]):
 async def open_environment(
     name: str, settings: Config, stack: contextlib.AsyncExitStack
 ) -> Environment[Config]:
-    """Connect to Redis and the API server. Raises ConfigurationError after ``CONNECT_SECONDS``."""
+    """Connect to Redis and the API server. Raises ConfigurationError after ``CONNECT_TIMEOUT``."""
     clock, chance = SystemClock(), random.SystemRandom()
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
     kube = await Kube.connect(
@@ -98,22 +98,27 @@ async def open_environment(
     )
     stack.push_async_callback(kube.close)
     bus = Bus(settings.redis_url, settings.cluster_name, clock=clock, random=chance)
-    await reach(f"Redis at {settings.redis_url}", "REDIS_URL", bus.start, clock)
+    patience = settings.connect_timeout
+    await reach(f"Redis at {settings.redis_url}", "REDIS_URL", bus.start, clock, patience)
     stack.push_async_callback(bus.close)
 
     async def ask_server() -> None:
         await kube.get(NAMESPACES, "default")
 
-    await reach("the Kubernetes API server", "KUBECONFIG", ask_server, clock)
+    await reach("the Kubernetes API server", "KUBECONFIG", ask_server, clock, patience)
     recorder = Recorder(kube, component="dovetail", clock=clock, random=chance)
     return Environment(settings, clock, chance, Metrics(name), kube, bus, recorder, instance, stack)
 
 
 async def reach(
-    what: str, variable: str, connect: Callable[[], Awaitable[object]], clock: Clock
+    what: str,
+    variable: str,
+    connect: Callable[[], Awaitable[object]],
+    clock: Clock,
+    timeout_seconds: float,
 ) -> None:
     """Call ``connect`` until it works. Raises ConfigurationError that names cause and variable."""
-    deadline = clock.monotonic() + CONNECT_SECONDS
+    deadline = clock.monotonic() + timeout_seconds
     while True:
         try:
             await connect()
@@ -124,7 +129,7 @@ async def reach(
             log.warning("waiting for a connection", problem=text)
         else:
             return
-        await asyncio.sleep(CONNECT_PAUSE_SECONDS)
+        await asyncio.sleep(min(CONNECT_PAUSE_SECONDS, timeout_seconds))
 
 
 @contextlib.asynccontextmanager
@@ -149,7 +154,8 @@ async def _run(entries: Sequence[Entry[Any]]) -> None:
     first = read(entries[0].settings)
     logs.configure(first.log_level)
     async with _services(entries) as services:
-        gc.freeze()  # what was imported and built lives for ever: the collector need not look at it again
+        drop_unused_models()
+        settle()
         app = status.mount(services, clock, docs=first.api_docs)
         server = status.server_loop(app, first.status_host, first.status_port)
         await runtime.run(services, server, clock=clock)

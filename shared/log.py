@@ -11,6 +11,7 @@ import sys
 from typing import Any, cast
 
 import structlog
+import structlog.tracebacks
 
 TEXT_LIMIT = 2048
 """Longest text value in one log key, in characters: an object dump must not fill the disk."""
@@ -45,7 +46,10 @@ def configure(level: str = "info", *, stream: Any = None) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
             structlog.processors.EventRenamer("message"),
             _name_logger,
-            structlog.processors.dict_tracebacks,
+            # Local variables stay out of tracebacks: they may hold user data and credentials.
+            structlog.processors.ExceptionRenderer(
+                structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=20)
+            ),
             _cut_long_text,
             structlog.processors.JSONRenderer(ensure_ascii=False),
         ],

@@ -55,6 +55,10 @@ class ServiceSettings(BaseSettings):
         pattern="(?i)^(debug|info|warning|error)$",
         description="debug, info, warning or error.",
     )
+    connect_timeout: Duration = Field(
+        60.0,
+        description="How long a start waits for Redis, the API server and AWS before it gives up.",
+    )
     resync_seconds: Duration = Field(
         15.0, description="How often a service lists its own work again, whatever the streams say."
     )
@@ -83,6 +87,9 @@ class SchedulerSettings(ServiceSettings):
     )
     batch_max_duration: Duration = Field(
         10.0, description="A batch never stays open longer (BAT-02)."
+    )
+    nomination_minimum: Duration = Field(
+        10.0, description="A node that a plan chose for pods is not empty this long (BAT-11)."
     )
     preference_policy: str = Field("Respect", pattern="^(Respect|Ignore)$")
     mirror_max_age: Duration = Field(

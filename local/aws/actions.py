@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from local.aws import instances_xml
+from local.aws import xml_answers
 from local.aws.emulator import Emulator
 from local.aws.filters import filter_instances, matches_any, offset_of, page, page_size
 from local.aws.instances import ENDING, STATE_CODES, Instance
@@ -36,7 +36,7 @@ def describe_instances(emulator: Emulator, region: str, parameters: Parameters) 
     size = page_size(parameters.get("MaxResults"), INSTANCE_PAGE)
     shown = rest[:size]
     token = str(shown[-1].sequence) if len(rest) > size else None
-    return instances_xml.describe_instances(shown, token)
+    return xml_answers.describe_instances(shown, token)
 
 
 def describe_instance_status(
@@ -89,7 +89,7 @@ def describe_spot_price_history(emulator: Emulator, region: str, parameters: Par
     ]
     shown, token = page(rows, parameters, SPOT_PRICE_PAGE)
     prices = [(name, zone, emulator.prices.spot(name, zone)) for name, zone in shown]
-    return instances_xml.describe_spot_price_history(prices, emulator.clock.now(), token)
+    return xml_answers.describe_spot_price_history(prices, emulator.clock.now(), token)
 
 
 def describe_capacity_reservations(

@@ -59,7 +59,7 @@ class Emulator:
             self.timers,
             on_change=self._on_change,
             on_terminated=lambda instance: release(self.ec2(instance.region), instance),
-            on_forgotten=lambda instance: self._drop_tags(instance),
+            on_forgotten=self._drop_tags,
         )
         self.interruptions = Interruptions(self.inventory, self.behaviour, self.timers, clock)
         self.launcher = Launcher(self.catalogue, self.inventory, self.faults, clock)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from local.aws import instances_xml
+from local.aws import xml_answers
 from local.aws.emulator import Emulator
 from local.aws.fleet import UNLIMITED
 from local.aws.fleet_request import specification_from_template
@@ -39,12 +39,12 @@ def run_instances(emulator: Emulator, region: str, parameters: Mapping[str, Any]
     key = ("RunInstances", region, token)
     earlier = emulator.tokens.earlier_answer(key, parameters) if token else None
     if earlier is not None:
-        return instances_xml.run_instances(earlier)
+        return xml_answers.run_instances(earlier)
     instances = _launch(emulator, region, parameters)
     if token:
         ids = tuple(instance.instance_id for instance in instances)
         emulator.tokens.remember(key, parameters, instances, ids)
-    return instances_xml.run_instances(instances)
+    return xml_answers.run_instances(instances)
 
 
 def _launch(emulator: Emulator, region: str, parameters: Mapping[str, Any]) -> list[Instance]:

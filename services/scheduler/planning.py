@@ -38,7 +38,6 @@ RECHECK_SECONDS = 10.0
 """Pods that still wait trigger a new round this often (BAT-01)."""
 NOT_SYNCED_PAUSE_SECONDS = 1.0
 CREATIONS_AT_ONCE = 16
-NOMINATION_LEAST_SECONDS = 10.0
 
 
 @dataclass
@@ -188,7 +187,7 @@ class Planner:
 
     def _nominate(self, plan: Plan, created: list[PlannedMachine]) -> None:
         until = self.clock.monotonic() + max(
-            2 * self.settings.batch_max_duration, NOMINATION_LEAST_SECONDS
+            2 * self.settings.batch_max_duration, self.settings.nomination_minimum
         )
         for name in [*plan.existing, *(machine.name for machine in created)]:
             self._nominated[name] = until

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.nodes import parse_taints, taint_objects
+from shared.api.label_syntax import is_label_value, is_qualified_name
+from shared.api.nodes import taint_objects
 from shared.api.pods import parse_expressions
+from shared.api.shapes import entries, mapping, text
 from shared.clock import parse_rfc3339, rfc3339
 from shared.domain import labels as keys
-from shared.domain.expressions import Expression
+from shared.domain.expressions import Expression, Taint
 from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
 from shared.domain.nodepools import NodePool
 from shared.domain.resources import format_resources, parse_resources
+from shared.errors import InvalidObject
 from shared.solver.plan import PlannedMachine
 
 API_VERSION = "karpenter.sh/v1alpha5"
@@ -25,7 +28,10 @@ LIVING = (LAUNCHED, REGISTERED, INITIALIZED)
 
 def parse_machine(raw: Json) -> Machine:
     """The record of a stored Machine. Raises InvalidObject naming the field."""
-    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    meta = raw["metadata"]
+    spec, status = mapping(raw.get("spec"), "spec"), mapping(raw.get("status"), "status")
+    requests = mapping(spec.get("resources"), "spec.resources").get("requests")
+    reference = mapping(spec.get("machineTemplateRef"), "spec.machineTemplateRef")
     labels = meta.get("labels") or {}
     return Machine(
         uid=meta["uid"],
@@ -37,15 +43,13 @@ def parse_machine(raw: Json) -> Machine:
         requirements=parse_expressions(
             spec.get("requirements"), field="spec.requirements", operators=OPERATORS
         ),
-        requests=parse_resources(
-            (spec.get("resources") or {}).get("requests"), field="spec.resources.requests"
-        ),
-        taints=parse_taints(spec.get("taints")),
-        startup_taints=parse_taints(spec.get("startupTaints")),
-        kubelet=spec.get("kubelet") or {},
-        node_class=(spec.get("machineTemplateRef") or {}).get("name") or "",
-        provider_id=status.get("providerID") or "",
-        node_name=status.get("nodeName") or "",
+        requests=parse_resources(requests, field="spec.resources.requests"),
+        taints=_taints(spec, "taints"),
+        startup_taints=_taints(spec, "startupTaints"),
+        kubelet=dict(mapping(spec.get("kubelet"), "spec.kubelet")),
+        node_class=text(reference.get("name"), "spec.machineTemplateRef.name"),
+        provider_id=text(status.get("providerID"), "status.providerID"),
+        node_name=text(status.get("nodeName"), "status.nodeName"),
         capacity=parse_resources(status.get("capacity"), field="status.capacity"),
         allocatable=parse_resources(status.get("allocatable"), field="status.allocatable"),
         conditions=parse_conditions(status.get("conditions")),
@@ -54,17 +58,39 @@ def parse_machine(raw: Json) -> Machine:
     )
 
 
+def _taints(spec: Json, name: str) -> tuple[Taint, ...]:
+    """A Machine may be written by hand, and its taints end up in a boot script (P-18)."""
+    found = []
+    for index, raw in enumerate(entries(spec.get(name), f"spec.{name}")):
+        field = f"spec.{name}[{index}]"
+        key, value, effect = (text(raw.get(n), f"{field}.{n}") for n in ("key", "value", "effect"))
+        if not is_qualified_name(key) or not is_label_value(value) or not effect:
+            raise InvalidObject("needs a key, an effect and perhaps a value", field=field)
+        found.append(Taint(key, effect, value))
+    return tuple(found)
+
+
 def parse_conditions(raw: object) -> dict[str, Condition]:
-    """Conditions by type."""
+    """Conditions by type. Raises InvalidObject."""
+    field = "status.conditions"
     return {
-        c["type"]: Condition(
-            status=c.get("status") or "Unknown",
-            reason=c.get("reason") or "",
-            message=c.get("message") or "",
-            since=parse_rfc3339(c["lastTransitionTime"]) if c.get("lastTransitionTime") else 0.0,
+        text(c.get("type"), f"{field}.type"): Condition(
+            status=text(c.get("status"), f"{field}.status") or "Unknown",
+            reason=text(c.get("reason"), f"{field}.reason"),
+            message=text(c.get("message"), f"{field}.message"),
+            since=_since(text(c.get("lastTransitionTime"), f"{field}.lastTransitionTime")),
         )
-        for c in (raw if isinstance(raw, list) else [])
+        for c in entries(raw, field)
     }
+
+
+def _since(stamp: str) -> float:
+    try:
+        return parse_rfc3339(stamp) if stamp else 0.0
+    except ValueError as error:
+        raise InvalidObject(
+            "must be a timestamp", field="status.conditions.lastTransitionTime"
+        ) from error
 
 
 def condition_objects(conditions: Mapping[str, Condition]) -> list[dict[str, str]]:

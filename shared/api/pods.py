@@ -6,9 +6,14 @@ go on (POD-03, F27).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
+from msgspec.structs import replace
+
+from shared.api.faults import Faults
+from shared.api.label_syntax import is_label_value
+from shared.api.shapes import entries, mapping, text, text_list, texts, whole
 from shared.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain import resources
@@ -20,22 +25,18 @@ from shared.errors import InvalidObject
 Json = Mapping[str, Any]
 OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
 MOST_TOLERATIONS = 1000
-Value = TypeVar("Value")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _Affinity = tuple[tuple[tuple[Expression, ...], ...], tuple[PreferredTerm, ...]]
 
 
 def parse_pod(raw: Json) -> Pod:
     """The planner's record of a pod. Never raises for what a user wrote."""
-    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
-    faults: list[str] = []
-
-    def attempt(read: Callable[[], Value], default: Value) -> Value:
-        try:
-            return read()
-        except InvalidObject as error:
-            faults.append(str(error))
-            return default
-
+    meta, faults = raw["metadata"], Faults()
+    attempt = faults.attempt
+    nothing: Json = {}
+    spec = attempt(lambda: mapping(raw.get("spec"), "spec"), nothing)
+    status = attempt(lambda: mapping(raw.get("status"), "status"), nothing)
     nowhere: _Affinity = ((), ())
     required, preferred = attempt(lambda: _node_affinity(spec), nowhere)
     record = Pod(
@@ -45,36 +46,37 @@ def parse_pod(raw: Json) -> Pod:
         created_at=parse_rfc3339(meta["creationTimestamp"]),
         labels=meta.get("labels") or {},
         requests=attempt(lambda: pod_requests(spec), {resources.PODS: 1}),
-        node_name=spec.get("nodeName") or "",
-        nominated_node=status.get("nominatedNodeName") or "",
-        phase=status.get("phase") or "Pending",
-        unschedulable=_is_unschedulable(status),
+        node_name=attempt(lambda: text(spec.get("nodeName"), "spec.nodeName"), ""),
+        nominated_node=attempt(
+            lambda: text(status.get("nominatedNodeName"), "status.nominatedNodeName"), ""
+        ),
+        phase=attempt(lambda: text(status.get("phase"), "status.phase"), "") or "Pending",
+        unschedulable=attempt(lambda: _is_unschedulable(status), False),
         terminating=bool(meta.get("deletionTimestamp")),
         owner=_owner(meta),
-        node_selector=_selector(spec),
+        node_selector=attempt(lambda: _selector(spec), {}),
         required_terms=required,
         preferred_terms=preferred,
         tolerations=attempt(lambda: _tolerations(spec), ()),
         spread=attempt(lambda: _spread(spec), ()),
         affinity=attempt(lambda: _pod_affinity(spec, "podAffinity"), ()),
         anti_affinity=attempt(lambda: _pod_affinity(spec, "podAntiAffinity"), ()),
-        host_ports=_host_ports(spec),
-        volume_claims=_volume_claims(meta["name"], spec),
-        priority=spec.get("priority") or 0,
-        priority_class=spec.get("priorityClassName") or "",
+        host_ports=attempt(lambda: _host_ports(spec), ()),
+        volume_claims=attempt(lambda: _volume_claims(meta["name"], spec), ()),
+        priority=attempt(lambda: whole(spec.get("priority"), "spec.priority"), None) or 0,
+        priority_class=attempt(
+            lambda: text(spec.get("priorityClassName"), "spec.priorityClassName"), ""
+        ),
         do_not_disrupt=_do_not_disrupt(meta),
     )
-    return record if not faults else _with_faults(record, faults)
-
-
-def _with_faults(pod: Pod, faults: list[str]) -> Pod:
-    fields = {name: getattr(pod, name) for name in pod.__struct_fields__}
-    return Pod(**{**fields, "faults": tuple(faults)})
+    return record if not faults.found else replace(record, faults=tuple(faults.found))
 
 
 def parse_daemon_set(raw: Json) -> DaemonSet:
     """A daemon set's pod template. Raises InvalidObject."""
-    meta, spec = raw["metadata"], raw["spec"]["template"].get("spec") or {}
+    meta = raw["metadata"]
+    template = mapping(mapping(raw.get("spec"), "spec").get("template"), "spec.template")
+    spec = mapping(template.get("spec"), "spec.template.spec")
     return DaemonSet(
         uid=meta["uid"],
         namespace=meta["namespace"],
@@ -89,10 +91,14 @@ def parse_daemon_set(raw: Json) -> DaemonSet:
 
 def pod_requests(spec: Json) -> dict[str, int]:
     """SCH-60: what a node must have free for this pod. Raises InvalidObject naming the container."""
-    steady = _sum(spec, "containers")
+    steady = resources.sum_of(
+        _container(c, f"spec.containers[{i}]")
+        for i, c in enumerate(entries(spec.get("containers"), "spec.containers"))
+    )
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for index, container in enumerate(spec.get("initContainers") or ()):
+    init_containers = entries(spec.get("initContainers"), "spec.initContainers")
+    for index, container in enumerate(init_containers):
         request = _container(container, f"spec.initContainers[{index}]")
         if container.get("restartPolicy") == "Always":
             sidecars = resources.add(sidecars, request)
@@ -100,18 +106,21 @@ def pod_requests(spec: Json) -> dict[str, int]:
         peak = resources.at_least(peak, resources.add(sidecars, request))
     total = resources.at_least(resources.add(steady, sidecars), peak)
     overhead = resources.parse_resources(spec.get("overhead"), field="spec.overhead")
-    return resources.add(total, overhead, {resources.PODS: 1})
-
-
-def _sum(spec: Json, field: str) -> dict[str, int]:
-    containers = spec.get(field) or ()
-    return resources.sum_of(_container(c, f"spec.{field}[{i}]") for i, c in enumerate(containers))
+    total = resources.add(total, overhead, {resources.PODS: 1})
+    for name, amount in total.items():
+        if amount > resources.LARGEST_AMOUNT:  # the record would not fit in 64 bits
+            raise InvalidObject(
+                f"all containers together ask for more {name} than any machine has",
+                field="spec.containers",
+            )
+    return total
 
 
 def _container(container: Json, field: str) -> dict[str, int]:
-    raw = container.get("resources") or {}
-    requests = {**(raw.get("limits") or {}), **(raw.get("requests") or {})}
-    return resources.parse_resources(requests, field=f"{field}.resources.requests")
+    raw = mapping(container.get("resources"), f"{field}.resources")
+    limits = mapping(raw.get("limits"), f"{field}.resources.limits")
+    requests = mapping(raw.get("requests"), f"{field}.resources.requests")
+    return resources.parse_resources({**limits, **requests}, field=f"{field}.resources.requests")
 
 
 def _is_unschedulable(status: Json) -> bool:
@@ -119,7 +128,7 @@ def _is_unschedulable(status: Json) -> bool:
         c.get("type") == "PodScheduled"
         and c.get("status") == "False"
         and c.get("reason") == "Unschedulable"
-        for c in status.get("conditions") or ()
+        for c in entries(status.get("conditions"), "status.conditions")
     )
 
 
@@ -131,7 +140,8 @@ def _owner(meta: Json) -> Owner | None:
 
 
 def _selector(spec: Json) -> dict[str, str]:
-    return {keys.normalise(k): v for k, v in (spec.get("nodeSelector") or {}).items()}
+    selector = texts(spec.get("nodeSelector"), "spec.nodeSelector")
+    return {keys.normalise(key): value for key, value in selector.items()}
 
 
 def parse_expressions(
@@ -142,20 +152,23 @@ def parse_expressions(
         return ()
     if not isinstance(raw, list):
         raise InvalidObject("must be a list of requirements", field=field)
-    return tuple(_expression(e, f"{field}[{i}]", operators) for i, e in enumerate(raw))
+    return tuple(parse_expression(e, f"{field}[{i}]", operators) for i, e in enumerate(raw))
 
 
-def _expression(raw: object, field: str, operators: frozenset[str]) -> Expression:
+def parse_expression(raw: object, field: str, operators: frozenset[str] = OPERATORS) -> Expression:
+    """One ``{key, operator, values}``. Raises InvalidObject naming what is wrong."""
     if not isinstance(raw, Mapping) or not raw.get("key"):
         raise InvalidObject("needs a key", field=f"{field}.key")
-    operator, values = raw.get("operator"), [str(v) for v in raw.get("values") or ()]
-    if operator not in operators:
+    operator, values = raw.get("operator"), text_list(raw.get("values"), f"{field}.values")
+    if not isinstance(operator, str) or operator not in operators:
         raise InvalidObject(
             f"unknown operator {str(operator)[:40]!r}; use one of {', '.join(sorted(operators))}",
             field=f"{field}.operator",
         )
     if operator == "In" and not values:
         raise InvalidObject("operator In needs at least one value", field=f"{field}.values")
+    if operator == "In" and not all(map(is_label_value, values)):
+        raise InvalidObject("each value must be a label value", field=f"{field}.values")
     if operator in ("Exists", "DoesNotExist") and values:
         raise InvalidObject(f"operator {operator} takes no values", field=f"{field}.values")
     if operator in ("Gt", "Lt", "Gte", "Lte") and not (
@@ -165,26 +178,34 @@ def _expression(raw: object, field: str, operators: frozenset[str]) -> Expressio
             f"operator {operator} needs exactly one whole number, zero or more",
             field=f"{field}.values",
         )
-    minimum = raw.get("minValues")
-    return Expression(keys.normalise(str(raw["key"])), operator, tuple(values), minimum)
+    minimum = whole(raw.get("minValues"), f"{field}.minValues")
+    return Expression(keys.normalise(text(raw["key"], f"{field}.key")), operator, values, minimum)
+
+
+def _affinity(spec: Json, kind: str) -> tuple[Json, str]:
+    """One kind of affinity and its field name."""
+    field = f"spec.affinity.{kind}"
+    return mapping(mapping(spec.get("affinity"), "spec.affinity").get(kind), field), field
 
 
 def _node_affinity(spec: Json) -> _Affinity:
-    raw = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    field = "spec.affinity.nodeAffinity"
-    required = raw.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    raw, field = _affinity(spec, "nodeAffinity")
+    place = f"{field}.{_REQUIRED}.nodeSelectorTerms"
+    required = mapping(raw.get(_REQUIRED), f"{field}.{_REQUIRED}")
     terms = tuple(
-        _term(
-            term, f"{field}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]"
-        )
-        for i, term in enumerate(required.get("nodeSelectorTerms") or ())
+        _term(term, f"{place}[{index}]")
+        for index, term in enumerate(entries(required.get("nodeSelectorTerms"), place))
     )
+    place = f"{field}.{_PREFERRED}"
     preferred = tuple(
         PreferredTerm(
-            int(entry.get("weight") or 1),
-            _term(entry.get("preference") or {}, f"{field}.preferred[{i}]"),
+            whole(entry.get("weight"), f"{place}[{index}].weight") or 1,
+            _term(
+                mapping(entry.get("preference"), f"{place}[{index}].preference"),
+                f"{place}[{index}].preference",
+            ),
         )
-        for i, entry in enumerate(raw.get("preferredDuringSchedulingIgnoredDuringExecution") or ())
+        for index, entry in enumerate(entries(raw.get(_PREFERRED), place))
     )
     return terms, preferred
 
@@ -199,77 +220,109 @@ def _term(term: Json, field: str) -> tuple[Expression, ...]:
 
 
 def _tolerations(spec: Json) -> tuple[Toleration, ...]:
-    raw = spec.get("tolerations") or ()
+    raw = entries(spec.get("tolerations"), "spec.tolerations")
     if len(raw) > MOST_TOLERATIONS:
         raise InvalidObject(f"more than {MOST_TOLERATIONS} tolerations", field="spec.tolerations")
     return tuple(
         Toleration(
-            t.get("key") or "",
-            t.get("operator") or "Equal",
-            t.get("value") or "",
-            t.get("effect") or "",
+            text(t.get("key"), f"spec.tolerations[{index}].key"),
+            text(t.get("operator"), f"spec.tolerations[{index}].operator") or "Equal",
+            text(t.get("value"), f"spec.tolerations[{index}].value"),
+            text(t.get("effect"), f"spec.tolerations[{index}].effect"),
         )
-        for t in raw
+        for index, t in enumerate(raw)
     )
 
 
 def _spread(spec: Json) -> tuple[SpreadConstraint, ...]:
-    return tuple(
-        SpreadConstraint(
-            max_skew=int(raw.get("maxSkew") or 1),
-            topology_key=keys.normalise(raw["topologyKey"]),
-            when_unsatisfiable=raw.get("whenUnsatisfiable") or "DoNotSchedule",
-            match_labels=(raw.get("labelSelector") or {}).get("matchLabels") or {},
-            expressions=parse_expressions(
-                (raw.get("labelSelector") or {}).get("matchExpressions"),
-                field=f"spec.topologySpreadConstraints[{index}].labelSelector.matchExpressions",
-            ),
-            min_domains=raw.get("minDomains"),
-            match_label_keys=tuple(raw.get("matchLabelKeys") or ()),
-        )
-        for index, raw in enumerate(spec.get("topologySpreadConstraints") or ())
+    field = "spec.topologySpreadConstraints"
+    raw = entries(spec.get("topologySpreadConstraints"), field)
+    return tuple(_spread_constraint(one, f"{field}[{index}]") for index, one in enumerate(raw))
+
+
+def _spread_constraint(raw: Json, field: str) -> SpreadConstraint:
+    match_labels, expressions = _label_selector(raw, field)
+    when = text(raw.get("whenUnsatisfiable"), f"{field}.whenUnsatisfiable")
+    return SpreadConstraint(
+        max_skew=whole(raw.get("maxSkew"), f"{field}.maxSkew") or 1,
+        topology_key=_topology_key(raw, field),
+        when_unsatisfiable=when or "DoNotSchedule",
+        match_labels=match_labels,
+        expressions=expressions,
+        min_domains=whole(raw.get("minDomains"), f"{field}.minDomains"),
+        match_label_keys=text_list(raw.get("matchLabelKeys"), f"{field}.matchLabelKeys"),
     )
 
 
+def _label_selector(raw: Json, field: str) -> tuple[dict[str, str], tuple[Expression, ...]]:
+    field = f"{field}.labelSelector"
+    selector = mapping(raw.get("labelSelector"), field)
+    return texts(selector.get("matchLabels"), f"{field}.matchLabels"), parse_expressions(
+        selector.get("matchExpressions"), field=f"{field}.matchExpressions"
+    )
+
+
+def _topology_key(raw: Json, field: str) -> str:
+    key = text(raw.get("topologyKey"), f"{field}.topologyKey")
+    if not key:
+        raise InvalidObject("is required", field=f"{field}.topologyKey")
+    return keys.normalise(key)
+
+
 def _pod_affinity(spec: Json, kind: str) -> tuple[AffinityTerm, ...]:
-    raw = (spec.get("affinity") or {}).get(kind) or {}
-    required = [(None, t) for t in raw.get("requiredDuringSchedulingIgnoredDuringExecution") or ()]
-    preferred = [
-        (int(t.get("weight") or 1), t.get("podAffinityTerm") or {})
-        for t in raw.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-    ]
-    return tuple(
-        AffinityTerm(
-            topology_key=keys.normalise(term.get("topologyKey") or ""),
-            match_labels=(term.get("labelSelector") or {}).get("matchLabels") or {},
-            expressions=parse_expressions(
-                (term.get("labelSelector") or {}).get("matchExpressions"),
-                field=f"spec.affinity.{kind}[{index}].labelSelector.matchExpressions",
-            ),
-            namespaces=tuple(term["namespaces"]) if term.get("namespaces") else None,
-            weight=weight,
+    raw, field = _affinity(spec, kind)
+    place = f"{field}.{_REQUIRED}"
+    required = tuple(
+        _affinity_term(term, f"{place}[{index}]", None)
+        for index, term in enumerate(entries(raw.get(_REQUIRED), place))
+    )
+    place = f"{field}.{_PREFERRED}"
+    preferred = tuple(
+        _affinity_term(
+            mapping(entry.get("podAffinityTerm"), f"{place}[{index}].podAffinityTerm"),
+            f"{place}[{index}].podAffinityTerm",
+            whole(entry.get("weight"), f"{place}[{index}].weight") or 1,
         )
-        for index, (weight, term) in enumerate([*required, *preferred])
+        for index, entry in enumerate(entries(raw.get(_PREFERRED), place))
+    )
+    return required + preferred
+
+
+def _affinity_term(term: Json, field: str, weight: int | None) -> AffinityTerm:
+    match_labels, expressions = _label_selector(term, field)
+    return AffinityTerm(
+        topology_key=_topology_key(term, field),
+        match_labels=match_labels,
+        expressions=expressions,
+        namespaces=text_list(term.get("namespaces"), f"{field}.namespaces") or None,
+        weight=weight,
     )
 
 
 def _host_ports(spec: Json) -> tuple[tuple[str, str, int], ...]:
-    return tuple(
-        (port.get("protocol") or "TCP", port.get("hostIP") or "0.0.0.0", int(port["hostPort"]))
-        for container in spec.get("containers") or ()
-        for port in container.get("ports") or ()
-        if port.get("hostPort")
-    )
+    found = []
+    for number, container in enumerate(entries(spec.get("containers"), "spec.containers")):
+        place = f"spec.containers[{number}].ports"
+        for index, port in enumerate(entries(container.get("ports"), place)):
+            field = f"{place}[{index}]"
+            host_port = whole(port.get("hostPort"), f"{field}.hostPort")
+            if host_port:
+                protocol = text(port.get("protocol"), f"{field}.protocol") or "TCP"
+                address = text(port.get("hostIP"), f"{field}.hostIP") or "0.0.0.0"
+                found.append((protocol, address, host_port))
+    return tuple(found)
 
 
 def _volume_claims(pod_name: str, spec: Json) -> tuple[str, ...]:
     """Claim names; a generic ephemeral volume makes ``<pod>-<volume>`` (POD-07)."""
     names = []
-    for volume in spec.get("volumes") or ():
-        if claim := volume.get("persistentVolumeClaim"):
-            names.append(str(claim.get("claimName")))
+    for index, volume in enumerate(entries(spec.get("volumes"), "spec.volumes")):
+        field = f"spec.volumes[{index}]"
+        claim = mapping(volume.get("persistentVolumeClaim"), f"{field}.persistentVolumeClaim")
+        if claim:
+            names.append(text(claim.get("claimName"), f"{field}.persistentVolumeClaim.claimName"))
         elif volume.get("ephemeral"):
-            names.append(f"{pod_name}-{volume.get('name')}")
+            names.append(f"{pod_name}-{text(volume.get('name'), f'{field}.name')}")
     return tuple(names)
 
 

@@ -28,12 +28,14 @@ from typing import Any
 
 from aiobotocore.config import AioConfig
 from aiobotocore.session import AioSession
+from botocore.loaders import Loader
 
 from shared.clock import Clock
 from shared.cloud.calls import ServiceCalls
 from shared.cloud.ec2 import Ec2
 from shared.cloud.eks import Eks
 from shared.cloud.errors import missing_credentials, missing_region, translated
+from shared.cloud.models import CompactFileLoader
 from shared.cloud.parsing import ThreadedParserFactory
 from shared.cloud.pricing import Pricing, pricing_region
 from shared.cloud.sqs import Sqs
@@ -89,6 +91,7 @@ class Cloud:
         session = AioSession()
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aws-parser")
         session.register_component("response_parser_factory", ThreadedParserFactory(executor))
+        session.register_component("data_loader", Loader(file_loader=CompactFileLoader()))
         with translated("credentials"):
             if await session.get_credentials() is None:
                 raise missing_credentials()

@@ -34,7 +34,9 @@ class Taint(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def text(self) -> str:
         """``key=value:effect``, as kubectl prints it."""
-        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+        return (
+            f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+        )
 
 
 class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):

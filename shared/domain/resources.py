@@ -49,7 +49,7 @@ def parse_quantity(text: object, *, field: str) -> Decimal:
             f"{shown!r} is not a quantity; write for example 500m, 2 or 1.5Gi", field=field
         )
     number, suffix = Decimal(match["number"]), match["suffix"]
-    if suffix[:1] in ("e", "E") and len(suffix) > 1:
+    if suffix not in _FACTORS:  # an exponent
         return number.scaleb(int(suffix[1:]))
     return number * _FACTORS[suffix]
 
@@ -65,7 +65,9 @@ def parse_amount(resource: str, text: object, *, field: str) -> int:
     if value < 0:
         raise InvalidObject("must not be negative", field=field)
     if value > LARGEST_AMOUNT:
-        raise InvalidObject(f"{str(text)[:40]} is larger than any machine; check the unit", field=field)
+        raise InvalidObject(
+            f"{str(text)[:40]} is larger than any machine; check the unit", field=field
+        )
     return int(value.to_integral_value(rounding=ROUND_CEILING))
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from shared.domain import labels as keys
 from shared.domain.expressions import Taint, first_untolerated
 from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject
@@ -88,6 +89,7 @@ class Placement:
     _columns: ClaimColumns = field(init=False)
     _room: Amounts = field(init=False)
     _open_to: dict[PodClass, Mask] = field(default_factory=dict)
+    _domain_codes: dict[str, Indices] = field(default_factory=dict)
     _closed_to: dict[PodClass, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def __post_init__(self) -> None:
@@ -148,19 +150,40 @@ class Placement:
         if allowed is None:
             allowed = self._open_to[pods] = self._allowed_targets(pods)
         fitting = allowed & (self._room >= pods.requests).all(axis=1)
-        for index in np.flatnonzero(fitting):
-            target = self.targets[index]
-            if first_conflict(pods.pod.host_ports, target.ports) is not None:
-                allowed[index] = False
-                continue
-            narrowed = self.topology.narrow(pods, target.host, target.labels)
-            if isinstance(narrowed, Refusal):
-                allowed[index] = allowed[index] and not narrowed.is_final
-                continue
-            count = min(len(uids), _times(self._room[index], pods.requests))
-            self._commit_existing(int(index), pods, uids[:count])
-            return count
+        left = np.flatnonzero(fitting)
+        while left.size:
+            index = int(left[0])
+            refusal = self._refusal(index, pods)
+            if refusal is None:
+                count = min(len(uids), _times(self._room[index], pods.requests))
+                self._commit_existing(index, pods, uids[:count])
+                return count
+            allowed[index] = not refusal.is_final
+            domains = self._domains(refusal.key)
+            same = left[:1] if domains is None else left[domains[left] == domains[index]]
+            left = left[1:] if same.size == 1 else left[~np.isin(left, same)]
         return 0
+
+    def _refusal(self, index: int, pods: PodClass) -> Refusal | None:
+        """Ports and topology of one target."""
+        target = self.targets[index]
+        conflict = first_conflict(pods.pod.host_ports, target.ports)
+        if conflict is not None:
+            return Refusal(reasons.port_conflict(conflict), is_final=True)
+        narrowed = self.topology.narrow(pods, target.host, target.labels)
+        return narrowed if isinstance(narrowed, Refusal) else None
+
+    def _domains(self, key: str) -> Indices | None:
+        """A number per target, equal for equal values of a topology key, so that one refusal rules
+        out a whole zone. None where the targets are their own domains."""
+        if key in ("", keys.HOSTNAME):
+            return None
+        if key not in self._domain_codes:
+            codes: dict[Requirement | None, int] = {}
+            values = [target.labels.get(key) for target in self.targets]
+            numbers = [codes.setdefault(value, len(codes)) for value in values]
+            self._domain_codes[key] = np.array(numbers, dtype=np.intp)
+        return self._domain_codes[key]
 
     def _allowed_targets(self, pods: PodClass) -> Mask:
         """Taints and labels of each target, decided once per distinct combination that matters."""

@@ -117,6 +117,8 @@ class Refusal(NamedTuple):
 
     text: str
     is_final: bool
+    key: str = ""
+    """The topology key whose domains refused: hosts with the same value are refused as well."""
 
 
 @dataclass(slots=True)
@@ -235,7 +237,7 @@ class Topology:
         text = reasons.unsatisfiable_topology(
             kind, key, counts, str(pod_domains), str(node_domains)
         )
-        return Refusal(text, is_final=key == keys.HOSTNAME and kind != AFFINITY)
+        return Refusal(text, key == keys.HOSTNAME and kind != AFFINITY, key)
 
     def _of(self, pods: PodClass) -> _Rules:
         rules = self._rules.get(pods)

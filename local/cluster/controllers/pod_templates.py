@@ -24,9 +24,20 @@ def suffix(rng: random.Random, length: int = 5) -> str:
 
 
 def template_hash(template: Mapping[str, Any]) -> str:
-    """Ten letters that change with the template."""
-    digest = hashlib.sha256(orjson.dumps(template, option=orjson.OPT_SORT_KEYS)).digest()
+    """Ten letters that change with the template; what a rollback brings back hashes as before."""
+    content = orjson.dumps(_significant(template), option=orjson.OPT_SORT_KEYS)
+    digest = hashlib.sha256(content).digest()
     return "".join(LETTERS[byte % len(LETTERS)] for byte in digest[:10])
+
+
+def _significant(value: Any) -> Any:
+    """``value`` without nulls and empty parts, which clients add and drop at will."""
+    if isinstance(value, Mapping):
+        parts = {key: _significant(part) for key, part in value.items() if key != HASH_LABEL}
+        return {key: part for key, part in parts.items() if part not in (None, {}, [])}
+    if isinstance(value, list):
+        return [_significant(part) for part in value]
+    return value
 
 
 def owner_reference(owner: Obj, *, kind: str, api_version: str) -> dict[str, Any]:

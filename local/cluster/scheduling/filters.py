@@ -77,20 +77,24 @@ def _fixed_refusal(shape: PodShape, node: NodeState) -> str:
 def insufficient(pod: PodInfo, node: NodeState, state: ClusterState) -> list[str]:
     """One reason for each resource the node lacks, pods nominated to it counted in."""
     held = state.nominated.get(node.name)
-    shape, reasons = pod.shape, []
-    for resource, wanted in shape.requests.items():
-        if wanted == 0:
-            continue
-        free = node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
+    allocatable, requested = node.allocatable, node.requested
+    reasons: list[str] = []
+    for resource, wanted in pod.shape.wanted:
+        free = allocatable.get(resource, 0) - requested.get(resource, 0)
         if held:
-            free -= sum(
-                other.shape.requests.get(resource, 0)
-                for other in held.values()
-                if other.key != pod.key and other.shape.priority >= shape.priority
-            )
+            free -= _held(resource, pod, held.values())
         if wanted > free:
             reasons.append("Too many pods" if resource == "pods" else f"Insufficient {resource}")
     return reasons
+
+
+def _held(resource: str, pod: PodInfo, nominated: Iterable[PodInfo]) -> int:
+    """What other nominated pods of at least the same priority will take."""
+    return sum(
+        other.shape.requests.get(resource, 0)
+        for other in nominated
+        if other.key != pod.key and other.shape.priority >= pod.shape.priority
+    )
 
 
 def ports_clash(shape: PodShape, node: NodeState) -> bool:
@@ -118,12 +122,13 @@ def evaluate(
     checks = pod_checks(shape, state)
     for node in candidates:
         reasons, helpless = _refusals(pod, node, state, checks)
-        if not reasons:
-            result.feasible.append(node)
-            if len(result.feasible) >= enough:
-                break
-        result.helpless += helpless
-        result.reasons.update(reasons)
+        if reasons:
+            result.helpless += helpless
+            result.reasons.update(reasons)
+            continue
+        result.feasible.append(node)
+        if len(result.feasible) >= enough:
+            break
     return result
 
 
@@ -138,8 +143,7 @@ def _refusals(
     reasons = insufficient(pod, node, state)
     if reasons:
         return reasons, any(
-            wanted > node.allocatable.get(resource, 0)
-            for resource, wanted in pod.shape.requests.items()
+            wanted > node.allocatable.get(resource, 0) for resource, wanted in pod.shape.wanted
         )
     for check in checks:
         reason = check(node)

@@ -45,8 +45,9 @@ def resource_score(shape: PodShape, node: NodeState, strategy: str) -> float:
     memory_total = node.allocatable.get("memory", 0)
     if not cpu_total or not memory_total:
         return 0.0
-    cpu = min((node.scoring_cpu + shape.scoring[0]) / cpu_total, 1.0)
-    memory = min((node.scoring_memory + shape.scoring[1]) / memory_total, 1.0)
+    cpu = (node.scoring_cpu + shape.scoring[0]) / cpu_total
+    memory = (node.scoring_memory + shape.scoring[1]) / memory_total
+    cpu, memory = cpu if cpu < 1 else 1.0, memory if memory < 1 else 1.0
     used = (cpu + memory) / 2
     fit = used if strategy == "most-allocated" else 1 - used
     balance = 1 - abs(cpu - memory) / 2

@@ -126,7 +126,12 @@ class PodShape:
     preferred_pods: list[AffinityTerm]
     spread: list[SpreadConstraint]
     nominated: str | None
+    wanted: list[tuple[str, int]] = field(init=False)
+    """The requests that are not zero."""
     node_verdicts: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.wanted = [(name, value) for name, value in self.requests.items() if value]
 
     @property
     def depends_on_pods(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from local.cluster.controllers.pod_templates import template_hash
 from tests.support.local_cluster import LocalCluster, condition, control_plane, pod_template
 from tests.support.waiting import wait_until
 
@@ -109,6 +110,14 @@ async def test_a_new_template_replaces_all_pods_within_the_limits() -> None:
         assert max(total for _, total in seen) <= 6
         annotations = deployment(cluster)["metadata"]["annotations"]
         assert annotations["deployment.kubernetes.io/revision"] == "2"
+
+
+def test_a_template_that_only_gained_empty_parts_is_the_same() -> None:
+    """`kubectl rollout undo` sends the old template back with nulls in it."""
+    template = pod_template({"app": "web"}, "100m")
+    padded = {**template, "metadata": {**template["metadata"], "creationTimestamp": None}}
+    assert template_hash(padded) == template_hash(template)
+    assert template_hash(pod_template({"app": "web"}, "200m")) != template_hash(template)
 
 
 async def test_recreate_ends_all_old_pods_first() -> None:

@@ -1,0 +1,116 @@
+"""Loads AWS service models without what Dovetail never calls.
+
+botocore reads the whole model of a service into ordered dicts: EC2 alone has 700 operations and costs 25 MB in each
+process. Here a model keeps the operations of ``OPERATIONS`` and the shapes that they reach.
+
+What may go wrong: an operation that is called but not listed is an AttributeError at its first call, which every
+test of that call sees. A service that is not listed is loaded whole.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+OPERATIONS: dict[str, frozenset[str]] = {
+    "ec2": frozenset(
+        {
+            "CreateFleet",
+            "CreateLaunchTemplate",
+            "CreateTags",
+            "DeleteLaunchTemplate",
+            "DescribeAvailabilityZones",
+            "DescribeImages",
+            "DescribeInstanceTypeOfferings",
+            "DescribeInstanceTypes",
+            "DescribeInstances",
+            "DescribeLaunchTemplates",
+            "DescribeSecurityGroups",
+            "DescribeSpotPriceHistory",
+            "DescribeSubnets",
+            "TerminateInstances",
+        }
+    ),
+    "ssm": frozenset({"GetParameter"}),
+    "eks": frozenset({"DescribeCluster"}),
+    "pricing": frozenset({"GetProducts"}),
+    "sqs": frozenset({"DeleteMessageBatch", "GetQueueUrl", "ReceiveMessage"}),
+}
+_SERVICE_MODEL = "service-2"
+Json = dict[str, Any]
+
+
+class CompactFileLoader:
+    """The ``file_loader`` of a botocore ``Loader``: JSON files, plain or gzipped, as plain dicts."""
+
+    def exists(self, file_path: str) -> bool:
+        """Is there a file of this path, which is given without its ending?"""
+        return _find(file_path) is not None
+
+    def load_file(self, file_path: str) -> Json | None:
+        """The document, a service model cut to what is called. None when there is no such file."""
+        found = _find(file_path)
+        if found is None:
+            return None
+        content = found.read_bytes()
+        document: Json = orjson.loads(
+            gzip.decompress(content) if found.suffix == ".gz" else content
+        )
+        service = found.parent.parent.name
+        if found.name.partition(".json")[0] == _SERVICE_MODEL and service in OPERATIONS:
+            return trim(document, OPERATIONS[service])
+        return document
+
+
+def _find(file_path: str) -> Path | None:
+    for ending in (".json", ".json.gz"):
+        path = Path(file_path + ending)
+        if path.is_file():
+            return path
+    return None
+
+
+def trim(model: Json, operations: frozenset[str]) -> Json:
+    """The model with these operations and every shape they reach, documentation left out."""
+    kept = {name: body for name, body in model["operations"].items() if name in operations}
+    shapes: Json = model["shapes"]
+    reached: set[str] = set()
+    waiting = [reference["shape"] for body in kept.values() for reference in _roots(body)]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += _members(shapes[name])
+    return {
+        **model,
+        "operations": {name: _undocumented(body) for name, body in kept.items()},
+        "shapes": {name: _undocumented(body) for name, body in shapes.items() if name in reached},
+    }
+
+
+def _roots(operation: Json) -> list[Json]:
+    named = [operation[part] for part in ("input", "output") if part in operation]
+    return [*named, *operation.get("errors", ())]
+
+
+def _members(shape: Json) -> list[str]:
+    references = (
+        [*shape.get("members", {}).values()] if isinstance(shape.get("members"), dict) else []
+    )
+    references += [shape[part] for part in ("member", "key", "value") if part in shape]
+    return [reference["shape"] for reference in references]
+
+
+def _undocumented(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _undocumented(item)
+            for key, item in value.items()
+            if key != "documentation" or not isinstance(item, str)
+        }
+    if isinstance(value, list):
+        return [_undocumented(item) for item in value]
+    return value

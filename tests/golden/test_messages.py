@@ -1,0 +1,37 @@
+"""One document per message type and version; each of them must decode for ever (F30).
+
+A changed message breaks nothing here, or it gets a new version and a document of its own beside the old ones.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shared.bus import Envelope
+from shared.messages import TYPES, decode
+
+DOCUMENTS = sorted((Path(__file__).parent / "messages").glob("*.json"))
+
+
+def envelope_of(path: Path) -> Envelope:
+    """``<Type>.v<version>.json`` holds the body."""
+    kind, version = path.name.removesuffix(".json").split(".v")
+    return Envelope(
+        id="golden", type=kind, version=int(version), key="k", body=path.read_bytes(), at=1.0
+    )
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_the_document_decodes_and_keeps_every_field(path: Path) -> None:
+    message = decode(envelope_of(path))
+    assert type(message).__name__ == envelope_of(path).type
+    assert message.key
+    assert json.loads(message.model_dump_json()).items() >= json.loads(path.read_bytes()).items()
+
+
+def test_every_type_has_a_document_of_its_present_version() -> None:
+    present = {f"{name}.v{kind.version}" for name, kind in TYPES.items()}
+    assert present <= {path.stem for path in DOCUMENTS}

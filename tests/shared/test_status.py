@@ -1,0 +1,112 @@
+"""The status server over real HTTP: alive, ready or why not, metrics, and what the service holds."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from shared.clock import SystemClock
+from shared.errors import ConfigurationError
+from shared.metrics import Metrics
+from shared.runtime import Service
+from shared.status import mount, server_loop
+
+CLOCK = SystemClock()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def service(name: str = "one", missing: tuple[str, ...] = ()) -> Service:
+    return Service(name, [], Metrics(name), lambda: {"open": 3}, lambda: list(missing))
+
+
+@asynccontextmanager
+async def serving(*services: Service, docs: bool = False) -> AsyncIterator[aiohttp.ClientSession]:
+    """The services' status pages, and a client of them."""
+    port, stop = free_port(), asyncio.Event()
+    loop = server_loop(mount(services, CLOCK, docs=docs), "127.0.0.1", port)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(loop.run(stop))
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
+            await _answering(client)
+            yield client
+        stop.set()
+
+
+async def _answering(client: aiohttp.ClientSession) -> None:
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                async with client.get("/healthz"):
+                    return
+            except aiohttp.ClientConnectorError:
+                await asyncio.sleep(0.01)
+
+
+async def answer(client: aiohttp.ClientSession, path: str) -> tuple[int, object]:
+    async with client.get(path) as response:
+        return response.status, await response.json()
+
+
+async def test_a_ready_service_says_so() -> None:
+    async with serving(service()) as client:
+        assert await answer(client, "/healthz") == (200, {"status": "ok"})
+        assert await answer(client, "/readyz") == (200, {"ready": True, "reasons": []})
+        expected = {"service": "one", "ready": True, "reasons": [], "open": 3}
+        assert await answer(client, "/status") == (200, expected)
+
+
+async def test_an_unready_service_is_alive_and_says_why_it_is_not_ready() -> None:
+    """R8: a blip of Redis makes it unready; it must not be restarted for that."""
+    async with serving(service(missing=("the mirror is not written yet",))) as client:
+        assert (await answer(client, "/healthz"))[0] == 200
+        reasons = {"ready": False, "reasons": ["the mirror is not written yet"]}
+        assert await answer(client, "/readyz") == (503, reasons)
+        assert (await answer(client, "/status"))[0] == 200
+
+
+async def test_metrics_are_prometheus_text() -> None:
+    async with serving(service()) as client, client.get("/metrics") as response:
+        assert response.status == 200
+        assert response.content_type == "text/plain"
+        text = await response.text()
+    assert 'karpenter_build_info{service="one",version="0.1.0"} 1.0' in text
+
+
+async def test_several_services_are_mounted_below_their_names() -> None:
+    async with serving(service("one"), service("two", ("something",))) as client:
+        assert (await answer(client, "/healthz"))[0] == 200
+        assert (await answer(client, "/one/readyz"))[0] == 200
+        assert (await answer(client, "/two/readyz"))[0] == 503
+        assert (await answer(client, "/status"))[0] == 404
+
+
+@pytest.mark.parametrize(("docs", "code"), [(False, 404), (True, 200)])
+async def test_the_api_page_is_served_only_when_asked_for(docs: bool, code: int) -> None:
+    async with serving(service(), docs=docs) as client:
+        for path in ("/docs", "/openapi.json"):
+            async with client.get(path) as response:
+                assert response.status == code
+
+
+async def test_nothing_can_be_written() -> None:
+    async with serving(service()) as client:
+        for path in ("/healthz", "/readyz", "/metrics", "/status"):
+            async with client.post(path) as response:
+                assert response.status == 405
+
+
+async def test_a_taken_port_is_a_fault_of_the_settings() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        loop = server_loop(mount([service()], CLOCK), "127.0.0.1", taken.getsockname()[1])
+        with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationError, match="STATUS_PORT")):
+            async with asyncio.timeout(5):
+                await loop.run(asyncio.Event())
