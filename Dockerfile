@@ -20,6 +20,7 @@ COPY --from=build /opt/venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONPATH=/app \
     PYTHONUNBUFFERED=1 \
+    MALLOC_ARENA_MAX=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     AWS_EC2_METADATA_DISABLED=true
 WORKDIR /app

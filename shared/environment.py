@@ -21,7 +21,7 @@ import uvloop
 
 from shared import log as logs
 from shared import runtime, status
-from shared.bus import Bus, Handler
+from shared.bus import Bus, ConsumerSettings, Handler
 from shared.clock import Clock, SystemClock
 from shared.errors import ConfigurationError, DovetailError, TransientError
 from shared.kube.client import Kube
@@ -58,6 +58,7 @@ class Environment(Generic[Config]):
     ) -> runtime.Loop:
         """A loop that consumes ``stream`` as ``group``. A restarted loop is a new consumer (F5)."""
         loop = runtime.Loop(f"consume {stream}", runtime.until_stopped)
+        settings = ConsumerSettings(min_idle_seconds=self.settings.message_min_idle)
 
         async def run(stop: asyncio.Event) -> None:
             consumer = self.bus.consumer(
@@ -67,6 +68,7 @@ class Environment(Generic[Config]):
                 handler=handler,
                 limit=limit,
                 handler_timeout_seconds=timeout,
+                settings=settings,
             )
             loop.progress = lambda: consumer.last_progress
             await consumer.run(stop)

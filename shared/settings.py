@@ -59,6 +59,11 @@ class ServiceSettings(BaseSettings):
         60.0,
         description="How long a start waits for Redis, the API server and AWS before it gives up.",
     )
+    message_min_idle: Duration = Field(
+        60.0,
+        description="A message that its consumer has not touched this long goes to another "
+        "consumer; at least 10s.",
+    )
     resync_seconds: Duration = Field(
         15.0, description="How often a service lists its own work again, whatever the streams say."
     )

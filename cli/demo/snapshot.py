@@ -90,12 +90,18 @@ class Snapshot:
 
 class Observer:
     """Takes snapshots. ``instances`` of other clusters and other nodes than added ones are left
-    out.
+    out, and so is what ended before ``start``: EC2 shows it for a while.
     """
 
     def __init__(self, kube: Kube, emulator: Emulator) -> None:
         self._kube = kube
         self._emulator = emulator
+        self._ended: frozenset[str] = frozenset()
+
+    async def start(self) -> None:
+        """Note which instances are history. Raises Unreachable."""
+        instances = await self._emulator.instances()
+        self._ended = frozenset(one.instance_id for one in instances if not one.live)
 
     async def look(self) -> Snapshot:
         """One snapshot. Raises TransientError."""
@@ -105,7 +111,8 @@ class Observer:
             self._kube.list(NODES, label_selector=labels.PROVISIONER_NAME),
             self._emulator.instances(),
         )
-        return build_snapshot(pods.items, machines.items, nodes.items, instances)
+        recent = [one for one in instances if one.instance_id not in self._ended]
+        return build_snapshot(pods.items, machines.items, nodes.items, recent)
 
 
 def build_snapshot(

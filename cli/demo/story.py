@@ -61,6 +61,7 @@ async def play(
 
 
 async def _acts(stage: Stage) -> None:
+    await stage.observer.start()
     await _apply(stage)
     await _grow(stage)
     if stage.scenario.act is Act.SPOT_INTERRUPTION:

@@ -1,7 +1,7 @@
 """Reads the catalogue of instance types and prices twice a day and keeps it in Redis for the scheduler (IT-01).
 
 The reading happens in a process of its own that ends afterwards: parsing 6 MB of XML neither stalls this event loop
-nor stays in this process' memory. Here only the encoded catalogue is kept, so an emptied Redis costs no new reading.
+nor stays in this process' memory.
 """
 
 from __future__ import annotations
@@ -43,6 +43,14 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Held:
+    """What is known of the catalogue that Redis should have. Its 3 MB are not kept here."""
+
+    generation: str
+    types: int
+
+
+@dataclass(frozen=True)
 class Encoded:
     """A catalogue ready for Redis."""
 
@@ -79,25 +87,38 @@ class Catalogues:
     store: CatalogueStore
     reading: Reading
     clock: Clock
-    held: Encoded | None = None
+    held: Held | None = None
     _read_at: float = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read when old, write when missing, until ``stop``."""
         while not stop.is_set():
-            now = self.clock.monotonic()
-            if self.held is None or now - self._read_at > FRESH_SECONDS:
-                self.held = await self._read_apart()
-                self._read_at = now
-                log.info(
-                    "read the catalogue",
-                    types=self.held.types,
-                    generation=self.held.generation,
-                    seconds=round(self.clock.monotonic() - now, 2),
-                )
-            if await self.store.generation() != self.held.generation:
-                await self.store.put(self.held.body, self.held.generation)
+            if self.held is None or self.clock.monotonic() - self._read_at > FRESH_SECONDS:
+                await self._refresh()
+            elif await self.store.generation() != self.held.generation:
+                await self._restore(self.held)
             await pause(stop, LOOK_SECONDS)
+
+    async def _refresh(self) -> None:
+        started = self.clock.monotonic()
+        encoded = await self._read_apart()
+        await self.store.put(encoded.body, encoded.generation)
+        self._read_at = started
+        self.held = Held(encoded.generation, encoded.types)
+        log.info(
+            "read the catalogue",
+            types=encoded.types,
+            generation=encoded.generation,
+            seconds=round(self.clock.monotonic() - started, 2),
+        )
+
+    async def _restore(self, held: Held) -> None:
+        """Redis lost it: write what a launch decoded, or else read it anew."""
+        catalogue = await self.store.get()
+        if catalogue is not None and catalogue.generation == held.generation:
+            await self.store.put(encode_catalogue(catalogue), held.generation)
+        else:
+            await self._refresh()
 
     async def _read_apart(self) -> Encoded:
         context = multiprocessing.get_context("spawn")

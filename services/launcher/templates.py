@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ _DEFAULT_VOLUME = {
     "Ebs": {"VolumeSize": 20, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True},
 }
 MOST_KNOWN = 1000
+LONGEST_CLUSTER_PART = 90
+"""EC2 allows 128 characters in a template's name, EKS 100 in a cluster's."""
 
 
 def boot_labels(machine: Machine) -> dict[str, str]:
@@ -57,7 +60,7 @@ def boot_labels(machine: Machine) -> dict[str, str]:
 def template_name(cluster: str, data: Mapping[str, Any]) -> str:
     """LCH-20 [5]: the same data has the same name, for ever."""
     digest = hashlib.sha256(orjson.dumps(data, option=orjson.OPT_SORT_KEYS)).hexdigest()
-    return f"Karpenter-{cluster}-{int(digest[:16], 16)}"
+    return f"Karpenter-{cluster[:LONGEST_CLUSTER_PART]}-{int(digest[:16], 16)}"
 
 
 def template_data(resolved: Resolved, image: str, profile: str, user_data: str) -> dict[str, Any]:
@@ -87,7 +90,7 @@ def _volume(raw: Mapping[str, Any], index: int) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "VolumeSize": None
         if size is None
-        else -int(-parse_quantity(size, field=field_name) // 2**30),
+        else math.ceil(parse_quantity(size, field=field_name) / 2**30),
         "VolumeType": ebs.get("volumeType"),
         "Iops": ebs.get("iops"),
         "Throughput": ebs.get("throughput"),

@@ -57,6 +57,7 @@ class Planner:
     rounds: int = 0
     last_plan: Plan | None = None
     problem: str = ""
+    _stale: bool = False
     _nominated: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -65,6 +66,10 @@ class Planner:
     def trigger(self, uid: str) -> None:
         """A pod (or node) needs a plan."""
         self.window.add(uid, self.clock.monotonic())
+
+    def reconsider(self) -> None:
+        """A pool or a node class changed: what no plan could place may have a place now."""
+        self._stale = True
 
     def nominated(self) -> set[str]:
         """Nodes and machines that a recent plan promised to pods (BAT-11)."""
@@ -77,8 +82,8 @@ class Planner:
         checked = self.clock.monotonic()
         while not stop.is_set():
             now = self.clock.monotonic()
-            if now - checked > RECHECK_SECONDS:
-                checked = now
+            if self._stale or now - checked > RECHECK_SECONDS:
+                checked, self._stale = now, False
                 self._recheck()
             closes = self.window.closes_at()
             if closes is not None and now >= closes:

@@ -11,8 +11,9 @@ from services.scheduler.planning import Planner
 from services.scheduler.report import Reporter
 from services.scheduler.view import View
 from shared import streams
+from shared.domain.records import NODE_CLASSES, NODE_POOLS
 from shared.environment import Entry, Environment
-from shared.mirror import MirrorReader
+from shared.mirror import Change, MirrorReader
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.runtime import Loop, Service, periodic
 from shared.settings import SchedulerSettings
@@ -22,8 +23,17 @@ DISRUPTION_SECONDS = 1.0
 
 async def build(env: Environment[SchedulerSettings]) -> Service:
     """Wire the scheduler."""
+
+    def on_change(change: Change) -> None:
+        if change.kind in (NODE_POOLS, NODE_CLASSES):
+            planner.reconsider()
+
     reader = MirrorReader(
-        env.settings.redis_url, env.bus.prefix, clock=env.clock, random=env.random
+        env.settings.redis_url,
+        env.bus.prefix,
+        clock=env.clock,
+        random=env.random,
+        on_change=on_change,
     )
     view = View(reader)
     reporter = Reporter(env.recorder, {})

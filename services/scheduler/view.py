@@ -99,15 +99,13 @@ def _sorted(records: Collection[Any]) -> tuple[Any, ...]:
 
 def moving_pods(snapshot: Snapshot) -> frozenset[str]:
     """POD-09: pods on nodes that are going away need a place before they are evicted."""
-    going = {machine.node_name for machine in snapshot.machines if machine.terminating}
+    # A machine without a node must not match the pods that wait: they have none either.
+    going = {m.node_name for m in snapshot.machines if m.terminating and m.node_name}
     going |= {node.name for node in snapshot.nodes if node.terminating and node.is_managed}
     return frozenset(
         pod.uid
         for pod in snapshot.pods
-        if pod.node_name in going
-        and is_reschedulable(pod)
-        and not pod.terminating
-        and pod.do_not_disrupt != "true"
+        if pod.node_name in going and is_reschedulable(pod) and pod.do_not_disrupt != "true"
     )
 
 

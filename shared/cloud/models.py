@@ -13,6 +13,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 OPERATIONS: dict[str, frozenset[str]] = {
@@ -56,12 +57,12 @@ class CompactFileLoader:
         if found is None:
             return None
         content = found.read_bytes()
-        document: Json = orjson.loads(
-            gzip.decompress(content) if found.suffix == ".gz" else content
-        )
+        if found.suffix == ".gz":
+            content = gzip.decompress(content)
         service = found.parent.parent.name
         if found.name.partition(".json")[0] == _SERVICE_MODEL and service in OPERATIONS:
-            return trim(document, OPERATIONS[service])
+            return trim(content, OPERATIONS[service])
+        document: Json = orjson.loads(content)
         return document
 
 
@@ -73,22 +74,32 @@ def _find(file_path: str) -> Path | None:
     return None
 
 
-def trim(model: Json, operations: frozenset[str]) -> Json:
-    """The model with these operations and every shape they reach, documentation left out."""
-    kept = {name: body for name, body in model["operations"].items() if name in operations}
-    shapes: Json = model["shapes"]
-    reached: set[str] = set()
+def trim(model: bytes, operations: frozenset[str]) -> Json:
+    """The model with these operations and every shape they reach, documentation left out.
+
+    Only what is kept is ever decoded: the tree of all of EC2 would leave 20 MB of holes behind.
+    """
+    parts = _decode_parts(model)
+    kept = {
+        n: _whole(raw) for n, raw in _decode_parts(parts["operations"]).items() if n in operations
+    }
+    shapes = _decode_parts(parts["shapes"])
+    reached: Json = {}
     waiting = [reference["shape"] for body in kept.values() for reference in _roots(body)]
     while waiting:
         name = waiting.pop()
         if name not in reached:
-            reached.add(name)
-            waiting += _members(shapes[name])
-    return {
-        **model,
-        "operations": {name: _undocumented(body) for name, body in kept.items()},
-        "shapes": {name: _undocumented(body) for name, body in shapes.items() if name in reached},
-    }
+            reached[name] = _whole(shapes[name])
+            waiting += _members(reached[name])
+    rest = {n: _whole(raw) for n, raw in parts.items() if n not in ("operations", "shapes")}
+    return {**rest, "operations": kept, "shapes": reached}
+
+
+_decode_parts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def _whole(raw: msgspec.Raw) -> Any:
+    return _undocumented(msgspec.json.decode(raw))
 
 
 def _roots(operation: Json) -> list[Json]:

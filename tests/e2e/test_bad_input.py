@@ -1,0 +1,125 @@
+"""Bad input is told to whoever gave it, names the cause and the fix, and stops nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cli.demo import workload
+from cli.demo.scenarios import SCENARIOS
+from cli.demo.workload import DEPLOYMENTS
+from shared.kube.resources import AWS_NODE_TEMPLATES, EVENTS, PODS, PROVISIONERS
+from tests.support.playground import TTL_SECONDS, Playground
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
+
+
+async def assert_other_pods_run(playground: Playground) -> None:
+    """Ten pods that ask for a spot node get one."""
+    if not (await playground.kube.list(PROVISIONERS, field_selector="metadata.name=default")).items:
+        cluster = playground.environment.cluster_name
+        await workload.apply_pool(playground.kube, cluster, TTL_SECONDS)
+    await playground.create(DEPLOYMENTS, workload.deployment(SCENARIOS["node-delete"]))
+    await workload.scale(playground.kube, 10)
+
+    async def all_run() -> bool:
+        return (await playground.look()).running == 10
+
+    await wait_until(all_run, "10 pods run", seconds=20)
+
+
+def big_pod(name: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "10000"}}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+async def test_an_unknown_operator_is_named_on_its_pool_and_other_pools_go_on(
+    playground: Playground,
+) -> None:
+    """F27, P-05: the fault names field and allowed operators."""
+    broken = workload.provisioner(TTL_SECONDS)
+    broken["metadata"]["name"] = "broken"
+    broken["spec"]["requirements"][0]["operator"] = "Near"
+    await playground.create(PROVISIONERS, broken)
+
+    async def told() -> tuple[str, str]:
+        condition = await playground.condition(PROVISIONERS, "broken", "Active")
+        (warning,) = await playground.warnings("Provisioner", "broken")
+        assert condition["status"] == "False"
+        return condition["message"], warning[1]
+
+    condition, event = await wait_until(told, "condition and event")
+    for text in (condition, event):
+        assert "spec.requirements[0]" in text
+        assert "Near" in text
+        assert "In, NotIn, Exists, DoesNotExist, Gt, Lt" in text
+    await assert_other_pods_run(playground)
+    assert {one.name.rpartition("-")[0] for one in (await playground.look()).machines} == {"default"}
+
+
+async def test_a_pod_that_fits_nowhere_is_told_why_and_others_are_scheduled(
+    playground: Playground,
+) -> None:
+    """SCH-110, SCH-111."""
+    await workload.apply_pool(playground.kube, playground.environment.cluster_name, TTL_SECONDS)
+    await playground.create(PODS, big_pod("giant"))
+
+    async def told() -> str:
+        warnings = await playground.warnings("Pod", "giant")
+        return next(text for reason, text in warnings if reason == "FailedScheduling")
+
+    async def reason() -> bool:
+        try:
+            return "no instance type" in await told()
+        except StopIteration:
+            return False
+
+    await wait_until(reason, "FailedScheduling with the reason", seconds=15)
+    text = await told()
+    assert "default" in text
+    assert "cpu" in text
+    await assert_other_pods_run(playground)
+    assert (await playground.kube.get(PODS, "giant", "default"))["status"]["phase"] == "Pending"
+
+
+async def test_a_node_template_without_subnets_names_its_selector_and_its_pods_wait(
+    playground: Playground,
+) -> None:
+    """T-12; once it is mended the pods run, without waiting for the timed look."""
+    template = workload.node_template(playground.environment.cluster_name)
+    right = template["spec"]["subnetSelector"]
+    template["spec"]["subnetSelector"] = {"karpenter.sh/discovery": "nowhere"}
+    await playground.create(AWS_NODE_TEMPLATES, template)
+    await playground.create(PROVISIONERS, workload.provisioner(TTL_SECONDS))
+    await playground.create(PODS, big_pod("waits") | {"spec": spot_pod()})
+
+    async def told() -> tuple[str, str]:
+        condition = await playground.condition(AWS_NODE_TEMPLATES, "default", "Ready")
+        (warning,) = await playground.warnings("AWSNodeTemplate", "default")
+        assert condition["status"] == "False"
+        return condition["message"], warning[1]
+
+    for text in await wait_until(told, "condition and event"):
+        assert "spec.subnetSelector" in text
+        assert "karpenter.sh/discovery=nowhere" in text
+    await wait_until(lambda: failed_scheduling(playground, "waits"), "the pod is told", seconds=15)
+    await playground.kube.patch(
+        AWS_NODE_TEMPLATES, "default", {"spec": {"subnetSelector": right}}
+    )
+
+    async def machine_is_there() -> bool:
+        return bool((await playground.look()).machines)
+
+    await wait_until(machine_is_there, "a Machine for the pod", seconds=5)
+
+
+def spot_pod() -> dict[str, Any]:
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
+    return {"containers": [container], "nodeSelector": {"karpenter.sh/capacity-type": "spot"}}
+
+
+async def failed_scheduling(playground: Playground, pod: str) -> bool:
+    warnings = await playground.warnings("Pod", pod)
+    return any("not ready" in text for reason, text in warnings if reason == "FailedScheduling")

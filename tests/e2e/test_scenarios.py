@@ -1,0 +1,96 @@
+"""The stories of the article and the workshop, played on the local stack to their end (issue: "what
+must hold"; spec/behaviour.md acceptance scenarios 2, 4, 5, 7).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.demo.report import Report
+from cli.queues import queue_depths
+from shared.kube.resources import LAUNCH_RECORDS
+from tests.support.playground import Playground
+
+pytestmark = pytest.mark.e2e
+SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
+MOST_MEMORY_KIB = 150_000_000 // 1024
+
+
+async def came_out(playground: Playground, scenario: str) -> Report:
+    """Play it; every phase ended, every check held, and nothing is left."""
+    report = await playground.play(scenario)
+    problems = [report.failure, *(check.detail for check in report.checks if not check.ok)]
+    assert report.ok, (problems, report.timeline[-20:])
+    total, running, pending = report.pods
+    assert (running, pending) == (total, 0)
+    await assert_nothing_is_left(playground, report)
+    return report
+
+
+async def assert_nothing_is_left(playground: Playground, report: Report) -> None:
+    """0 instances, 0 Machines, 0 added nodes, streams drained, no dead letters."""
+    now = await playground.look()
+    assert (now.live_instances, now.machines, now.nodes, now.pods) == ((), (), (), ())
+    assert report.terminated == report.launched
+    assert (await playground.kube.list(LAUNCH_RECORDS)).items == []
+    environment = playground.environment
+    depths = await queue_depths(environment.redis_url, environment.cluster_name)
+    assert [depth for depth in depths if not depth.drained or depth.dead] == []
+
+
+def resident_kib(pid: int) -> int:
+    """proc(5): VmRSS in KiB."""
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+async def test_400_small_pods_run_on_at_most_two_nodes(playground: Playground) -> None:
+    report = await came_out(playground, "burst-400")
+    assert report.pods[0] == 400
+    assert report.launched <= 2
+    assert report.comparison.estimate.nodes == 27
+
+
+async def test_every_service_stays_below_150_mb_with_400_pods(playground: Playground) -> None:
+    await came_out(playground, "burst-400")
+    resident = {name: resident_kib(playground.part(name).process.pid) for name in SERVICES}
+    assert {name: kib for name, kib in resident.items() if kib > MOST_MEMORY_KIB} == {}
+
+
+async def test_100_pods_of_one_cpu_run_on_one_node(playground: Playground) -> None:
+    report = await came_out(playground, "burst-100")
+    assert (report.pods[0], report.launched) == (100, 1)
+
+
+async def test_10_pods_of_ten_cpus_run_on_one_node(playground: Playground) -> None:
+    report = await came_out(playground, "burst-10")
+    assert (report.pods[0], report.launched) == (10, 1)
+
+
+async def test_a_spread_over_hostnames_gets_14_or_15_nodes_of_at_most_30_pods(
+    playground: Playground,
+) -> None:
+    report = await came_out(playground, "hostname-spread")
+    assert 14 <= len(report.nodes) <= 15
+    assert max(node.pods for node in report.nodes) <= 30
+    assert sum(node.pods for node in report.nodes) == 400
+
+
+async def test_an_interrupted_spot_node_is_replaced_by_another_offering(
+    playground: Playground,
+) -> None:
+    """INT-20..22."""
+    report = await came_out(playground, "spot-interruption")
+    assert report.launched == 2
+    assert "interrupted offering" in {check.name for check in report.checks}
+
+
+async def test_a_deleted_node_is_drained_terminated_and_replaced(playground: Playground) -> None:
+    """TRM-01: the finalizer turns kubectl delete node into a termination."""
+    report = await came_out(playground, "node-delete")
+    assert report.launched == 2
+
+
+async def test_a_workload_scaled_to_zero_leaves_nothing(playground: Playground) -> None:
+    report = await came_out(playground, "scale-to-zero")
+    assert report.terminated == report.launched >= 1

@@ -1,0 +1,249 @@
+"""Real Redis, a real API server with our kinds, the AWS emulator: services are put together from them by their
+constructors, as each ``service.py`` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import random
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from local.redis_server import RedisServer
+from shared.bus import Bus, Envelope
+from shared.clock import SystemClock
+from shared.cloud.session import Cloud
+from shared.kube.client import Kube
+from shared.kube.recorder import Recorder
+from shared.kube.resources import (
+    AWS_NODE_TEMPLATES,
+    MACHINES,
+    NODES,
+    PODS,
+    PROVISIONERS,
+    Resource,
+)
+from shared.messages import Message, decode
+from shared.metrics import Metrics
+from tests.support.aws_emulator import aws_emulator_url
+from tests.support.cluster_fixture import connect, embedded_api_server, write_kubeconfig
+from tests.support.fake_clock import FakeClock
+
+__all__ = ["aws_emulator_url"]
+
+CLUSTER = "dovetail-local"
+CRDS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
+)
+CRD_DIRECTORY = Path(__file__).parents[2] / "deploy" / "crds"
+_numbers = itertools.count(1)
+Published = Callable[[str], Any]
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One server for the session."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    asyncio.run(server.start())
+    yield server.url
+    asyncio.run(server.stop())
+
+
+@pytest.fixture
+async def bus(redis_url: str) -> AsyncIterator[Bus]:
+    """Streams that no other test sees."""
+    name = f"test-{os.getpid()}-{next(_numbers)}"
+    made = Bus(redis_url, name, clock=SystemClock(), random=random.Random(1))
+    await made.start()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def published(bus: Bus) -> Published:
+    """``await published(stream)``: every message on it, oldest first."""
+
+    async def read(stream: str) -> list[Message]:
+        entries = await bus.redis.xrange(f"{bus.prefix}{stream}")
+        return [decode(Envelope.decode(fields)) for _, fields in entries]
+
+    return read
+
+
+@pytest.fixture
+async def kube(tmp_path: Path) -> AsyncIterator[Kube]:
+    """A client of an empty API server that knows our kinds."""
+    with embedded_api_server() as url:
+        client = await connect(write_kubeconfig(tmp_path / "kubeconfig", url))
+        for path in sorted(CRD_DIRECTORY.glob("*.yaml")):
+            await client.create(CRDS, yaml.safe_load(path.read_text()))
+        yield client
+        await client.close()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Time in the test's hand; it begins now, because the API server stamps objects with its own."""
+    return FakeClock(wall=SystemClock().now())
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics("test")
+
+
+@pytest.fixture
+def recorder(kube: Kube, clock: FakeClock) -> Recorder:
+    """Events are queued; a test that looks at them runs it."""
+    return Recorder(kube, clock=clock, random=random.Random(3))
+
+
+class Control:
+    """The emulator's control endpoint."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def post(self, path: str, **body: Any) -> None:
+        """Steer the emulator."""
+        request = urllib.request.Request(
+            f"{self._url}/_dovetail/{path}",
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=10):
+            return
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"{self._url}/_dovetail/{path}", timeout=10) as answer:
+            return json.loads(answer.read())
+
+    def instances(self) -> list[dict[str, Any]]:
+        """Every instance, ended ones included for a while."""
+        found: list[dict[str, Any]] = self.get("instances")["instances"]
+        return found
+
+    def states(self) -> dict[str, str]:
+        return {row["instanceId"]: row["state"] for row in self.instances()}
+
+    def alive(self) -> list[str]:
+        """Ids of instances that run or will."""
+        return [name for name, state in self.states().items() if state in ("pending", "running")]
+
+
+@pytest.fixture
+def control(aws_emulator_url: str) -> Control:
+    """A freshly reset emulator."""
+    found = Control(aws_emulator_url)
+    found.post("reset")
+    return found
+
+
+@pytest.fixture
+async def cloud(
+    aws_emulator_url: str, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Cloud]:
+    """A connection to it; the machine's own credentials are not used."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    connected = await Cloud.connect(
+        region="us-west-2",
+        endpoint_url=aws_emulator_url,
+        clock=SystemClock(),
+        random=random.Random(1),
+        user_agent="dovetail-tests",
+    )
+    yield connected
+    await connected.close()
+
+
+async def create_pool(kube: Kube, **spec: Any) -> dict[str, Any]:
+    """Provisioner ``default`` and the AWSNodeTemplate it names."""
+    discovery = {"karpenter.sh/discovery": CLUSTER}
+    await kube.create(
+        AWS_NODE_TEMPLATES,
+        {
+            "metadata": {"name": "default"},
+            "spec": {"subnetSelector": discovery, "securityGroupSelector": discovery},
+        },
+    )
+    body = {"metadata": {"name": "default"}, "spec": {"providerRef": {"name": "default"}, **spec}}
+    return await kube.create(PROVISIONERS, body)
+
+
+async def create_machine(
+    kube: Kube, name: str = "default-a", types: tuple[str, ...] = ("m5.large",), **spec: Any
+) -> dict[str, Any]:
+    """A Machine as the scheduler writes it."""
+    requirements = [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": list(types)},
+    ]
+    return await kube.create(
+        MACHINES,
+        {
+            "metadata": {
+                "name": name,
+                "labels": {"karpenter.sh/provisioner-name": "default"},
+                "finalizers": ["karpenter.sh/termination"],
+            },
+            "spec": {
+                "requirements": requirements,
+                "resources": {"requests": {"cpu": "500m", "pods": "2"}},
+                "machineTemplateRef": {
+                    "apiVersion": "karpenter.k8s.aws/v1alpha1",
+                    "kind": "AWSNodeTemplate",
+                    "name": "default",
+                },
+                **spec,
+            },
+        },
+    )
+
+
+async def create_node(kube: Kube, provider_id: str, name: str = "node-1") -> dict[str, Any]:
+    """A ready node of ours."""
+    await kube.create(
+        NODES,
+        {
+            "metadata": {
+                "name": name,
+                "labels": {"karpenter.sh/provisioner-name": "default"},
+                "finalizers": ["karpenter.sh/termination"],
+            },
+            "spec": {"providerID": provider_id},
+        },
+    )
+    size = {"cpu": "2", "memory": "8Gi", "pods": "29"}
+    status = {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "capacity": size,
+        "allocatable": size,
+    }
+    return await kube.patch(NODES, name, {"status": status}, subresource="status")
+
+
+async def create_running_pod(kube: Kube, name: str, node: str, **metadata: Any) -> dict[str, Any]:
+    """A pod that runs on a node and is ready."""
+    await kube.create(
+        PODS,
+        {
+            "metadata": {"name": name, "namespace": "default", **metadata},
+            "spec": {
+                "nodeName": node,
+                "containers": [{"name": "main", "image": "app"}],
+            },
+        },
+    )
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    return await kube.patch(PODS, name, {"status": status}, "default", subresource="status")

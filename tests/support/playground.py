@@ -1,0 +1,159 @@
+"""A whole local stack for end-to-end tests: all processes real, all durations short.
+
+``running_stack`` starts and stops one; ``Playground`` plays scenarios on it and looks at it
+through the API server and the emulator, never through Dovetail's own services. ``restore`` brings
+it back to an empty cluster, whatever a test left.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cli.demo.display import Display
+from cli.demo.report import Report
+from cli.demo.scenarios import SCENARIOS
+from cli.demo.settings import DemoSettings
+from cli.demo.snapshot import Observer, Snapshot
+from cli.demo.story import play
+from cli.demo.workload import DEPLOYMENTS
+from cli.emulator import Emulator
+from cli.environment import Environment, from_variables
+from local.stack import Stack, StackSettings
+from local.stack_state import PartState
+from shared.clock import SystemClock
+from shared.errors import NotFound
+from shared.kube.client import Kube
+from shared.kube.resources import (
+    AWS_NODE_TEMPLATES,
+    EVENTS,
+    MACHINES,
+    PODS,
+    PROVISIONERS,
+    Resource,
+)
+from tests.support.waiting import wait_until
+
+NAMESPACE = "default"
+TTL_SECONDS = 3
+DEMO = DemoSettings(boot_seconds=1.0, ready_seconds=0.3, ttl_seconds_after_empty=TTL_SECONDS)
+SERVICE_SETTINGS = {
+    "RESYNC_SECONDS": "3s",
+    "GARBAGE_PERIOD": "3s",
+    "GARBAGE_GRACE": "5s",
+    "DRAIN_MINIMUM": "1s",
+    "POLL_SECONDS": "250ms",
+    "NOMINATION_MINIMUM": "4s",
+    "MESSAGE_MIN_IDLE": "10s",
+}
+
+
+def short_settings(directory: Path) -> StackSettings:
+    """A stack whose story takes ten seconds instead of thirty."""
+    return StackSettings(
+        directory=directory,
+        boot_seconds=DEMO.boot_seconds,
+        ready_seconds=DEMO.ready_seconds,
+        pod_start_seconds=0.1,
+        instance_pending_seconds=0.3,
+        instance_shutting_down_seconds=0.3,
+        batch_idle_duration="500ms",
+        batch_max_duration="2s",
+        extra=SERVICE_SETTINGS,
+    )
+
+
+@contextmanager
+def running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack of its own, stopped at the end."""
+    stack = Stack(tmp_path_factory.mktemp("stack"))
+    stack.start(short_settings(stack.directory), detach=False)
+    try:
+        yield stack
+    finally:
+        stack.stop()
+
+
+@dataclass
+class Playground:
+    """One running stack and a connection to its API server."""
+
+    stack: Stack
+    environment: Environment
+    kube: Kube
+    emulator: Emulator
+
+    async def play(self, scenario: str) -> Report:
+        """Play one scenario to its end."""
+        display = Display(Console(file=io.StringIO()))
+        return await play(SCENARIOS[scenario], DEMO, self.environment, display, SystemClock())
+
+    async def look(self) -> Snapshot:
+        """The workload, its Machines, nodes and instances now."""
+        return await Observer(self.kube, self.emulator).look()
+
+    def part(self, name: str) -> PartState:
+        """One process of the stack as the supervisor knows it now. Raises KeyError."""
+        return self.stack.running().part(name)
+
+    async def create(self, resource: Resource, document: dict[str, Any]) -> dict[str, Any]:
+        namespace = NAMESPACE if resource.namespaced else None
+        return await self.kube.create(resource, document, namespace)
+
+    async def condition(self, resource: Resource, name: str, kind: str) -> dict[str, str]:
+        """One condition of one object. Raises LookupError while it has none."""
+        conditions = (await self.kube.get(resource, name))["status"]["conditions"]
+        return next((c for c in conditions if c["type"] == kind), {})
+
+    async def warnings(self, kind: str, name: str) -> list[tuple[str, str]]:
+        """(reason, message) of the Warning events about one object that Dovetail wrote."""
+        return [
+            (event["reason"], event["message"])
+            for event in (await self.kube.list(EVENTS)).items
+            if event["type"] == "Warning"
+            and (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == (kind, name)
+            and "dovetail" in (event.get("source") or {}).get("component", "")
+        ]
+
+    async def restore(self) -> None:
+        """Delete what a test may have left, and wait until no node and no instance is there."""
+        for resource in (DEPLOYMENTS, PODS, PROVISIONERS, AWS_NODE_TEMPLATES, MACHINES):
+            await self._delete_all(resource)
+        await wait_until(self._is_empty, "an empty cluster", seconds=30, show=self.stack.state)
+
+    async def _delete_all(self, resource: Resource) -> None:
+        namespace = NAMESPACE if resource.namespaced else None
+        for raw in (await self.kube.list(resource, namespace)).items:
+            try:
+                await self.kube.delete(resource, raw["metadata"]["name"], namespace)
+            except NotFound:
+                continue
+
+    async def _is_empty(self) -> bool:
+        now = await self.look()
+        pods = (await self.kube.list(PODS, NAMESPACE)).items
+        return not (pods or now.machines or now.nodes or now.live_instances)
+
+
+@asynccontextmanager
+async def playground_on(stack: Stack) -> AsyncIterator[Playground]:
+    """Connect to ``stack``, and leave it empty."""
+    environment = from_variables(stack.running().environment)
+    kube = await Kube.connect(
+        environment.kubeconfig, clock=SystemClock(), random=Random(), user_agent="dovetail-tests"
+    )
+    emulator = Emulator(environment.aws_endpoint_url, environment.cluster_name)
+    playground = Playground(stack, environment, kube, emulator)
+    try:
+        yield playground
+        await playground.restore()
+    finally:
+        await kube.close()
