@@ -32,7 +32,12 @@ async def assert_other_pods_run(playground: Playground) -> None:
 
 def big_pod(name: str) -> dict[str, Any]:
     container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "10000"}}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container]},
+    }
 
 
 async def test_an_unknown_operator_is_named_on_its_pool_and_other_pools_go_on(
@@ -56,7 +61,9 @@ async def test_an_unknown_operator_is_named_on_its_pool_and_other_pools_go_on(
         assert "Near" in text
         assert "In, NotIn, Exists, DoesNotExist, Gt, Lt" in text
     await assert_other_pods_run(playground)
-    assert {one.name.rpartition("-")[0] for one in (await playground.look()).machines} == {"default"}
+    assert {one.name.rpartition("-")[0] for one in (await playground.look()).machines} == {
+        "default"
+    }
 
 
 async def test_a_pod_that_fits_nowhere_is_told_why_and_others_are_scheduled(
@@ -105,9 +112,7 @@ async def test_a_node_template_without_subnets_names_its_selector_and_its_pods_w
         assert "spec.subnetSelector" in text
         assert "karpenter.sh/discovery=nowhere" in text
     await wait_until(lambda: failed_scheduling(playground, "waits"), "the pod is told", seconds=15)
-    await playground.kube.patch(
-        AWS_NODE_TEMPLATES, "default", {"spec": {"subnetSelector": right}}
-    )
+    await playground.kube.patch(AWS_NODE_TEMPLATES, "default", {"spec": {"subnetSelector": right}})
 
     async def machine_is_there() -> bool:
         return bool((await playground.look()).machines)

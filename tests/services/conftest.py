@@ -19,6 +19,7 @@ import yaml
 
 from local.redis_server import RedisServer
 from shared.bus import Bus, Envelope
+from shared.bus.connection import ask, pairs
 from shared.clock import SystemClock
 from shared.cloud.session import Cloud
 from shared.kube.client import Kube
@@ -72,8 +73,8 @@ def published(bus: Bus) -> Published:
     """``await published(stream)``: every message on it, oldest first."""
 
     async def read(stream: str) -> list[Message]:
-        entries = await bus.redis.xrange(f"{bus.prefix}{stream}")
-        return [decode(Envelope.decode(fields)) for _, fields in entries]
+        entries = await ask(bus.redis, "read a stream", "XRANGE", f"{bus.prefix}{stream}", "-", "+")
+        return [decode(Envelope.decode(pairs(fields))) for _, fields in entries]
 
     return read
 

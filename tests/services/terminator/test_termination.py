@@ -48,7 +48,7 @@ async def instance(cloud: Cloud, control: Control) -> str:
     image = await cloud.ssm.parameter(
         "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
     )
-    template = await cloud.ec2.ensure_launch_template("nodes", {"ImageId": image}, {})
+    template = await cloud.ec2.ensure_launch_template("nodes", {"ImageId": image}, {"a": "b"})
     launched = await cloud.ec2.create_fleet(
         {
             "Type": "instant",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -42,8 +42,8 @@ def journal(bus: Bus) -> Journal:
 
 
 @pytest.fixture
-def chance() -> Iterator[random.Random]:
-    yield random.Random(5)
+def chance() -> random.Random:
+    return random.Random(5)
 
 
 @asynccontextmanager
