@@ -1,8 +1,8 @@
 """From the last of 400 pods to CreateFleet: the batch window, and what Dovetail adds to it.
 
-Start a stack (`dovetail up --detach`), source its environment, run `python bench/latency.py`. Prints, per round and as a
-median, the time beyond the idle window. Pods are timed as a watch sees them, CreateFleet as the AWS emulator records it;
-both read this machine's clock.
+Start a stack (`dovetail up --detach`), source its environment, run `python bench/latency.py`. Prints, per round
+and as a median, the time beyond the idle window. Pods are timed as a watch sees them, CreateFleet as the AWS
+emulator records it; both read this machine's clock.
 """
 
 from __future__ import annotations
@@ -76,13 +76,18 @@ async def create_fleet_at(session: aiohttp.ClientSession, since: float) -> float
         await asyncio.sleep(0.05)
 
 
+async def machines_gone(kube: Kube) -> None:
+    """Wait until the next round starts from nothing."""
+    while (await kube.list(MACHINES)).items:  # noqa: ASYNC110  # the cluster has no event for this
+        await asyncio.sleep(0.5)
+
+
 async def one_round(kube: Kube, session: aiohttp.ClientSession) -> float:
     """Milliseconds beyond the window."""
     added = await last_pod_added(kube)
     launched = await create_fleet_at(session, added)
     await scale(kube, 0)
-    while (await kube.list(MACHINES)).items:
-        await asyncio.sleep(0.5)
+    await machines_gone(kube)
     return (launched - added - IDLE_SECONDS) * 1000
 
 

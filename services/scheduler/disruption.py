@@ -28,6 +28,9 @@ from shared.metrics import Metrics
 
 log = get_logger(__name__)
 
+TOLD_SECONDS = 10.0
+"""After this long the mirror must show our last write; if not, it got lost and is written again."""
+
 
 @dataclass
 class Disruption:
@@ -40,7 +43,8 @@ class Disruption:
     clock: Clock
     metrics: Metrics
     recorder: Recorder
-    _told: dict[str, str] = field(default_factory=dict)
+    _told: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Machine UID -> what we wrote last, and when (monotonic)."""
 
     async def step(self) -> None:
         """Look once at every machine."""
@@ -61,15 +65,17 @@ class Disruption:
                 log.info("overtaken by a change", machine=act.machine.name, error=error.message)
 
     async def _carry_out(self, act: Emptiness) -> None:
-        if self._told.get(act.machine.uid) == act.act:
+        now = self.clock.monotonic()
+        self._told = {
+            uid: (last, at) for uid, (last, at) in self._told.items() if now - at < TOLD_SECONDS
+        }
+        if self._told.get(act.machine.uid, ("", 0.0))[0] == act.act:
             return  # the mirror does not show our last write yet
-        if act.act == "terminate":
-            await self._terminate(act)
-        else:
+        if act.act != "terminate":
             await self._mark(act)
-        self._told[act.machine.uid] = act.act
-        alive = {machine.uid for machine in self.view.machines(now=self.clock.monotonic())}
-        self._told = {uid: last for uid, last in self._told.items() if uid in alive}
+        elif not await self._terminate(act):
+            return
+        self._told[act.machine.uid] = act.act, now
 
     async def _mark(self, act: Emptiness) -> None:
         empty = act.act == "mark"
@@ -87,11 +93,12 @@ class Disruption:
         message = "added TTL to empty node" if empty else "removed emptiness TTL from node"
         log.info(message, node=act.node.name, machine=act.machine.name, ttl_seconds=act.ttl_seconds)
 
-    async def _terminate(self, act: Emptiness) -> None:
+    async def _terminate(self, act: Emptiness) -> bool:
+        """Delete the Machine. False when its node turned out to hold pods."""
         listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={act.node.name}")
         if occupied_nodes(parse_pod(raw) for raw in listed.items):
             log.info("node is not empty any more", node=act.node.name)
-            return
+            return False
         machine = act.machine
         await self.kube.delete(MACHINES, machine.name, uid=machine.uid)
         text = f"triggering termination after {act.ttl_seconds:.0f}s for empty node"
@@ -99,6 +106,7 @@ class Disruption:
         await self.recorder.publish(_involved(machine), "Normal", "DisruptionTerminating", text)
         self.metrics.machines_disrupted.labels("empty", machine.pool, machine.capacity_type).inc()
         await self._ring(machine, act.empty_seconds)
+        return True
 
     async def _ring(self, machine: Machine, empty_seconds: float) -> None:
         order = TerminateMachine(name=machine.name, reason="empty")

@@ -59,7 +59,7 @@ async def test_an_unknown_operator_is_named_on_its_pool_and_other_pools_go_on(
     for text in (condition, event):
         assert "spec.requirements[0]" in text
         assert "Near" in text
-        assert "In, NotIn, Exists, DoesNotExist, Gt, Lt" in text
+        assert "use one of DoesNotExist, Exists, Gt, In, Lt, NotIn" in text
     await assert_other_pods_run(playground)
     assert {one.name.rpartition("-")[0] for one in (await playground.look()).machines} == {
         "default"

@@ -26,6 +26,7 @@ from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import (
     AWS_NODE_TEMPLATES,
+    EVENTS,
     MACHINES,
     NODES,
     PODS,
@@ -105,6 +106,20 @@ def metrics() -> Metrics:
 def recorder(kube: Kube, clock: FakeClock) -> Recorder:
     """Events are queued; a test that looks at them runs it."""
     return Recorder(kube, clock=clock, random=random.Random(3))
+
+
+@pytest.fixture
+def events(kube: Kube, recorder: Recorder) -> Callable[[], Any]:
+    """``await events()``: (reason, object name) of every event, written to the API server first."""
+
+    async def read() -> list[tuple[str, str]]:
+        stop = asyncio.Event()
+        stop.set()
+        await recorder.run(stop)
+        listed = (await kube.list(EVENTS)).items
+        return sorted((one["reason"], one["involvedObject"]["name"]) for one in listed)
+
+    return read
 
 
 class Control:

@@ -17,7 +17,6 @@ from shared.domain import labels as keys
 from shared.domain.machines import LAUNCHED
 from shared.errors import NotFound
 from shared.kube.client import Kube
-from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, LAUNCH_RECORDS, MACHINES
 from shared.messages import LaunchFailed, MachineLaunched, TerminateMachine
 from shared.metrics import Metrics
@@ -205,7 +204,7 @@ async def test_a_missing_launch_template_is_made_again(
 
 async def test_no_capacity_ends_the_machine_and_marks_the_offerings(
     start: Start, kube: Kube, machine: dict[str, Any], control: Control, bus: Bus,
-    clock: FakeClock, published: Any, recorder: Recorder, metrics: Metrics,
+    clock: FakeClock, published: Any, events: Any, metrics: Metrics,
 ) -> None:  # fmt: skip
     """LCH-61, LCH-64, scenario 62: deleted, told, not asked for again for three minutes."""
     no_capacity(control)
@@ -221,7 +220,7 @@ async def test_no_capacity_ends_the_machine_and_marks_the_offerings(
     assert failed[0].machine == NAME
     assert "InsufficientInstanceCapacity" in failed[0].reason
     assert any(isinstance(m, TerminateMachine) for m in await published(streams.TERMINATIONS))
-    assert [o.reason for o in recorder._queue] == ["InsufficientCapacityError"]
+    assert await events() == [("InsufficientCapacityError", NAME)]
     failures = "karpenter_cloudprovider_instance_launch_failures_total"
     labels = {"zone": ZONES[0], "capacity_type": "on-demand"}
     reason = {"reason": "InsufficientInstanceCapacity"}

@@ -1,0 +1,90 @@
+"""The scheduler's parts on a hand-written mirror, as ``services.scheduler.service.build`` puts them together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from services.scheduler.disruption import Disruption
+from services.scheduler.planning import Planner
+from services.scheduler.report import Reporter
+from services.scheduler.view import View
+from shared.bus import Bus
+from shared.clock import SystemClock
+from shared.domain.instance_types import encode_catalogue
+from shared.kube.client import Kube
+from shared.kube.recorder import Recorder
+from shared.metrics import Metrics
+from shared.mirror import Change, MirrorReader, MirrorWriter
+from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.settings import SchedulerSettings, read
+from tests.services.conftest import CLUSTER
+from tests.support.builders import make_catalogue, make_node_class
+from tests.support.waiting import wait_until
+
+
+@dataclass
+class Scheduler:
+    """One incarnation of the service, and the watcher's pen."""
+
+    planner: Planner
+    disruption: Disruption
+    reader: MirrorReader
+    writer: MirrorWriter
+
+    async def show(self, **kinds: Any) -> None:
+        """Write records to the mirror and wait until the scheduler sees them."""
+        changes = [
+            Change(kind, getattr(record, "key", record.name), msgspec.json.encode(record))
+            for kind, records in kinds.items()
+            for record in records
+        ]
+        generation = await self.writer.apply(changes)
+        await self.reader.wait_for(generation, 5)
+
+    async def hide(self, kind: str, key: str) -> None:
+        """Take one record off the mirror."""
+        generation = await self.writer.apply([Change(kind, key, None)])
+        await self.reader.wait_for(generation, 5)
+
+    async def plan(self, trigger: str = "t") -> None:
+        """One window and its round."""
+        rounds = self.planner.rounds
+        self.planner.trigger(trigger)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.planner.run(stop))
+            await wait_until(lambda: self.planner.window.opened_at is None, "the window closes")
+            stop.set()
+        assert self.planner.rounds <= rounds + 1
+
+
+@pytest.fixture
+async def scheduler(
+    kube: Kube, bus: Bus, redis_url: str, metrics: Metrics, recorder: Recorder
+) -> AsyncIterator[Scheduler]:
+    """Running on a mirror that holds one ready node class, with a small catalogue."""
+    clock = SystemClock()
+    settings = read(SchedulerSettings, cluster_name=CLUSTER, batch_idle_duration=0.01)
+    reader = MirrorReader(redis_url, bus.prefix, clock=clock, block_milliseconds=20)
+    view = View(reader)
+    catalogue, store = make_catalogue(), CatalogueStore(bus.redis, bus.prefix)
+    await store.put(encode_catalogue(catalogue), catalogue.generation)
+    unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
+    planner = Planner(
+        settings, view, kube, bus, clock, metrics, store, unavailable, Reporter(recorder, {})
+    )
+    disruption = Disruption(view, planner, kube, bus, clock, metrics, recorder)
+    writer = MirrorWriter(bus.redis, bus.prefix, epoch="epoch-a")
+    await writer.begin({"nodeclasses": {"default": msgspec.json.encode(make_node_class())}})
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(reader.run(stop))
+        await wait_until(lambda: reader.complete, "the first load")
+        yield Scheduler(planner, disruption, reader, writer)
+        stop.set()

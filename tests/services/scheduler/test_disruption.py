@@ -1,0 +1,132 @@
+"""Emptiness carried out against a real API server (DIS-32, DIS-33, R5, R7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared import streams
+from shared.api.machines import parse_machine
+from shared.clock import SystemClock
+from shared.domain.machines import EMPTY, INITIALIZED, Machine
+from shared.kube.client import Kube
+from shared.kube.resources import MACHINES, PODS
+from shared.messages import EmptyNodeDecided, TerminateMachine
+from tests.services.conftest import create_machine, create_running_pod
+from tests.services.scheduler.conftest import Scheduler
+from tests.support.builders import make_bound_pod, make_node, make_pool
+from tests.support.waiting import wait_until
+
+NAME = "default-a"
+
+
+async def shown(scheduler: Scheduler, kube: Kube) -> Machine:
+    """The Machine as it is stored, put in the mirror."""
+    machine = parse_machine(await kube.get(MACHINES, NAME))
+    await scheduler.show(machines=[machine])
+    return machine
+
+
+@pytest.fixture
+async def initialised(scheduler: Scheduler, kube: Kube) -> None:
+    """A Machine with an empty node, in a pool with a TTL of zero."""
+    await create_machine(kube, NAME)
+    status = {
+        "nodeName": "node-1",
+        "providerID": "aws:///us-west-2a/i-1",
+        "conditions": [{"type": INITIALIZED, "status": "True", "reason": "x", "message": "",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+    }  # fmt: skip
+    await kube.patch(MACHINES, NAME, {"status": status}, subresource="status")
+    await scheduler.show(nodepools=[make_pool(empty_ttl_seconds=0)], nodes=[make_node("node-1")])
+    await shown(scheduler, kube)
+
+
+async def is_deleted(kube: Kube) -> bool:
+    return bool((await kube.get(MACHINES, NAME))["metadata"].get("deletionTimestamp"))
+
+
+async def test_an_empty_machine_is_marked_then_deleted(
+    scheduler: Scheduler, kube: Kube, initialised: None, published: Any, events: Any
+) -> None:
+    """DIS-32: the mark is on the API server, so a restart does not start the clock anew."""
+    before = SystemClock().now()
+    await scheduler.disruption.step()
+    machine = await shown(scheduler, kube)
+    assert machine.has(EMPTY)
+    assert machine.conditions[EMPTY].since == pytest.approx(before, abs=5)
+    assert not await is_deleted(kube)
+    await scheduler.disruption.step()
+    assert await is_deleted(kube)
+    (order,) = await published(streams.TERMINATIONS)
+    assert order == TerminateMachine(name=NAME, reason="empty")
+    (decided,) = await published(streams.DECISIONS)
+    assert isinstance(decided, EmptyNodeDecided)
+    assert await events() == [("DisruptionTerminating", NAME)]
+    await scheduler.disruption.step()
+    assert len(await published(streams.TERMINATIONS)) == 1
+
+
+async def test_a_pod_that_the_mirror_does_not_show_yet_saves_the_node(
+    scheduler: Scheduler, kube: Kube, initialised: None
+) -> None:
+    """R5, R7: the API server is asked right before the deletion."""
+    await scheduler.disruption.step()
+    await shown(scheduler, kube)
+    await create_running_pod(kube, "late", "node-1")
+    await scheduler.disruption.step()
+    assert not await is_deleted(kube)
+
+
+async def test_a_node_that_was_saved_once_is_looked_at_again(
+    scheduler: Scheduler, kube: Kube, initialised: None
+) -> None:
+    """R7: the reprieve ends with the pod, also when the mirror never showed it."""
+    await scheduler.disruption.step()
+    await shown(scheduler, kube)
+    await create_running_pod(kube, "late", "node-1")
+    await scheduler.disruption.step()
+    await kube.delete(PODS, "late", "default", grace_seconds=0)
+    await scheduler.disruption.step()
+    assert await is_deleted(kube)
+
+
+async def test_a_pod_takes_the_mark_off(
+    scheduler: Scheduler, kube: Kube, initialised: None
+) -> None:
+    """DIS-32, scenario 29; and the next emptiness starts a new clock."""
+    await scheduler.disruption.step()
+    await shown(scheduler, kube)
+    await scheduler.show(pods=[make_bound_pod("web", "node-1")])
+    await scheduler.disruption.step()
+    machine = await shown(scheduler, kube)
+    assert not machine.has(EMPTY)
+    await scheduler.hide("pods", "default/web")
+    await scheduler.disruption.step()
+    assert (await shown(scheduler, kube)).has(EMPTY)
+
+
+async def test_a_machine_that_was_replaced_meanwhile_is_left_alone(
+    scheduler: Scheduler, kube: Kube, initialised: None
+) -> None:
+    """R5: the UID says which one is meant."""
+    await scheduler.disruption.step()
+    await shown(scheduler, kube)
+    await kube.patch(MACHINES, NAME, {"metadata": {"finalizers": None}})
+    await kube.delete(MACHINES, NAME)
+    await create_machine(kube, NAME)
+    await scheduler.disruption.step()
+    assert not await is_deleted(kube)
+
+
+async def test_nothing_is_deleted_on_a_lost_picture(
+    scheduler: Scheduler, kube: Kube, initialised: None, bus: Any
+) -> None:
+    """OPS-13."""
+    await scheduler.disruption.step()
+    await shown(scheduler, kube)
+    await bus.redis.flushall()
+    await wait_until(scheduler.planner.not_synced, "the loss is known")
+    await scheduler.disruption.step()
+    assert not await is_deleted(kube)
