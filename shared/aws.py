@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from shared.cloud.session import Cloud
@@ -11,8 +12,15 @@ from shared.settings import AwsSettings
 Config = TypeVar("Config", bound=AwsSettings)
 
 
-async def open_cloud(env: Environment[Config], *, ping: bool = True) -> Cloud:
-    """Connect with the service's own settings and, unless told otherwise, prove that EC2 answers (OPS-12).
+async def ping_ec2(cloud: Cloud) -> None:
+    """Prove region, network, credentials and permission with a dry run."""
+    await cloud.ec2.ping()
+
+
+async def open_cloud(
+    env: Environment[Config], *, ping: Callable[[Cloud], Awaitable[None]] = ping_ec2
+) -> Cloud:
+    """Connect with the service's own settings and prove by ``ping`` that AWS answers (OPS-12).
 
     Raises ConfigurationError that names the cause and the variable to look at.
     """
@@ -25,9 +33,8 @@ async def open_cloud(env: Environment[Config], *, ping: bool = True) -> Cloud:
         user_agent="dovetail/0.1.0",
     )
     env.stack.push_async_callback(cloud.close)
-    if ping:
-        where = settings.aws_endpoint_url or f"region {settings.aws_region}"
-        variables = "AWS_ENDPOINT_URL and AWS_REGION"
-        patience = settings.connect_timeout
-        await reach(f"AWS at {where}", variables, cloud.ec2.ping, env.clock, patience)
+    where = settings.aws_endpoint_url or f"region {settings.aws_region}"
+    variables = "AWS_ENDPOINT_URL and AWS_REGION"
+    patience = settings.connect_timeout
+    await reach(f"AWS at {where}", variables, lambda: ping(cloud), env.clock, patience)
     return cloud

@@ -7,7 +7,6 @@ failed handling leaves the message, and SQS gives it back after 20 s; handling i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from services.interruption.actions import Action, action_for
@@ -57,18 +56,19 @@ class Poller:
     url: str = ""
     problem: str = ""
     handled: dict[str, int] = field(default_factory=dict)
-    beat: Callable[[], None] = lambda: None
+    last_progress: float = 0.0
+    """Monotonic time of the last poll that SQS answered."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Poll until ``stop``."""
         while not stop.is_set():
-            self.beat()
             try:
                 if not self.url:
                     self.url = await self.cloud.sqs.queue_url(self.settings.interruption_queue)
                     log.info("reading interruption queue", url=self.url)
                 await self._poll()
                 self.problem = ""
+                self.last_progress = self.clock.monotonic()
             except NotFound:
                 self._complain(
                     f"queue {self.settings.interruption_queue} does not exist; "

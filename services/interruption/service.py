@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from services.interruption.poller import Poller
 from shared.aws import open_cloud
+from shared.cloud.session import Cloud
 from shared.domain.records import MACHINES
 from shared.environment import Entry, Environment
+from shared.errors import NotFound
 from shared.log import get_logger
 from shared.mirror import MirrorReader
 from shared.mirror.offerings import UnavailableOfferings
@@ -26,7 +30,13 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
             env.metrics,
             lambda: {"queue": None},
         )
-    cloud = await open_cloud(env, ping=False)
+
+    async def ask_queue(cloud: Cloud) -> None:
+        # SQS only: the model of EC2 would cost this service its memory.
+        with contextlib.suppress(NotFound):  # the poller says so and looks again
+            await cloud.sqs.queue_url(settings.interruption_queue)
+
+    cloud = await open_cloud(env, ping=ask_queue)
     mirror = MirrorReader(
         settings.redis_url, env.bus.prefix, clock=env.clock, random=env.random, kinds=(MACHINES,)
     )
@@ -51,8 +61,8 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         return [] if poller.url else ["the queue is not found yet"]
 
     loops = [
-        Loop("queue", poller.run, progress=env.clock.monotonic),
-        Loop("mirror", mirror.run, progress=env.clock.monotonic),
+        Loop("queue", poller.run, progress=lambda: poller.last_progress or env.clock.monotonic()),
+        Loop("mirror", mirror.run, progress=lambda: mirror.last_progress),
     ]
     return Service("interruption", loops, env.metrics, status, missing)
 

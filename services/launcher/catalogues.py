@@ -88,6 +88,8 @@ class Catalogues:
     reading: Reading
     clock: Clock
     held: Held | None = None
+    last_progress: float = 0.0
+    """Monotonic time of the last look that ended well."""
     _read_at: float = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -97,6 +99,7 @@ class Catalogues:
                 await self._refresh()
             elif await self.store.generation() != self.held.generation:
                 await self._restore(self.held)
+            self.last_progress = self.clock.monotonic()
             await pause(stop, LOOK_SECONDS)
 
     async def _refresh(self) -> None:

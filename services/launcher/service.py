@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from services.launcher.catalogues import Catalogues, Reading
+from services.launcher.catalogues import READ_SECONDS, Catalogues, Reading
 from services.launcher.garbage import Garbage
 from services.launcher.handlers import Handlers
 from services.launcher.launch import Launch
@@ -69,7 +69,12 @@ async def build(env: Environment[LauncherSettings]) -> Service:
 
     timed = partial(periodic, clock=env.clock, jitter=env.random)
     loops = [
-        Loop("catalogue", catalogues.run, progress=env.clock.monotonic),
+        Loop(
+            "catalogue",
+            catalogues.run,
+            late_seconds=2 * READ_SECONDS,
+            progress=lambda: catalogues.last_progress or env.clock.monotonic(),
+        ),
         env.consumer_loop(
             streams.LAUNCHES, "launcher", handlers.launches, timeout=LAUNCH_TIMEOUT_SECONDS
         ),

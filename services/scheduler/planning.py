@@ -55,6 +55,8 @@ class Planner:
     reporter: Reporter
     window: Window = field(init=False)
     rounds: int = 0
+    last_progress: float = 0.0
+    """Monotonic time of the last look at the window."""
     last_plan: Plan | None = None
     problem: str = ""
     _stale: bool = False
@@ -81,7 +83,7 @@ class Planner:
         """Plan whenever a window closes, until ``stop``."""
         checked = self.clock.monotonic()
         while not stop.is_set():
-            now = self.clock.monotonic()
+            now = self.last_progress = self.clock.monotonic()
             if self._stale or now - checked > RECHECK_SECONDS:
                 checked, self._stale = now, False
                 self._recheck()
@@ -91,8 +93,12 @@ class Planner:
             await pause(stop, TICK_SECONDS)
 
     def _recheck(self) -> None:
+        """BAT-01: pods that wait, and machines on their way out whose pods will wait."""
         for pod in waiting_pods(self.view.pods()):
             self.trigger(pod.uid)
+        for machine in self.view.machines(now=self.clock.monotonic()):
+            if machine.terminating:
+                self.trigger(f"machine/{machine.name}")
 
     async def _round(self, stop: asyncio.Event) -> None:
         self.problem = self.not_synced()

@@ -68,9 +68,9 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         }
 
     loops = [
-        Loop("mirror", reader.run, progress=env.clock.monotonic),
+        Loop("mirror", reader.run, progress=lambda: reader.last_progress),
         *(env.consumer_loop(stream, "scheduler", handler) for stream, handler in consumers.items()),
-        Loop("planning", planner.run, progress=env.clock.monotonic),
+        Loop("planning", planner.run, progress=lambda: planner.last_progress),
         periodic(
             "disruption", DISRUPTION_SECONDS, disruption.step, clock=env.clock, jitter=env.random
         ),

@@ -19,7 +19,7 @@ async def build(env: Environment[TerminatorSettings]) -> Service:
     termination = Termination(env.kube, cloud, env.clock, env.settings, env.metrics, writer)
     work = Work(termination, env.kube, env.metrics, env.settings.poll_seconds)
     loops = [
-        Loop("terminations", work.run, progress=env.clock.monotonic),
+        Loop("terminations", work.run, progress=lambda: work.last_progress),
         env.consumer_loop(streams.TERMINATIONS, "terminator", work.handle),
         periodic(
             "resync", env.settings.resync_seconds, work.resync, clock=env.clock, jitter=env.random

@@ -123,6 +123,8 @@ class Termination:
     async def _end_instance(self, provider_id: str, node: Node | None, machine: str) -> bool:
         """Drain, terminate, and wait for EC2. True when the instance is gone for good."""
         instance_id = provider_instance_id(provider_id)
+        if not instance_id:
+            return True  # no instance of ours was ever behind this node
         instance = await self._instance(instance_id)
         if self._is_gone(instance_id, instance):
             return True

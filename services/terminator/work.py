@@ -31,6 +31,8 @@ class Work:
     kube: Kube
     metrics: Metrics
     poll_seconds: float
+    last_progress: float = 0.0
+    """Monotonic time of the last look for new work."""
     _new: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
     _open: set[tuple[str, str]] = field(default_factory=set)
 
@@ -66,6 +68,7 @@ class Work:
         gate = asyncio.Semaphore(MOST_AT_ONCE)
         async with asyncio.TaskGroup() as group:
             while not stop.is_set():
+                self.last_progress = self.termination.clock.monotonic()
                 try:
                     item = await asyncio.wait_for(self._new.get(), 1.0)
                 except TimeoutError:

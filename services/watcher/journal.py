@@ -60,6 +60,8 @@ class Journal:
     )
     generation: int = 0
     begun: bool = False
+    last_progress: float = 0.0
+    """Monotonic time of the last turn that Redis answered, or that found nothing to write."""
     _queue: dict[tuple[str, str], Pending] = field(default_factory=dict)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -93,6 +95,7 @@ class Journal:
         while not stop.is_set():
             try:
                 await self._step(stop)
+                self.last_progress = self.clock.monotonic()
             except MirrorLost:
                 log.warning("mirror lost, writing it anew")
                 self.begun = False

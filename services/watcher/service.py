@@ -57,7 +57,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
 
     loops = [
         *(_watch_loop(name, informer) for name, informer in informers.items()),
-        Loop("mirror", write, progress=env.clock.monotonic),
+        Loop("mirror", write, progress=lambda: journal.last_progress or env.clock.monotonic()),
         periodic(
             "heartbeat", HEARTBEAT_SECONDS, journal.heartbeat, clock=env.clock, jitter=env.random
         ),

@@ -53,10 +53,8 @@ class ScriptedApi:
         self.requests.append(
             Seen(request.method, request.path, query, request.content_type, headers, body)
         )
-        if request.method != "GET":
-            script = self.others
-        else:
-            script = self.watches if "watch" in request.query else self.lists
+        reads = self.watches if "watch" in request.query else self.lists
+        script = reads if request.method == "GET" else self.others
         return await (script.pop(0) if len(script) > 1 else script[0])(request)
 
 

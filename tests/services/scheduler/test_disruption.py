@@ -16,6 +16,7 @@ from shared.messages import EmptyNodeDecided, TerminateMachine
 from tests.services.conftest import create_machine, create_running_pod
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import make_bound_pod, make_node, make_pool
+from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 
 NAME = "default-a"
@@ -130,3 +131,21 @@ async def test_nothing_is_deleted_on_a_lost_picture(
     await wait_until(scheduler.planner.not_synced, "the loss is known")
     await scheduler.disruption.step()
     assert not await is_deleted(kube)
+
+
+async def test_a_mark_that_somebody_overwrote_is_written_again(
+    scheduler: Scheduler, kube: Kube, initialised: None
+) -> None:
+    """DIS-32: conditions are one list with several writers; a lost mark must not save a node for ever."""
+    clock = FakeClock(seconds=SystemClock().monotonic(), wall=SystemClock().now())
+    scheduler.disruption.clock = clock
+    unmarked = await kube.get(MACHINES, NAME)
+    await scheduler.disruption.step()
+    conditions = {"status": {"conditions": unmarked["status"]["conditions"]}}
+    await kube.patch(MACHINES, NAME, conditions, subresource="status")
+    await shown(scheduler, kube)
+    await scheduler.disruption.step()
+    assert not parse_machine(await kube.get(MACHINES, NAME)).has(EMPTY)
+    clock.advance(11)
+    await scheduler.disruption.step()
+    assert parse_machine(await kube.get(MACHINES, NAME)).has(EMPTY)
