@@ -20,7 +20,7 @@ from shared.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
 from shared.domain.nodes import Node, provider_instance_id
-from shared.errors import Conflict, InvalidObject, NotFound
+from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, NODES
 from shared.log import get_logger
@@ -122,9 +122,8 @@ class Registration:
             log.info("node changed while it was registered", node=node.name, error=error.message)
             return False
         # nodeName goes with the condition: the scheduler finds the node of a Machine by it.
-        await self.writer.patch(machine, {"status": {"nodeName": node.name}}, status=True)
         condition = Condition("True", REGISTERED, "", self.clock.now())
-        await self.writer.condition(await self._again(machine), REGISTERED, condition)
+        await self.writer.condition(machine, REGISTERED, condition, {"nodeName": node.name})
         log.info("registered machine", machine=machine.name, node=node.name)
         await self.writer.tell(
             streams.MACHINES, MachineRegistered(machine=machine.name), machine.uid
@@ -144,13 +143,6 @@ class Registration:
         )
         log.info("initialized machine", machine=name, node=node.name)
         await self.writer.tell(streams.MACHINES, MachineInitialized(machine=name), machine.uid)
-
-    async def _again(self, machine: Machine) -> Machine:
-        """The Machine as it is now, or as it was when it cannot be read."""
-        try:
-            return parse_machine(await self.kube.get(MACHINES, machine.name))
-        except (NotFound, InvalidObject):
-            return machine
 
     async def _expire(self, machine: Machine, reason: str) -> None:
         log.warning("terminating due to timeout", machine=machine.name, reason=reason)

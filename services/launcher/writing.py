@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared import streams
-from shared.api.machines import API_VERSION, condition_objects, with_readiness
+from shared.api.machines import API_VERSION
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain import labels as keys
@@ -15,6 +15,7 @@ from shared.domain.machines import LAUNCHED, Condition, Machine
 from shared.domain.resources import format_resources
 from shared.errors import Conflict, NotFound, TransientError
 from shared.kube.client import Kube
+from shared.kube.machine_status import write_condition
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES
 from shared.log import get_logger
@@ -42,16 +43,10 @@ class Writer:
         image: str,
         kind: InstanceType | None,
     ) -> None:
-        """LCH-58, LCH-59: providerID first, because it is what must not be lost; then the labels."""
-        launched = Condition("True", LAUNCHED, "", self.clock.now())
-        status: dict[str, Any] = {
-            "providerID": f"aws:///{zone}/{instance}",
-            "conditions": condition_objects(with_readiness(machine.conditions, LAUNCHED, launched)),
-        }
-        if kind is not None:
-            status["capacity"] = format_resources(kind.capacity)
-            status["allocatable"] = format_resources(kind.allocatable())
-        await self._patch(machine, {"status": status}, subresource="status")
+        """LCH-58, LCH-59: the labels first and providerID last.
+
+        With a providerID the launch counts as done and its record goes; until then a crash repeats all of it.
+        """
         decided = {
             keys.INSTANCE_TYPE: type_name,
             keys.ZONE: zone,
@@ -63,27 +58,27 @@ class Writer:
         if price is not None:
             metadata["annotations"] = {keys.PRICE_ANNOTATION: str(price)}
         await self._patch(machine, {"metadata": metadata})
+        status: dict[str, Any] = {"providerID": f"aws:///{zone}/{instance}"}
+        if kind is not None:
+            status["capacity"] = format_resources(kind.capacity)
+            status["allocatable"] = format_resources(kind.allocatable())
+        condition = Condition("True", LAUNCHED, "", self.clock.now())
+        await write_condition(self.kube, machine, LAUNCHED, condition, status)
 
-    async def condition(self, machine: Machine, name: str, condition: Condition) -> None:
-        """Write one condition, unless it says already what it said."""
-        old = machine.conditions.get(name)
-        if old is not None and (old.status, old.message) == (condition.status, condition.message):
-            return
-        conditions = condition_objects(with_readiness(machine.conditions, name, condition))
-        await self._patch(machine, {"status": {"conditions": conditions}}, subresource="status")
-
-    async def patch(self, machine: Machine, body: dict[str, Any], *, status: bool = False) -> None:
-        """Write metadata, or the status. A Machine that is gone or replaced is left alone."""
-        await self._patch(machine, body, subresource="status" if status else None)
-
-    async def _patch(
-        self, machine: Machine, body: dict[str, Any], *, subresource: str | None = None
+    async def condition(
+        self,
+        machine: Machine,
+        name: str,
+        condition: Condition,
+        status: dict[str, Any] | None = None,
     ) -> None:
+        """Write one condition, and ``status`` fields with it."""
+        await write_condition(self.kube, machine, name, condition, status)
+
+    async def _patch(self, machine: Machine, body: dict[str, Any]) -> None:
         metadata = {"uid": machine.uid, **body.get("metadata", {})}
         try:
-            await self.kube.patch(
-                MACHINES, machine.name, {**body, "metadata": metadata}, subresource=subresource
-            )
+            await self.kube.patch(MACHINES, machine.name, {**body, "metadata": metadata})
         except (NotFound, Conflict) as error:
             log.info("machine changed meanwhile", machine=machine.name, error=error.message)
 

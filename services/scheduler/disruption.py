@@ -13,13 +13,14 @@ from services.scheduler.emptiness import Emptiness, occupied_nodes, review
 from services.scheduler.planning import Planner
 from services.scheduler.view import View
 from shared import streams
-from shared.api.machines import API_VERSION, condition_objects, with_condition
+from shared.api.machines import API_VERSION
 from shared.api.pods import parse_pod
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain.machines import EMPTY, Condition, Machine
 from shared.errors import Conflict, NotFound, TransientError
 from shared.kube.client import Kube
+from shared.kube.machine_status import write_condition
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, PODS
 from shared.log import get_logger
@@ -80,16 +81,7 @@ class Disruption:
     async def _mark(self, act: Emptiness) -> None:
         empty = act.act == "mark"
         condition = Condition("True" if empty else "False", since=self.clock.now())
-        conditions = with_condition(act.machine.conditions, EMPTY, condition)
-        await self.kube.patch(
-            MACHINES,
-            act.machine.name,
-            {
-                "metadata": {"uid": act.machine.uid},
-                "status": {"conditions": condition_objects(conditions)},
-            },
-            subresource="status",
-        )
+        await write_condition(self.kube, act.machine, EMPTY, condition)
         message = "added TTL to empty node" if empty else "removed emptiness TTL from node"
         log.info(message, node=act.node.name, machine=act.machine.name, ttl_seconds=act.ttl_seconds)
 
