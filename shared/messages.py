@@ -12,8 +12,12 @@ from typing import ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.bus import BadMessage, Envelope
+from shared.bus import BadMessage, Bus, Envelope
 from shared.clock import Clock
+from shared.errors import TransientError
+from shared.log import get_logger
+
+log = get_logger(__name__)
 
 NAME = Field(min_length=1, max_length=253)
 
@@ -195,3 +199,13 @@ def decode(envelope: Envelope) -> Message:
         return kind.model_validate_json(envelope.body)
     except ValidationError as error:
         raise BadMessage(f"{envelope.type}: {error.error_count()} faults: {error}"[:512]) from error
+
+
+async def send(bus: Bus, stream: str, message: Message, *, cause: str, clock: Clock) -> bool:
+    """Publish news. False when Redis does not take it: that costs time, never work, as everybody lists its own."""
+    try:
+        await bus.publish(stream, encode(message, cause=cause, clock=clock))
+    except TransientError as error:
+        log.warning("cannot send", stream=stream, type=type(message).__name__, error=error.message)
+        return False
+    return True

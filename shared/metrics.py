@@ -62,6 +62,10 @@ class Metrics:
             "Pods whose own text is faulty (POD-03).",
             registry=registry,
         )
+        self._count_effects(registry)
+
+    def _count_effects(self, registry: CollectorRegistry) -> None:
+        """What was done to EC2, to pods and to the queue."""
         self.launch_failures = Counter(
             "karpenter_cloudprovider_instance_launch_failures_total",
             "Failed launches by zone, capacity type and EC2 code (MET-10).",

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from services.interruption.actions import Action, action_for
 from services.interruption.parsers import NO_OP, Interruption, parse
 from shared import streams
-from shared.api.machines import API_VERSION, parse_machine
+from shared.api.machines import parse_machine
+from shared.api.references import to_machine
 from shared.bus import BadMessage, Bus
 from shared.clock import Clock
 from shared.cloud.session import Cloud
@@ -26,7 +27,7 @@ from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES
 from shared.log import get_logger
-from shared.messages import InterruptionReceived, Message, TerminateMachine, encode
+from shared.messages import InterruptionReceived, Message, TerminateMachine, send
 from shared.metrics import Metrics
 from shared.mirror import MirrorReader
 from shared.mirror.offerings import UnavailableOfferings
@@ -66,7 +67,7 @@ class Poller:
                 if not self.url:
                     self.url = await self.cloud.sqs.queue_url(self.settings.interruption_queue)
                     log.info("reading interruption queue", url=self.url)
-                await self._poll()
+                await self._poll(stop)
                 self.problem = ""
                 self.last_progress = self.clock.monotonic()
             except NotFound:
@@ -84,10 +85,22 @@ class Poller:
             log.error("cannot read the interruption queue", problem=problem)
         self.problem = problem
 
-    async def _poll(self) -> None:
-        messages = await self.cloud.sqs.receive(
-            self.url, wait_seconds=self.settings.receive_wait_seconds
+    async def _receive(self, stop: asyncio.Event) -> list[QueueMessage]:
+        """The next messages; none when ``stop`` comes first. What SQS had handed out by then comes again."""
+        wait_seconds = self.settings.receive_wait_seconds
+        receiving = asyncio.ensure_future(
+            self.cloud.sqs.receive(self.url, wait_seconds=wait_seconds)
         )
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait((receiving, stopping), return_when=asyncio.FIRST_COMPLETED)
+            return await receiving if receiving.done() else []
+        finally:
+            receiving.cancel()
+            stopping.cancel()
+
+    async def _poll(self, stop: asyncio.Event) -> None:
+        messages = await self._receive(stop)
         gate = asyncio.Semaphore(AT_ONCE)
         done = await asyncio.gather(*(self._handle(message, gate) for message in messages))
         receipts = [receipt for receipt in done if receipt]
@@ -174,19 +187,10 @@ class Poller:
             log.warning("cannot mark the offering", offering=offering, error=error.message)
 
     async def _event(self, machine: Machine, kind: str, reason: str, text: str) -> None:
-        involved = {
-            "apiVersion": API_VERSION,
-            "kind": "Machine",
-            "name": machine.name,
-            "uid": machine.uid,
-        }
         await self.recorder.publish(
-            involved, kind, reason, text, dedupe_seconds=EVENT_DEDUPE_SECONDS
+            to_machine(machine), kind, reason, text, dedupe_seconds=EVENT_DEDUPE_SECONDS
         )
 
     async def _tell(self, stream: str, message: Message, cause: str) -> None:
-        try:
-            await self.bus.publish(stream, encode(message, cause=cause, clock=self.clock))
-        except TransientError as error:
-            # The deletion timestamp is written: watcher and terminator find it without this bell.
-            log.warning("cannot send", stream=stream, error=error.message)
+        # The deletion timestamp is written: watcher and terminator find it without this bell.
+        await send(self.bus, stream, message, cause=cause, clock=self.clock)

@@ -14,6 +14,7 @@ import msgspec
 
 from shared.api.machines import condition_objects, parse_conditions, with_condition
 from shared.api.node_templates import READY, parse_node_template
+from shared.api.references import to_object
 from shared.clock import Clock
 from shared.cloud.eks import EksCluster
 from shared.cloud.records import SecurityGroup, Subnet
@@ -197,15 +198,9 @@ class NodeClasses:
 
     async def _refuse(self, raw: Json, message: str) -> None:
         meta = raw["metadata"]
-        involved = {
-            "apiVersion": raw["apiVersion"],
-            "kind": raw["kind"],
-            "name": meta["name"],
-            "uid": meta["uid"],
-        }
         log.warning("node class is not ready", node_class=meta["name"], reason=message)
         await self.recorder.publish(
-            involved, "Warning", "NodeClassNotReady", message, dedupe_seconds=300
+            to_object(raw), "Warning", "NodeClassNotReady", message, dedupe_seconds=300
         )
         condition = Condition("False", "NodeClassNotReady", message, self.clock.now())
         await self._write(raw, {"subnets": [], "securityGroups": [], "amis": []}, condition)

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared import streams
-from shared.api.machines import API_VERSION
+from shared.api.references import to_machine
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.instance_types import InstanceType
 from shared.domain.machines import LAUNCHED, Condition, Machine
 from shared.domain.resources import format_resources
-from shared.errors import Conflict, NotFound, TransientError
+from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.machine_status import write_condition
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES
 from shared.log import get_logger
-from shared.messages import Message, TerminateMachine, encode
+from shared.messages import Message, TerminateMachine, send
 
 log = get_logger(__name__)
 
@@ -92,22 +92,12 @@ class Writer:
         await self.tell(streams.TERMINATIONS, order, machine.uid)
 
     async def tell(self, stream: str, message: Message, cause: str) -> None:
-        """Send news. A lost message costs time only: everybody lists its own work."""
-        try:
-            await self.bus.publish(stream, encode(message, cause=cause, clock=self.clock))
-        except TransientError as error:
-            log.warning("cannot send", stream=stream, message_type=type(message).__name__,
-                        error=error.message)  # fmt: skip
+        """Send news."""
+        await send(self.bus, stream, message, cause=cause, clock=self.clock)
 
     async def event(self, machine: Machine, kind: str, reason: str, text: str) -> None:
         """A Kubernetes event on the Machine."""
-        involved = {
-            "apiVersion": API_VERSION,
-            "kind": "Machine",
-            "name": machine.name,
-            "uid": machine.uid,
-        }
-        await self.recorder.publish(involved, kind, reason, text)
+        await self.recorder.publish(to_machine(machine), kind, reason, text)
 
 
 def instance_labels(kind: InstanceType | None) -> dict[str, str]:

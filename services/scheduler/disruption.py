@@ -13,18 +13,18 @@ from services.scheduler.emptiness import Emptiness, occupied_nodes, review
 from services.scheduler.planning import Planner
 from services.scheduler.view import View
 from shared import streams
-from shared.api.machines import API_VERSION
 from shared.api.pods import parse_pod
+from shared.api.references import to_machine
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain.machines import EMPTY, Condition, Machine
-from shared.errors import Conflict, NotFound, TransientError
+from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.machine_status import write_condition
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, PODS
 from shared.log import get_logger
-from shared.messages import EmptyNodeDecided, TerminateMachine, encode
+from shared.messages import EmptyNodeDecided, TerminateMachine, send
 from shared.metrics import Metrics
 
 log = get_logger(__name__)
@@ -95,7 +95,7 @@ class Disruption:
         await self.kube.delete(MACHINES, machine.name, uid=machine.uid)
         text = f"triggering termination after {act.ttl_seconds:.0f}s for empty node"
         log.info(text, node=act.node.name, machine=machine.name)
-        await self.recorder.publish(_involved(machine), "Normal", "DisruptionTerminating", text)
+        await self.recorder.publish(to_machine(machine), "Normal", "DisruptionTerminating", text)
         self.metrics.machines_disrupted.labels("empty", machine.pool, machine.capacity_type).inc()
         await self._ring(machine, act.empty_seconds)
         return True
@@ -103,20 +103,5 @@ class Disruption:
     async def _ring(self, machine: Machine, empty_seconds: float) -> None:
         order = TerminateMachine(name=machine.name, reason="empty")
         decided = EmptyNodeDecided(machine=machine.name, empty_seconds=empty_seconds)
-        try:
-            for stream, message in ((streams.TERMINATIONS, order), (streams.DECISIONS, decided)):
-                await self.bus.publish(
-                    stream, encode(message, cause=f"empty/{machine.uid}", clock=self.clock)
-                )
-        except TransientError as error:
-            # The watcher and the terminator see the deletion timestamp by themselves.
-            log.warning("cannot ring the terminator", machine=machine.name, error=error.message)
-
-
-def _involved(machine: Machine) -> dict[str, str]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Machine",
-        "name": machine.name,
-        "uid": machine.uid,
-    }
+        for stream, message in ((streams.TERMINATIONS, order), (streams.DECISIONS, decided)):
+            await send(self.bus, stream, message, cause=f"empty/{machine.uid}", clock=self.clock)

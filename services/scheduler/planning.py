@@ -18,11 +18,11 @@ from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
-from shared.errors import AlreadyExists, DovetailError, TransientError
+from shared.errors import AlreadyExists, DovetailError
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES
 from shared.log import get_logger
-from shared.messages import LaunchMachine, PlanDecided, encode
+from shared.messages import LaunchMachine, PlanDecided, send
 from shared.metrics import Metrics
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.runtime import pause
@@ -189,12 +189,9 @@ class Planner:
         return True
 
     async def _ring(self, machine: str, cause: str) -> None:
-        try:
-            message = encode(LaunchMachine(machine=machine), cause=cause, clock=self.clock)
-            await self.bus.publish(streams.LAUNCHES, message)
-        except TransientError as error:
-            # The launcher lists Machines on a timer: this launch is late, not lost.
-            log.warning("cannot ring the launcher", machine=machine, error=error.message)
+        # Not heard, the launcher finds the Machine on its list: this launch is late, not lost.
+        message = LaunchMachine(machine=machine)
+        await send(self.bus, streams.LAUNCHES, message, cause=cause, clock=self.clock)
 
     def _nominate(self, plan: Plan, created: list[PlannedMachine]) -> None:
         until = self.clock.monotonic() + max(
@@ -212,10 +209,5 @@ class Planner:
             unschedulable=len(plan.unschedulable),
             cost_micro_usd_per_hour=plan.cost_micro_usd_per_hour,
         )
-        try:
-            cause = f"{plan.id}/{self.rounds}"
-            await self.bus.publish(
-                streams.DECISIONS, encode(decided, cause=cause, clock=self.clock)
-            )
-        except TransientError as error:
-            log.warning("cannot record the decision", plan=plan.id, error=error.message)
+        cause = f"{plan.id}/{self.rounds}"
+        await send(self.bus, streams.DECISIONS, decided, cause=cause, clock=self.clock)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from shared.api.references import to_pod
 from shared.domain.pods import Pod, is_provisionable
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot
@@ -58,7 +59,7 @@ class Reporter:
         for pod in pods[:MOST_POD_EVENTS]:
             if is_provisionable(pod):
                 await self.recorder.publish(
-                    _involved(pod), "Normal", "Nominated", f"Pod should schedule on: {target}"
+                    to_pod(pod), "Normal", "Nominated", f"Pod should schedule on: {target}"
                 )
 
     async def _failed(self, plan: Plan, pods: dict[str, Pod]) -> None:
@@ -74,19 +75,9 @@ class Reporter:
                 continue
             log.error("could not schedule pod", pod=pods[uid].key, reason=reason)
             await self.recorder.publish(
-                _involved(pods[uid]),
+                to_pod(pods[uid]),
                 "Warning",
                 "FailedScheduling",
                 f"Failed to schedule pod, {reason}",
                 dedupe_seconds=FAILED_SCHEDULING_SECONDS,
             )
-
-
-def _involved(pod: Pod) -> dict[str, str]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": pod.name,
-        "namespace": pod.namespace,
-        "uid": pod.uid,
-    }

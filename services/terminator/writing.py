@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared import streams
+from shared.api.references import to_node, to_pod
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.nodes import Node
 from shared.domain.pods import Pod
-from shared.errors import Conflict, NotFound, TransientError
+from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODES, Resource
 from shared.log import get_logger
-from shared.messages import MachineTerminated, encode
+from shared.messages import MachineTerminated, send
 from shared.metrics import Metrics
 
 log = get_logger(__name__)
@@ -65,12 +66,7 @@ class Writer:
             machine.pool, machine.capacity_type, machine.zone
         ).inc()
         message = MachineTerminated(machine=machine.name)
-        try:
-            await self.bus.publish(
-                streams.MACHINES, encode(message, cause=machine.uid, clock=self.clock)
-            )
-        except TransientError as error:
-            log.warning("cannot tell the scheduler", machine=machine.name, error=error.message)
+        await send(self.bus, streams.MACHINES, message, cause=machine.uid, clock=self.clock)
 
     async def _release(self, resource: Resource, name: str, uid: str) -> bool:
         """Compare-and-set on the finalizer list. False when there was nothing to release."""
@@ -91,22 +87,14 @@ class Writer:
 
     async def evicted(self, pod: Pod) -> None:
         """TRM-08: the pod's own event."""
-        involved = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": pod.name,
-            "namespace": pod.namespace,
-            "uid": pod.uid,
-        }
         await self.recorder.publish(
-            involved, "Normal", "Evicted", "Evicted pod: node is going away"
+            to_pod(pod), "Normal", "Evicted", "Evicted pod: node is going away"
         )
 
     async def blocked(self, node: Node, pod: Pod, why: str) -> None:
         """TRM-08: say on the node what holds its drain."""
-        involved = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
         await self.recorder.publish(
-            involved,
+            to_node(node),
             "Warning",
             "FailedDraining",
             f"Failed to drain node, pod {pod.key} stays: {why}",

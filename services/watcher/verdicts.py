@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api.machines import condition_objects, parse_conditions, with_condition
+from shared.api.references import to_object
 from shared.clock import Clock
 from shared.domain.machines import Condition
 from shared.errors import Conflict, NotFound
@@ -55,7 +56,7 @@ class Verdicts:
         name, condition = said
         if faults:
             await self._recorder.publish(
-                _involved(raw), "Warning", INVALID, condition.message, dedupe_seconds=300
+                to_object(raw), "Warning", INVALID, condition.message, dedupe_seconds=300
             )
         old = parse_conditions((raw.get("status") or {}).get("conditions"))
         shown = old.get(name)
@@ -78,12 +79,3 @@ class Verdicts:
             )
         except (NotFound, Conflict):
             log.debug("verdict overtaken by a change", name=raw["metadata"]["name"])
-
-
-def _involved(raw: Json) -> dict[str, str]:
-    return {
-        "apiVersion": raw["apiVersion"],
-        "kind": raw["kind"],
-        "name": raw["metadata"]["name"],
-        "uid": raw["metadata"]["uid"],
-    }
