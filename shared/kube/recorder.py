@@ -110,7 +110,8 @@ class Recorder:
         self._here = SeenHere(clock)
         self._everywhere = seen
         self._bucket = TokenBucket(events_per_second, burst, clock)
-        self._queue: deque[Occurrence] = deque()
+        self._warnings: deque[Occurrence] = deque()
+        self._others: deque[Occurrence] = deque()
         self._ready = asyncio.Event()
 
     async def publish(
@@ -127,7 +128,7 @@ class Recorder:
         ``type`` is Normal or Warning, ``reason`` one word in CamelCase. Never fails, never waits
         for the network.
         """
-        if len(self._queue) >= QUEUE_SIZE:
+        if self._waiting() >= QUEUE_SIZE:
             self.dropped += 1
             return
         happened = Occurrence(
@@ -139,8 +140,12 @@ class Recorder:
             dedupe_seconds,
         )
         if await self._here.first(happened.key, dedupe_seconds):
-            self._queue.append(happened)
+            # A burst of good news (400 pods Nominated) must not hold up why a pod cannot run.
+            (self._warnings if type == "Warning" else self._others).append(happened)
             self._ready.set()
+
+    def _waiting(self) -> int:
+        return len(self._warnings) + len(self._others)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Write queued events until ``stop``, then what is left; ends at most 7 s after."""
@@ -148,14 +153,14 @@ class Recorder:
             self.last_progress = self._clock.monotonic()
             # Only the wait is cut short by a stop: a write that has begun is brought to its end.
             await run_until(stop, self._wait_for_work())
-            if self._queue and not stop.is_set():
+            if self._waiting() and not stop.is_set():
                 await self._write_next()
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
-                while self._queue:
+                while self._waiting():
                     await self._write_next()
         except TimeoutError:
-            self.dropped += len(self._queue)
+            self.dropped += self._waiting()
 
     async def _wait_for_work(self) -> None:
         """Until something may be written, or 10 s, to show that the loop turns."""
@@ -167,8 +172,8 @@ class Recorder:
         await self._bucket.acquire()
 
     async def _write_next(self) -> None:
-        happened = self._queue.popleft()
-        if not self._queue:
+        happened = (self._warnings or self._others).popleft()
+        if not self._waiting():
             self._ready.clear()
         try:
             async with asyncio.timeout(WRITE_TIMEOUT_SECONDS):

@@ -9,7 +9,7 @@ import pytest
 from cli.demo import workload
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.workload import DEPLOYMENTS
-from shared.kube.resources import AWS_NODE_TEMPLATES, EVENTS, PODS, PROVISIONERS
+from shared.kube.resources import AWS_NODE_TEMPLATES, PODS, PROVISIONERS
 from tests.support.playground import TTL_SECONDS, Playground
 from tests.support.waiting import wait_until
 
@@ -73,18 +73,12 @@ async def test_a_pod_that_fits_nowhere_is_told_why_and_others_are_scheduled(
     await workload.apply_pool(playground.kube, playground.environment.cluster_name, TTL_SECONDS)
     await playground.create(PODS, big_pod("giant"))
 
-    async def told() -> str:
+    async def told() -> list[str]:
         warnings = await playground.warnings("Pod", "giant")
-        return next(text for reason, text in warnings if reason == "FailedScheduling")
+        return [text for reason, text in warnings if reason == "FailedScheduling"]
 
-    async def reason() -> bool:
-        try:
-            return "no instance type" in await told()
-        except StopIteration:
-            return False
-
-    await wait_until(reason, "FailedScheduling with the reason", seconds=15)
-    text = await told()
+    text = (await wait_until(told, "FailedScheduling", seconds=15))[0]
+    assert "no instance type" in text
     assert "default" in text
     assert "cpu" in text
     await assert_other_pods_run(playground)

@@ -43,7 +43,7 @@ from shared.kube.resources import (
 from tests.support.waiting import wait_until
 
 NAMESPACE = "default"
-TTL_SECONDS = 3
+TTL_SECONDS = 1
 DEMO = DemoSettings(boot_seconds=1.0, ready_seconds=0.3, ttl_seconds_after_empty=TTL_SECONDS)
 SERVICE_SETTINGS = {
     "RESYNC_SECONDS": "3s",

@@ -110,6 +110,19 @@ async def test_a_refused_event_harms_nobody(api: ScriptedApi, kube: Kube) -> Non
     assert events.failed == 1
 
 
+async def test_warnings_do_not_wait_behind_good_news(api: ScriptedApi, kube: Kube) -> None:
+    """400 pods that got a place must not hold up the one that has none (SCH-110)."""
+    api.others = [answer({"kind": "Event"}, 201)]
+    events = recorder(kube)
+    await events.publish(POD, "Normal", "Nominated", "goes to machine m1")
+    await events.publish(NODE, "Warning", "FailedDraining", "first")
+    await events.publish(POD, "Warning", "FailedScheduling", "second")
+    async with running(events):
+        pass
+    reasons = [request.body["reason"] for request in api.requests]
+    assert reasons == ["FailedDraining", "FailedScheduling", "Nominated"]
+
+
 async def test_a_full_queue_drops_and_counts(kube: Kube) -> None:
     events = recorder(kube)
     for number in range(QUEUE_SIZE + 5):

@@ -1,0 +1,116 @@
+"""The workshop by hand: real kubectl against the local cluster, with nothing but ``.dovetail/env``
+(issue: "a newcomer plays the seeds' workshop").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.demo import workload
+from local.stack_state import read_environment
+from tests.support.playground import Playground
+from tests.support.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
+]
+MANIFESTS = Path(workload.__file__).parent / "manifests"
+LABELS = (
+    "kubernetes.io/arch",
+    "node.kubernetes.io/instance-type",
+    "karpenter.sh/provisioner-name",
+    "topology.kubernetes.io/zone",
+    "karpenter.sh/capacity-type",
+)
+ADDED = ("-l", "karpenter.sh/provisioner-name")
+
+
+class Kubectl:
+    """kubectl in a shell that sourced the env file."""
+
+    def __init__(self, playground: Playground) -> None:
+        inherited = {"PATH": os.environ["PATH"], "HOME": str(playground.stack.directory)}
+        self._environment = inherited | read_environment(playground.stack.environment_file)
+
+    async def __call__(self, *words: str, check: bool = True) -> str:
+        done = await asyncio.to_thread(
+            subprocess.run,
+            ["kubectl", *words],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stderr
+        return done.stdout
+
+    async def rows(self, *words: str) -> list[list[str]]:
+        """The rows of a table, split at blanks, without its heading."""
+        return [line.split() for line in (await self("get", *words, "--no-headers")).splitlines()]
+
+
+async def test_the_workshop_by_hand(playground: Playground) -> None:
+    kubectl = Kubectl(playground)
+    await kubectl("apply", "-f", str(MANIFESTS))
+    await kubectl("patch", "provisioner", "default", "--type=merge", "-p", PATIENT)
+    await kubectl("patch", "deployment", "inflate", "--type=merge", "-p", ON_SPOT)
+    await kubectl("scale", "deployment", "inflate", "--replicas", "10")
+    await kubectl("rollout", "status", "deployment/inflate", "--timeout=25s")
+    node = await one_ready_node(kubectl)
+    await assert_machine_columns(kubectl, node)
+    await kubectl("delete", "node", node, "--wait=true", "--timeout=25s")
+    assert node not in {row[0] for row in await kubectl.rows("nodes")}
+    await kubectl("rollout", "status", "deployment/inflate", "--timeout=25s")
+    assert await one_ready_node(kubectl) != node
+    await kubectl("scale", "deployment", "inflate", "--replicas", "0")
+
+    async def nothing_added() -> bool:
+        return not await kubectl.rows("nodes", *ADDED) and not await kubectl.rows("machines")
+
+    await wait_until(nothing_added, "no added node and no Machine", seconds=25)
+
+
+PATIENT = '{"spec": {"ttlSecondsAfterEmpty": 1}}'
+ON_SPOT = """{"spec": {"template": {"spec": {
+    "nodeSelector": {"karpenter.sh/capacity-type": "spot"}}}}}"""
+
+
+async def one_ready_node(kubectl: Kubectl) -> str:
+    """The name of the only added node, which shows a value for every label of the workshop."""
+
+    async def ready() -> list[str] | None:
+        rows = await kubectl.rows("nodes", *ADDED, "-L", ",".join(LABELS))
+        return rows[0] if len(rows) == 1 and rows[0][1] == "Ready" else None
+
+    row = await wait_until(ready, "one ready node", seconds=20)
+    assert row is not None
+    arch, instance_type, pool, zone, capacity_type = row[-len(LABELS) :]
+    assert arch in ("amd64", "arm64")
+    assert "." in instance_type
+    assert (pool, capacity_type) == ("default", "spot")
+    assert zone.startswith("us-west-2")
+    return row[0]
+
+
+async def assert_machine_columns(kubectl: Kubectl, node: str) -> None:
+    """Type, zone and node are filled, and Ready becomes True."""
+
+    async def ready() -> dict[str, str] | None:
+        heading, row = (line.split() for line in (await kubectl("get", "machines")).splitlines())
+        shown = dict(zip(heading, row, strict=True))
+        return shown if shown["READY"] == "True" else None
+
+    shown = await wait_until(ready, "a ready Machine", seconds=10)
+    assert shown is not None
+    assert list(shown) == ["NAME", "TYPE", "ZONE", "NODE", "READY", "AGE"]
+    assert shown["NODE"] == node
+    assert shown["ZONE"].startswith("us-west-2")
+    assert "." in shown["TYPE"]
