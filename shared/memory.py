@@ -12,7 +12,7 @@ import gc
 
 
 def settle() -> None:
-    """Collect, trim and freeze. Call once, when everything is built."""
+    """Collect, trim and freeze. Call when everything is built, and after a rare big piece of work."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

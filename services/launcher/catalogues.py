@@ -21,6 +21,7 @@ from shared.cloud.session import Cloud
 from shared.domain.instance_types import encode_catalogue
 from shared.errors import Unavailable
 from shared.log import get_logger
+from shared.memory import settle
 from shared.mirror.offerings import CatalogueStore
 from shared.runtime import pause
 
@@ -108,6 +109,7 @@ class Catalogues:
         await self.store.put(encoded.body, encoded.generation)
         self._read_at = started
         self.held = Held(encoded.generation, encoded.types)
+        settle()
         log.info(
             "read the catalogue",
             types=encoded.types,

@@ -10,6 +10,8 @@ to ``labels`` or ``capacity``), and is not hashable. A document of another versi
 with ``msgspec.ValidationError``.
 """
 
+from typing import Any
+
 import msgspec
 
 
@@ -52,7 +54,16 @@ class Catalogue(msgspec.Struct, frozen=True):
     types: tuple[InstanceType, ...]
 
 
-_CATALOGUE_DECODER = msgspec.json.Decoder(Catalogue)
+class _Document(msgspec.Struct):
+    """A catalogue whose types are not decoded yet."""
+
+    region: str
+    generation: str
+    types: list[msgspec.Raw]
+
+
+_DOCUMENT_DECODER = msgspec.json.Decoder(_Document)
+_TYPE_DECODER = msgspec.json.Decoder(InstanceType)
 
 
 def encode_catalogue(catalogue: Catalogue) -> bytes:
@@ -61,5 +72,34 @@ def encode_catalogue(catalogue: Catalogue) -> bytes:
 
 
 def decode_catalogue(document: bytes) -> Catalogue:
-    """Inverse of ``encode_catalogue``. Raises ``msgspec.ValidationError`` naming the field."""
-    return _CATALOGUE_DECODER.decode(document)
+    """Inverse of ``encode_catalogue``. Raises ``msgspec.ValidationError`` naming the wrong field.
+
+    Types are decoded one by one and share equal texts: 1,300 types name the same 30 labels, zones and values.
+    """
+    parts = _DOCUMENT_DECODER.decode(document)
+    texts: dict[object, Any] = {}
+    types = tuple(_sharing(_TYPE_DECODER.decode(raw), texts) for raw in parts.types)
+    return Catalogue(parts.region, parts.generation, types)
+
+
+def _sharing(one: InstanceType, texts: dict[object, Any]) -> InstanceType:
+    """The same type, made of values that other types hold too."""
+
+    def share(value: Any) -> Any:
+        return texts.setdefault(value, value)
+
+    def amounts(resources: dict[str, int]) -> dict[str, int]:
+        return {share(name): amount for name, amount in resources.items()}
+
+    return InstanceType(
+        name=share(one.name),
+        labels={
+            share(k): share(tuple(share(v) for v in values)) for k, values in one.labels.items()
+        },
+        capacity=amounts(one.capacity),
+        overhead=amounts(one.overhead),
+        offerings=tuple(
+            Offering(share(o.zone), share(o.capacity_type), o.price_micro_usd_per_hour)
+            for o in one.offerings
+        ),
+    )

@@ -58,6 +58,7 @@ async def planned_pods(playground: Playground) -> list[int]:
 async def test_400_small_pods_run_on_at_most_two_nodes_and_services_stay_below_150_mb(
     playground: Playground,
 ) -> None:
+    await playground.restart_services()
     report = await came_out(playground, "burst-400")
     assert report.pods[0] == 400
     assert report.launched <= 2

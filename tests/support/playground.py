@@ -8,6 +8,7 @@ it back to an empty cluster, whatever a test left.
 from __future__ import annotations
 
 import io
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import aiohttp
 import pytest
 from rich.console import Console
 
@@ -28,6 +30,7 @@ from cli.demo.workload import DEPLOYMENTS
 from cli.emulator import Emulator
 from cli.environment import Environment, from_variables
 from local.stack import Stack, StackSettings
+from local.stack_plan import SERVICES
 from local.stack_state import PartState
 from shared.clock import SystemClock
 from shared.errors import NotFound
@@ -122,6 +125,27 @@ class Playground:
             and (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == (kind, name)
             and "dovetail" in (event.get("source") or {}).get("component", "")
         ]
+
+    async def restart_services(self) -> None:
+        """Every service as a new process, ready: what a test measures is then its own doing."""
+        old = {name: self.part(name).process.pid for name in SERVICES}
+        for name in SERVICES:
+            self.part(name).process.send(signal.SIGTERM)
+
+        async def ready() -> bool:
+            if any(self.part(name).process.pid == old[name] for name in SERVICES):
+                return False
+            async with aiohttp.ClientSession() as session:
+                for url in self.environment.services.values():
+                    try:
+                        async with session.get(f"{url}/readyz") as answer:
+                            if answer.status != 200:
+                                return False
+                    except aiohttp.ClientError:
+                        return False
+            return True
+
+        await wait_until(ready, "five new services", seconds=60, show=self.stack.state)
 
     async def restore(self) -> None:
         """Delete what a test may have left, and wait until no node and no instance is there."""
