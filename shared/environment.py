@@ -23,10 +23,10 @@ from shared import log as logs
 from shared import runtime, status
 from shared.bus import Bus, ConsumerSettings, Handler
 from shared.clock import Clock, SystemClock
-from shared.errors import ConfigurationError, DovetailError, TransientError
+from shared.errors import ConfigurationError, DovetailError, TransientError, Unavailable
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
-from shared.kube.resources import NAMESPACES
+from shared.kube.resources import MACHINES
 from shared.kube.unused_models import drop_unused_models
 from shared.log import get_logger
 from shared.memory import settle
@@ -105,7 +105,8 @@ async def open_environment(
     stack.push_async_callback(bus.close)
 
     async def ask_server() -> None:
-        await kube.get(NAMESPACES, "default")
+        if not await kube.can_list(MACHINES):
+            raise Unavailable("it does not know Machines: kubectl apply -f deploy/crds")
 
     await reach("the Kubernetes API server", "KUBECONFIG", ask_server, clock, patience)
     recorder = Recorder(kube, component="dovetail", clock=clock, random=chance)
