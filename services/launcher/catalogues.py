@@ -109,6 +109,7 @@ class Catalogues:
         await self.store.put(encoded.body, encoded.generation)
         self._read_at = started
         self.held = Held(encoded.generation, encoded.types)
+        await self.store.get()  # decoded before the first launch waits for it
         settle()
         log.info(
             "read the catalogue",

@@ -86,6 +86,7 @@ class Planner:
             now = self.last_progress = self.clock.monotonic()
             if self._stale or now - checked > RECHECK_SECONDS:
                 checked, self._stale = now, False
+                await self.catalogues.get()  # decoded before the first batch waits for it
                 self._recheck()
             closes = self.window.closes_at()
             if closes is not None and now >= closes:
