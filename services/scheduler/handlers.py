@@ -15,7 +15,6 @@ from shared.messages import (
     decode,
 )
 
-MIRROR_WAIT_SECONDS = 5.0
 RETRY_SECONDS = 1.0
 
 

@@ -25,7 +25,7 @@ from shared.clock import Clock
 from shared.domain.records import decode_record
 from shared.errors import TransientError
 from shared.log import get_logger
-from shared.messages import encode
+from shared.messages import send
 from shared.mirror import Change, MirrorLost, MirrorWriter
 from shared.runtime import pause
 
@@ -140,7 +140,8 @@ class Journal:
                 p.old, p.new, generation=self.generation, version=p.version
             ):
                 cause = f"{p.kind}/{p.key}@{p.version or self.generation}"
-                await self.bus.publish(stream, encode(message, cause=cause, clock=self.clock))
+                # A full stream must not hold up the mirror: who misses this bell finds its work on its own list.
+                await send(self.bus, stream, message, cause=cause, clock=self.clock)
 
     def _change(self, pending: Pending) -> Change:
         return Change(
