@@ -8,7 +8,7 @@ DEVELOPMENT := $(VENV)/.development-installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status test lint format ci clean
+.PHONY: help demo up down status test lint format crds ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +38,9 @@ lint: $(DEVELOPMENT) ## Check style, types and import rules
 format: $(DEVELOPMENT) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
+
+crds: $(RUNTIME) ## Write deploy/crds and docs/reference.md from the models
+	$(BIN)/python -m deploy.generate_crds
 
 ci: ## Do what a change must pass, from nothing: .ci/run
 	.ci/run

@@ -10,10 +10,12 @@ import sys
 
 import typer
 
+from cli.convert import convert
 from cli.demo.command import demo
 from cli.down import down
 from cli.status import status
 from cli.up import up
+from cli.validate import validate
 from shared.errors import DovetailError
 
 commands = typer.Typer(
@@ -24,7 +26,7 @@ commands = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, up, down, status):
+for command in (demo, up, down, status, validate, convert):
     commands.command()(command)
 
 

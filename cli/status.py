@@ -24,7 +24,7 @@ from shared.clock import SystemClock
 from shared.domain import labels
 from shared.errors import DovetailError
 from shared.kube.client import Kube, Object
-from shared.kube.resources import MACHINES, NODES, PODS
+from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
 
 
 def status(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
@@ -84,12 +84,12 @@ async def _print_cluster(environment: Environment, console: Console) -> None:
         environment.kubeconfig, clock=SystemClock(), random=Random(), user_agent="dovetail-status"
     )
     try:
-        nodes, machines, pods = await asyncio.gather(
-            kube.list(NODES), kube.list(MACHINES), kube.list(PODS)
+        nodes, machines, claims, pods = await asyncio.gather(
+            kube.list(NODES), kube.list(MACHINES), kube.list(NODE_CLAIMS), kube.list(PODS)
         )
     finally:
         await kube.close()
-    console.print(_nodes_table(nodes.items, machines.items, pods.items))
+    console.print(_nodes_table(nodes.items, [*machines.items, *claims.items], pods.items))
     pending = [pod for pod in pods.items if not pod.get("spec", {}).get("nodeName")]
     console.print(f"{len(pods.items)} pods, {len(pending)} of them without a node")
     for pod in pending[:10]:
@@ -112,7 +112,7 @@ def _nodes_table(nodes: list[Object], machines: list[Object], pods: list[Object]
             values.get(labels.CAPACITY_TYPE, ""),
             prices.get((node.get("spec") or {}).get("providerID"), ""),
             str(sum(pod.get("spec", {}).get("nodeName") == name for pod in pods)),
-            values.get(labels.PROVISIONER_NAME, "(fixed)"),
+            values.get(labels.PROVISIONER_NAME) or values.get(labels.NODE_POOL, "(fixed)"),
         )
     return table
 

@@ -26,24 +26,47 @@ from shared.clock import Clock, SystemClock
 from shared.errors import ConfigurationError, DovetailError, TransientError, Unavailable
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
-from shared.kube.resources import MACHINES
+from shared.kube.resources import (
+    AWS_NODE_TEMPLATES,
+    EC2_NODE_CLASSES,
+    LAUNCH_RECORDS,
+    MACHINES,
+    NODE_CLAIMS,
+    NODE_POOLS,
+    PROVISIONERS,
+    Resource,
+)
 from shared.kube.unused_models import drop_unused_models
+from shared.live_settings import LOOK_SECONDS, LiveSettings
 from shared.log import get_logger
 from shared.memory import settle
 from shared.metrics import Metrics
-from shared.settings import ServiceSettings, describe, read
+from shared.settings import ServiceSettings, describe, read_early
 
 log = get_logger(__name__)
 
 CONNECT_PAUSE_SECONDS = 2.0
+NEEDED_KINDS = (
+    MACHINES,
+    NODE_CLAIMS,
+    NODE_POOLS,
+    EC2_NODE_CLASSES,
+    PROVISIONERS,
+    AWS_NODE_TEMPLATES,
+    LAUNCH_RECORDS,
+)
 Config = TypeVar("Config", bound=ServiceSettings)
 
 
 @dataclass
 class Environment(Generic[Config]):
-    """What ``build`` of a service may use. ``instance`` names this incarnation of the process."""
+    """What ``build`` of a service may use. ``instance`` names this incarnation of the process.
+
+    ``settings`` changes while the service runs (OPS-04): read a value when it is used, keep no copy of it.
+    """
 
     settings: Config
+    live: LiveSettings[Config]
     clock: Clock
     random: random.Random
     metrics: Metrics
@@ -76,6 +99,15 @@ class Environment(Generic[Config]):
         loop.run = run
         return loop
 
+    def own_loops(self) -> list[runtime.Loop]:
+        """What every service does beside its work: write events, look at the ConfigMap."""
+        events = runtime.Loop("events", self.recorder.run)
+        events.late_seconds = float("inf")
+        look = runtime.periodic(
+            "settings", LOOK_SECONDS, self.live.refresh, clock=self.clock, jitter=self.random
+        )
+        return [events, look]
+
 
 Build = Callable[[Environment[Config]], Awaitable[runtime.Service]]
 
@@ -90,27 +122,50 @@ class Entry(Generic[Config]):
 
 
 async def open_environment(
-    name: str, settings: Config, stack: contextlib.AsyncExitStack
+    name: str, kind: type[Config], stack: contextlib.AsyncExitStack
 ) -> Environment[Config]:
-    """Connect to Redis and the API server. Raises ConfigurationError after ``CONNECT_TIMEOUT``."""
+    """Read the settings, connect to the API server and Redis.
+
+    Raises ConfigurationError at once for wrong settings, after ``CONNECT_TIMEOUT`` for what cannot be reached.
+    """
     clock, chance = SystemClock(), random.SystemRandom()
-    instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
+    early = read_early(kind)
     kube = await Kube.connect(
-        settings.kubeconfig or None, clock=clock, random=chance, user_agent=f"dovetail-{name}/0.1.0"
+        early.kubeconfig or None,
+        clock=clock,
+        random=chance,
+        user_agent=f"dovetail-{name}/0.1.0",
+        qps=early.kube_client_qps,
+        burst=early.kube_client_burst,
     )
     stack.push_async_callback(kube.close)
-    bus = Bus(settings.redis_url, settings.cluster_name, clock=clock, random=chance)
-    patience = settings.connect_timeout
-    await reach(f"Redis at {settings.redis_url}", "REDIS_URL", bus.start, clock, patience)
-    stack.push_async_callback(bus.close)
+    recorder = Recorder(kube, component="dovetail", clock=clock, random=chance)
+    live = LiveSettings(kind, kube, recorder, namespace=early.system_namespace)
 
     async def ask_server() -> None:
-        if not await kube.can_list(MACHINES):
-            raise Unavailable("it does not know Machines: kubectl apply -f deploy/crds")
+        await check_kinds(kube)
+        await live.start()
 
+    patience = early.connect_timeout
     await reach("the Kubernetes API server", "KUBECONFIG", ask_server, clock, patience)
-    recorder = Recorder(kube, component="dovetail", clock=clock, random=chance)
-    return Environment(settings, clock, chance, Metrics(name), kube, bus, recorder, instance, stack)
+    settings = live.settings
+    bus = Bus(settings.redis_url, settings.cluster_name, clock=clock, random=chance)
+    await reach(f"Redis at {settings.redis_url}", "REDIS_URL", bus.start, clock, patience)
+    stack.push_async_callback(bus.close)
+    instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
+    metrics = Metrics(name)
+    return Environment(settings, live, clock, chance, metrics, kube, bus, recorder, instance, stack)
+
+
+async def check_kinds(kube: Kube) -> None:
+    """Raises Unavailable that names every kind the API server does not know (OPS-10)."""
+    missing = [_plural(kind) for kind in NEEDED_KINDS if not await kube.serves(kind)]
+    if missing:
+        raise Unavailable(f"it does not know {', '.join(missing)}: kubectl apply -f deploy/crds")
+
+
+def _plural(resource: Resource) -> str:
+    return resource.kind + ("es" if resource.kind.endswith("s") else "s")
 
 
 async def reach(
@@ -142,19 +197,16 @@ async def _services(
     async with contextlib.AsyncExitStack() as stack:
         built = []
         for entry in entries:
-            settings = read(entry.settings)
-            environment = await open_environment(entry.name, settings, stack)
+            environment = await open_environment(entry.name, entry.settings, stack)
             service = await entry.build(environment)
-            events = runtime.Loop("events", environment.recorder.run)
-            events.late_seconds = float("inf")
-            service.loops = [*service.loops, events]
+            service.loops = [*service.loops, *environment.own_loops()]
             built.append(service)
         yield built
 
 
 async def _run(entries: Sequence[Entry[Any]]) -> None:
     clock = SystemClock()
-    first = read(entries[0].settings)
+    first = read_early(entries[0].settings)
     logs.configure(first.log_level)
     async with _services(entries) as services:
         drop_unused_models()
@@ -169,7 +221,7 @@ def main(*entries: Entry[Any]) -> None:
     names = ", ".join(entry.name for entry in entries)
     parser = argparse.ArgumentParser(
         prog=f"python -m services{'.' + entries[0].name if len(entries) == 1 else ''}",
-        description=f"Dovetail: {names}. All settings are environment variables:",
+        description=f"Dovetail: {names}. All settings are environment variables, see docs/settings.md:",
         epilog="\n".join(describe(entry.settings) for entry in entries),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.bus import BadMessage, Bus, Envelope
 from shared.clock import Clock
+from shared.domain.machines import Machine
+from shared.domain.nodepools import V1ALPHA5
 from shared.errors import TransientError
 from shared.log import get_logger
 
@@ -34,7 +36,7 @@ class Message(BaseModel):
 
 
 class MachineMessage(Message):
-    """A message about one Machine."""
+    """A message about one machine, by its key such as ``NodeClaim/default-abc``; a bare name is a Machine's."""
 
     machine: str = NAME
 
@@ -93,7 +95,10 @@ class NodeJoined(Message):
 
 
 class NodeClassChanged(Message):
-    """watcher -> launcher: this node class is new or was edited; its subnets and images must be found."""
+    """watcher -> launcher: this node class is new or was edited; its subnets and images must be found.
+
+    ``node_class`` is its key, such as ``EC2NodeClass/default``.
+    """
 
     node_class: str = NAME
     generation: int = Field(default=0, ge=0)
@@ -118,10 +123,17 @@ class MachineTerminated(MachineMessage):
 class TerminateMachine(Message):
     """anyone -> terminator: this Machine or node has a deletion timestamp (or soon will)."""
 
-    kind: Literal["Machine", "Node"] = "Machine"
+    kind: Literal["Machine", "NodeClaim", "Node"] = "Machine"
     name: str = NAME
     reason: str = Field(default="", max_length=256)
     resource_version: str = Field(default="", max_length=64)
+
+    @classmethod
+    def of(cls, machine: Machine, reason: str, resource_version: str = "") -> TerminateMachine:
+        """For this machine, in its own generation."""
+        kind: Literal["Machine", "NodeClaim"]
+        kind = "Machine" if machine.generation_api == V1ALPHA5 else "NodeClaim"
+        return cls(kind=kind, name=machine.name, reason=reason, resource_version=resource_version)
 
     @property
     def key(self) -> str:

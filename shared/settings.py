@@ -1,21 +1,25 @@
-"""Settings of every service, from environment variables alone, read once at start.
+"""Settings of every service: environment variables first, then what the ConfigMap says, then the default.
 
-``python -m services.<name> --help`` prints them. A wrong value stops the start with a message that names the variable.
+``python -m services.<name> --help`` prints them, docs/settings.md explains them. A wrong variable stops the start with
+a message that names it. Where the ConfigMap comes from, and how often, is the business of ``shared.live_settings``.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
+from shared.domain.durations import go_duration_seconds
+from shared.domain.feature_gates import FeatureGates, parse_feature_gates
+from shared.domain.tags import parse_tags
 from shared.errors import ConfigurationError
 
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+AT_START = ("cluster_name",)
+"""Streams, tags and leases carry these: a change waits for the next start."""
 
 
 def parse_duration(value: object) -> object:
@@ -23,18 +27,27 @@ def parse_duration(value: object) -> object:
 
     Anything else is handed back for pydantic to refuse with the field's name.
     """
-    if isinstance(value, str) and _DURATION.fullmatch(value):
-        return sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(value))
-    return value
+    seconds = go_duration_seconds(value) if isinstance(value, str) else None
+    return value if seconds is None else seconds
+
+
+def _gates(value: object) -> object:
+    return parse_feature_gates(value) if isinstance(value, str) else value
+
+
+def _tags(value: object) -> object:
+    return parse_tags(value) if isinstance(value, str) else value
 
 
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=30 * 24 * 3600)]
+Gates = Annotated[FeatureGates, NoDecode, BeforeValidator(_gates)]
+Tags = Annotated[dict[str, str], NoDecode, BeforeValidator(_tags)]
 
 
 class ServiceSettings(BaseSettings):
     """What every service needs."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", arbitrary_types_allowed=True)
 
     cluster_name: str = Field(
         min_length=1,
@@ -46,6 +59,37 @@ class ServiceSettings(BaseSettings):
     )
     kubeconfig: str = Field(
         "", description="Path of a kubeconfig; empty: the service account inside a pod."
+    )
+    system_namespace: str = Field(
+        "karpenter",
+        pattern="^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+        description="Namespace of the ConfigMap karpenter-global-settings (OPS-04).",
+    )
+    kube_client_qps: float = Field(
+        200,
+        gt=0,
+        allow_inf_nan=False,
+        description="Requests per second to the API server, on average.",
+    )
+    kube_client_burst: int = Field(300, ge=1, description="Requests at once to the API server.")
+    feature_gates: Gates = Field(
+        "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,"
+        "StaticCapacity=false,CapacityBuffer=false,Drift=false",
+        validate_default=True,
+        description="Gates that are not named keep their defaults (OPS-02).",
+    )
+    disable_leader_election: bool = Field(
+        False,
+        description="Work without a Lease: for a service that runs once and no more (OPS-11).",
+    )
+    leader_election_name: str = Field(
+        "karpenter-leader-election",
+        min_length=1,
+        max_length=200,
+        description="Beginning of the Leases' names; each service adds its own.",
+    )
+    leader_election_namespace: str = Field(
+        "", description="Namespace of the Leases; empty: SYSTEM_NAMESPACE."
     )
     status_host: str = Field("127.0.0.1", description="Address of the status server.")
     status_port: int = Field(8080, ge=0, le=65535, description="Port of the status server.")
@@ -78,6 +122,12 @@ class AwsSettings(ServiceSettings):
     aws_endpoint_url: str | None = Field(
         None, description="Another AWS endpoint, for the local stack."
     )
+    assume_role_arn: str = Field(
+        "", description="Role to take on for calls to AWS; empty: the credentials as they are."
+    )
+    assume_role_duration: Duration = Field(
+        900.0, ge=900, le=43_200, description="How long one session of that role lasts."
+    )
 
 
 class WatcherSettings(ServiceSettings):
@@ -96,7 +146,16 @@ class SchedulerSettings(ServiceSettings):
     nomination_minimum: Duration = Field(
         10.0, description="A node that a plan chose for pods is not empty this long (BAT-11)."
     )
-    preference_policy: str = Field("Respect", pattern="^(Respect|Ignore)$")
+    preference_policy: str = Field(
+        "Respect",
+        pattern="^(Respect|Ignore)$",
+        description="Respect or Ignore what pods prefer but do not require (SCH-26).",
+    )
+    min_values_policy: str = Field(
+        "Strict",
+        pattern="^(Strict|BestEffort)$",
+        description="Strict: no machine below a pool's minValues; BestEffort: fewer types will do.",
+    )
     mirror_max_age: Duration = Field(
         60.0, description="With an older picture of the cluster nothing is planned or deleted."
     )
@@ -112,8 +171,27 @@ class LauncherSettings(AwsSettings):
     default_instance_profile: str = Field(
         "", description="Instance profile when the node template names none (T-05)."
     )
-    vm_memory_overhead_percent: float = Field(0.075, ge=0, lt=1)
-    reserved_enis: int = Field(0, ge=0)
+    vm_memory_overhead_percent: float = Field(
+        0.075, ge=0, lt=1, description="Part of the memory that the hypervisor keeps (IT-11)."
+    )
+    reserved_enis: int = Field(
+        0, ge=0, description="Network interfaces of a node that no pod gets (IT-13)."
+    )
+    enable_pod_eni: bool = Field(
+        True, description="Types offer vpc.amazonaws.com/pod-eni to pods (IT-17)."
+    )
+    enable_eni_limited_pod_density: bool = Field(
+        True, description="Pods of a node are limited by its network interfaces; false: 110."
+    )
+    isolated_vpc: bool = Field(
+        False, description="No way out to the price and IAM APIs: use the bundled prices (IT-05)."
+    )
+    aws_tags: Tags = Field(
+        {}, description="JSON object of tags for everything that is made in AWS."
+    )
+    disable_dry_run: bool = Field(
+        False, description="Do not try out with dry runs whether a node class may launch (EC-18)."
+    )
     unavailable_seconds: Duration = Field(
         180.0, description="How long an offering without capacity is not asked for again (LCH-61)."
     )
@@ -147,13 +225,19 @@ class InterruptionSettings(AwsSettings):
 Settings = TypeVar("Settings", bound=BaseSettings)
 
 
-def read(kind: type[Settings], **overrides: Any) -> Settings:
-    """The settings of one service. Raises ConfigurationError that names every wrong variable."""
+def read(
+    kind: type[Settings], configured: Mapping[str, object] | None = None, **overrides: Any
+) -> Settings:
+    """The settings of one service. Raises ConfigurationError that names every wrong variable.
+
+    ``configured``: values by field that count where the environment says nothing; fields of other services are skipped.
+    """
     try:
-        return kind(**overrides)
+        return kind(**_lower(kind, configured or {}), **overrides)
     except ValidationError as error:
         faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']).upper()}: {fault['msg']}"
+            f"{'.'.join(str(part) for part in fault['loc']).upper()}: "
+            f"{fault['msg'].removeprefix('Value error, ')}"
             for fault in error.errors()
         )
         raise ConfigurationError(
@@ -161,10 +245,49 @@ def read(kind: type[Settings], **overrides: Any) -> Settings:
         ) from error
 
 
+def _lower(kind: type[BaseSettings], configured: Mapping[str, object]) -> dict[str, Any]:
+    """What counts of ``configured`` beside the environment."""
+    said = EnvSettingsSource(kind)()
+    lower: dict[str, Any] = {
+        name: value
+        for name, value in configured.items()
+        if name in kind.model_fields and name not in said
+    }
+    if "feature_gates" in configured and "feature_gates" in said:
+        # Each gate ranks by itself, and of two words on one gate the later counts.
+        lower["feature_gates"] = f"{configured['feature_gates']},{said['feature_gates']}"
+    return lower
+
+
+def read_early(kind: type[Settings]) -> Settings:
+    """The settings before the ConfigMap is known: enough to reach it, and to refuse wrong variables without it.
+
+    ``cluster_name`` may be a stand-in. Raises ConfigurationError that names every wrong or missing variable.
+    """
+    with suppress(ConfigurationError):
+        return read(kind, {"cluster_name": "unknown"})
+    return read(kind)
+
+
+def apply(settings: ServiceSettings, fresh: ServiceSettings) -> list[str]:
+    """Make ``settings`` say what ``fresh`` says, but for those of AT_START. Returns the names that changed.
+
+    Every part of a service holds the same object, so all of them see the change at once.
+    """
+    changed = [
+        name
+        for name in type(settings).model_fields
+        if name not in AT_START and getattr(settings, name) != getattr(fresh, name)
+    ]
+    # Past pydantic's back: the object is frozen for everybody but this function.
+    vars(settings).update({name: getattr(fresh, name) for name in changed})
+    return changed
+
+
 def describe(kind: type[BaseSettings]) -> str:
     """One line per variable: name, default, meaning."""
     lines = []
     for name, field in kind.model_fields.items():
         default = "required" if field.is_required() else f"default {field.default!r}"
-        lines.append(f"  {name.upper():28} {default}. {field.description or ''}".rstrip())
+        lines.append(f"  {name.upper():30} {default}. {field.description or ''}".rstrip())
     return "\n".join(lines)

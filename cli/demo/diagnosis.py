@@ -19,8 +19,19 @@ from local.process import last_lines
 from shared.clock import Clock
 from shared.errors import DovetailError
 from shared.kube.client import Kube, Object
-from shared.kube.resources import AWS_NODE_TEMPLATES, EVENTS, MACHINES, PROVISIONERS
+from shared.kube.resources import (
+    AWS_NODE_TEMPLATES,
+    EC2_NODE_CLASSES,
+    EVENTS,
+    MACHINES,
+    NODE_CLAIMS,
+    NODE_POOLS,
+    PROVISIONERS,
+)
 
+_OURS = (
+    PROVISIONERS, NODE_POOLS, AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, MACHINES, NODE_CLAIMS,
+)  # fmt: skip
 _MOST_EVENTS = 8
 _MOST_LOG_LINES = 5
 _LOUD = ("WARNING", "ERROR", "CRITICAL")
@@ -43,7 +54,7 @@ async def _cluster_lines(environment: Environment, clock: Clock) -> list[str]:
     except DovetailError as error:
         return [f"cluster: {error.message}"]
     try:
-        for resource in (PROVISIONERS, AWS_NODE_TEMPLATES, MACHINES):
+        for resource in _OURS:
             for raw in (await kube.list(resource)).items[:_MOST_EVENTS]:
                 lines += false_conditions(raw)
         events = (await kube.list(EVENTS)).items

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from shared.domain.nodepools import V1, V1ALPHA5
 from shared.errors import ConfigurationError
 
 
@@ -37,6 +38,8 @@ class Scenario:
     """Pods ask for spot nodes, so that none runs on the cluster's fixed node (seed:
     inflate-spot).
     """
+    generation_api: str = V1ALPHA5
+    """Which generation of manifests is applied: Provisioner or NodePool."""
     timeout_seconds: float = 180.0
 
 
@@ -108,6 +111,15 @@ SCENARIOS = {
             most_nodes=15,
             spread_max_skew=30,
             only_added_nodes=True,
+        ),
+        Scenario(
+            "nodepool",
+            "the 400 pods with today's manifests: a NodePool and an EC2NodeClass",
+            pods=400,
+            cpu_milli=250,
+            memory_bytes=256 * MEBIBYTE,
+            most_nodes=2,
+            generation_api=V1,
         ),
     )
 }

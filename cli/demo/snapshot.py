@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.emulator import Emulator, InstanceView
+from shared.api.machines import domain_condition
 from shared.domain import labels
+from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED
 from shared.kube.client import Kube, Object
-from shared.kube.resources import MACHINES, NODES, PODS
+from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
 
 WORKLOAD_SELECTOR = "app=inflate"
 NAMESPACE = "default"
@@ -37,7 +39,7 @@ class PodView:
 
 @dataclass(frozen=True)
 class MachineView:
-    """One Machine. ``reached`` are its true conditions; ``price_per_hour`` is in dollars."""
+    """One Machine or NodeClaim. ``reached``: its true conditions in the domain's words. Prices are in dollars."""
 
     name: str
     provider_id: str
@@ -105,14 +107,22 @@ class Observer:
 
     async def look(self) -> Snapshot:
         """One snapshot. Raises TransientError."""
-        pods, machines, nodes, instances = await asyncio.gather(
+        pods, machines, claims, nodes, instances = await asyncio.gather(
             self._kube.list(PODS, NAMESPACE, label_selector=WORKLOAD_SELECTOR),
             self._kube.list(MACHINES),
-            self._kube.list(NODES, label_selector=labels.PROVISIONER_NAME),
+            self._kube.list(NODE_CLAIMS),
+            self._kube.list(NODES),
             self._emulator.instances(),
         )
         recent = [one for one in instances if one.instance_id not in self._ended]
-        return build_snapshot(pods.items, machines.items, nodes.items, recent)
+        added = [raw for raw in nodes.items if _is_added(raw)]
+        return build_snapshot(pods.items, [*machines.items, *claims.items], added, recent)
+
+
+def _is_added(node: Object) -> bool:
+    """Is it of a pool, of either generation (MAP-01)?"""
+    held = node["metadata"].get("labels") or {}
+    return labels.PROVISIONER_NAME in held or labels.NODE_POOL in held
 
 
 def build_snapshot(
@@ -150,7 +160,7 @@ def _machine(raw: Object) -> MachineView:
     return MachineView(
         name=metadata["name"],
         provider_id=status.get("providerID") or "",
-        reached=frozenset(_true_conditions(status)),
+        reached=frozenset(map(domain_condition, _true_conditions(status))),
         leaving="deletionTimestamp" in metadata,
         price_per_hour=int(price) / 1_000_000 if price and price.isdecimal() else None,
     )
@@ -198,14 +208,14 @@ def _machine_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, s
             yield "Machine created", f"machine/{name}"
         for condition in _CONDITIONS_IN_ORDER:
             if condition in machine.reached and (not known or condition not in known.reached):
-                yield condition, f"machine/{name}"
+                yield f"Machine{condition}", f"machine/{name}"
         if machine.leaving and not (known and known.leaving):
             yield "Machine deleted", f"machine/{name}"
     for name in old.keys() - new.keys():
         yield "Machine gone", f"machine/{name}"
 
 
-_CONDITIONS_IN_ORDER = ("MachineLaunched", "MachineRegistered", "MachineInitialized")
+_CONDITIONS_IN_ORDER = (LAUNCHED, REGISTERED, INITIALIZED)
 
 
 def _instance_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:

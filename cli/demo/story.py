@@ -23,6 +23,8 @@ from cli.emulator import Emulator
 from cli.environment import Environment
 from cli.queues import queue_depths
 from shared.clock import Clock
+from shared.domain.machines import INITIALIZED
+from shared.domain.nodepools import CLASS_KINDS, POOL_KINDS
 from shared.errors import DovetailError, TransientError
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
@@ -74,10 +76,12 @@ async def _acts(stage: Stage) -> None:
 
 
 async def _apply(stage: Stage) -> None:
-    async with stage.phase("apply Provisioner, AWSNodeTemplate and Deployment"):
+    generation = stage.scenario.generation_api
+    kinds = f"{POOL_KINDS[generation]}, {CLASS_KINDS[generation]}"
+    async with stage.phase(f"apply {kinds} and Deployment"):
         cluster = stage.environment.cluster_name
         ttl = stage.settings.ttl_seconds_after_empty
-        await workload.apply_pool(stage.kube, cluster, ttl)
+        await workload.apply_pool(stage.kube, cluster, ttl, generation)
         document = workload.deployment(stage.scenario)
         await workload.apply(stage.kube, workload.DEPLOYMENTS, document)
 
@@ -106,7 +110,7 @@ async def _grow(stage: Stage) -> None:
 
 def _all_initialized(snapshot: Snapshot) -> bool:
     machines = [machine for machine in snapshot.machines if not machine.leaving]
-    return all("MachineInitialized" in machine.reached for machine in machines)
+    return all(INITIALIZED in machine.reached for machine in machines)
 
 
 def _remember(stage: Stage) -> None:
@@ -187,7 +191,7 @@ async def _shrink(stage: Stage) -> None:
         await workload.scale(stage.kube, 0)
         await stage.until(lambda s: not s.pods, "not all pods went away")
     ttl = stage.settings.ttl_seconds_after_empty
-    async with stage.phase(f"ttlSecondsAfterEmpty {ttl} passes"):
+    async with stage.phase(f"the nodes stay empty for {ttl} s"):
         await stage.until(
             lambda s: all(machine.leaving for machine in s.machines),
             "the empty nodes' Machines were not deleted",

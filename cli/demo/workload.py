@@ -16,10 +16,17 @@ import yaml
 from cli.demo.scenarios import Scenario
 from cli.demo.snapshot import NAMESPACE
 from shared.domain import labels
+from shared.domain.nodepools import V1, V1ALPHA5
 from shared.domain.resources import format_resources
 from shared.errors import AlreadyExists
 from shared.kube.client import Kube, Object
-from shared.kube.resources import AWS_NODE_TEMPLATES, PROVISIONERS, Resource
+from shared.kube.resources import (
+    AWS_NODE_TEMPLATES,
+    EC2_NODE_CLASSES,
+    NODE_POOLS,
+    PROVISIONERS,
+    Resource,
+)
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
 WORKLOAD = "inflate"
@@ -80,8 +87,33 @@ async def apply(kube: Kube, resource: Resource, document: Object) -> None:
         await kube.patch(resource, document["metadata"]["name"], document, namespace)
 
 
-async def apply_pool(kube: Kube, cluster: str, ttl_seconds_after_empty: int) -> None:
-    """The AWSNodeTemplate and the Provisioner. Raises InvalidObject, NotFound without the CRDs."""
+def node_pool(ttl_seconds_after_empty: int) -> Object:
+    """The v1 pool, with its time to live."""
+    document = load_manifest("v1/nodepool")
+    document["spec"]["disruption"]["consolidateAfter"] = f"{ttl_seconds_after_empty}s"
+    return document
+
+
+def node_class(cluster: str) -> Object:
+    """The v1 node class, for the subnets and security groups of ``cluster``."""
+    document = load_manifest("v1/ec2nodeclass")
+    terms = [{"tags": {"karpenter.sh/discovery": cluster}}]
+    document["spec"] |= {
+        "subnetSelectorTerms": terms,
+        "securityGroupSelectorTerms": terms,
+        "role": f"KarpenterNodeRole-{cluster}",
+    }
+    return document
+
+
+async def apply_pool(
+    kube: Kube, cluster: str, ttl_seconds_after_empty: int, generation_api: str = V1ALPHA5
+) -> None:
+    """Class and pool of one generation. Raises InvalidObject, NotFound without the CRDs."""
+    if generation_api == V1:
+        await apply(kube, EC2_NODE_CLASSES, node_class(cluster))
+        await apply(kube, NODE_POOLS, node_pool(ttl_seconds_after_empty))
+        return
     await apply(kube, AWS_NODE_TEMPLATES, node_template(cluster))
     await apply(kube, PROVISIONERS, provisioner(ttl_seconds_after_empty))
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from local.cluster.builtin_rules import change_errors, metadata_errors, object_errors
+from local.cluster.cel import ABSENT
 from local.cluster.custom_resources import CustomKind, default_definition, definition_errors
 from local.cluster.defaults import apply_defaults, first_status
 from local.cluster.errors import FieldError, bad_request, forbidden, invalid
@@ -47,7 +48,7 @@ def admit_update(
     """Complete and check the next version in place. Raises ApiError 422."""
     custom = store.custom_kind(resource)
     if custom:
-        _admit_custom(resource, custom, new)
+        _admit_custom(resource, custom, new, old)
         return
     if subresource == "status":
         return
@@ -69,13 +70,15 @@ def _shape_checked(resource: Resource) -> Iterator[None]:
         ) from error
 
 
-def _admit_custom(resource: Resource, custom: CustomKind, document: Document) -> None:
+def _admit_custom(
+    resource: Resource, custom: CustomKind, document: Document, old: Any = ABSENT
+) -> None:
     version = custom.version_of(document)
     admitted, _ = version.admit(document)
     document.clear()
     document.update(admitted)
     errors = list(metadata_errors(resource, document["metadata"]))
-    _refuse(resource, document, errors + version.validator.errors(document))
+    _refuse(resource, document, errors + version.validator.errors(document, old))
 
 
 def _errors(resource: Resource, document: Document) -> list[FieldError]:

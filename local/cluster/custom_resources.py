@@ -15,8 +15,16 @@ from typing import Any
 import jsonschema
 
 from local.cluster.errors import FieldError, invalid_value, required
+from local.cluster.lifecycle import REPLICAS, ScalePaths
 from local.cluster.resources import Resource
-from local.cluster.schemas import PRESERVE, Schema, Validator, prune, with_defaults
+from local.cluster.schemas import (
+    PRESERVE,
+    Schema,
+    Validator,
+    check_schema,
+    prune,
+    with_defaults,
+)
 from local.cluster.watches import Document
 
 
@@ -28,6 +36,7 @@ class CustomVersion:
     schema: Schema
     validator: Validator
     columns: tuple[dict[str, Any], ...]
+    scale: ScalePaths
     served: bool
 
     def admit(self, document: Document) -> tuple[Document, list[str]]:
@@ -74,7 +83,16 @@ def _version(spec: Document, version: Document) -> CustomVersion:
         custom=True,
     )
     columns = tuple(version.get("additionalPrinterColumns") or ())
-    return CustomVersion(resource, schema, Validator(schema), columns, bool(version.get("served")))
+    scale = _scale_paths((version.get("subresources") or {}).get("scale") or {})
+    served = bool(version.get("served"))
+    return CustomVersion(resource, schema, Validator(schema), columns, scale, served)
+
+
+def _scale_paths(scale: Document) -> ScalePaths:
+    """JSON paths such as ``.status.nodes``; the API allows dots and names only."""
+    texts = (scale.get("specReplicasPath"), scale.get("statusReplicasPath"))
+    wanted, present = (tuple(str(text or "").split("."))[1:] for text in texts)
+    return ScalePaths(wanted or REPLICAS.wanted, present or REPLICAS.present)
 
 
 def definition_errors(definition: Document) -> list[FieldError]:
@@ -101,10 +119,10 @@ def _schema_errors(version: Document, path: str) -> list[FieldError]:
     if not isinstance(schema, dict):
         return [required(path, "schemas are required")]
     try:
-        Validator(schema)
+        check_schema(schema)
+        return Validator(schema, path).rule_errors
     except (jsonschema.SchemaError, TypeError, AttributeError) as error:
         return [invalid_value(path, version.get("name"), f"not a schema: {str(error)[:200]}")]
-    return []
 
 
 def default_definition(definition: Document) -> None:

@@ -80,6 +80,17 @@ def unsupported_value(field: str, value: Any, supported: list[Any]) -> FieldErro
     return FieldError(field, "FieldValueNotSupported", text)
 
 
+def too_long(field: str, limit: int) -> FieldError:
+    """Text above its length. The value is not repeated."""
+    return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
+
+
+def too_many(field: str, count: int, limit: int) -> FieldError:
+    """A list or map with more entries than allowed."""
+    text = f"Too many: {count}: must have at most {limit} items"
+    return FieldError(field, "FieldValueTooMany", text)
+
+
 def forbidden_field(field: str, detail: str) -> FieldError:
     """A field that may not be set or changed now."""
     return FieldError(field, "FieldValueForbidden", f"Forbidden: {detail}")

@@ -11,6 +11,7 @@ status.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -260,24 +261,44 @@ def name_errors(metadata: Document) -> list[FieldError]:
     return []
 
 
-def scale_of(resource: Resource, document: Document, selector: str) -> Document:
-    """The ``autoscaling/v1`` Scale of a workload."""
+@dataclass(frozen=True)
+class ScalePaths:
+    """Where a kind keeps the two numbers of its Scale."""
+
+    wanted: tuple[str, ...] = ("spec", "replicas")
+    present: tuple[str, ...] = ("status", "replicas")
+
+
+REPLICAS = ScalePaths()
+
+
+def _number_at(document: Any, path: tuple[str, ...]) -> int | None:
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document if isinstance(document, int) else None
+
+
+def scale_of(
+    resource: Resource, document: Document, selector: str, paths: ScalePaths = REPLICAS
+) -> Document:
+    """The ``autoscaling/v1`` Scale of a workload. Raises ApiError 500 for a custom object without its number."""
     names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    metadata = document["metadata"]
+    metadata, wanted = document["metadata"], _number_at(document, paths.wanted)
+    if wanted is None and resource.custom:
+        field = "." + ".".join(paths.wanted)
+        text = f'Internal error occurred: the spec replicas field "{field}" does not exist'
+        raise ApiError(500, "InternalError", text)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {name: metadata[name] for name in names if name in metadata},
-        "spec": {"replicas": document.get("spec", {}).get("replicas", 0)},
-        "status": {
-            "replicas": document.get("status", {}).get("replicas", 0),
-            "selector": selector,
-        },
+        "spec": {"replicas": wanted or 0},
+        "status": {"replicas": _number_at(document, paths.present) or 0, "selector": selector},
     }
 
 
-def scaled(old: Document, scale: Document) -> Document:
-    """``old`` with the replicas of a Scale. Raises ApiError 400 when there is no such number."""
+def scaled(old: Document, scale: Document, paths: ScalePaths = REPLICAS) -> Document:
+    """``old`` with the replicas of a Scale. Raises ApiError 422 when that is no count."""
     replicas: Any = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
         raise ApiError(
@@ -287,7 +308,16 @@ def scaled(old: Document, scale: Document) -> Document:
     sent = (scale.get("metadata") or {}).get("resourceVersion")
     if sent:
         metadata["resourceVersion"] = sent
-    return {**old, "metadata": metadata, "spec": {**old.get("spec", {}), "replicas": replicas}}
+    return {**_with_number(old, paths.wanted, replicas), "metadata": metadata}
+
+
+def _with_number(document: Any, path: tuple[str, ...], number: int) -> Any:
+    if not path:
+        return number
+    return {
+        **(document or {}),
+        path[0]: _with_number((document or {}).get(path[0]), path[1:], number),
+    }
 
 
 def with_propagation(document: Document, propagation: str | None) -> Document:

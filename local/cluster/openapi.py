@@ -4,8 +4,8 @@ Custom resources publish their own schema, built-in kinds their outer shape (api
 metadata, spec, status).
 kubectl reads two things: the ``patch`` operation (does it know ``fieldValidation``?) and, for
 explain, the schema that names
-the kind in ``x-kubernetes-group-version-kind``. ``/openapi/v2`` is not served; kubectl does
-without.
+the kind in ``x-kubernetes-group-version-kind``. ``/openapi/v2`` knows no kinds: kubectl looks there
+before it takes a ``List`` apart, and leaves kinds that it does not find to the server.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ METADATA: Schema = {
         "ownerReferences": {"type": "array", "items": {"type": "object"}},
     },
 }
+V2_MEDIA = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+V2_EMPTY = b""
+"""A document without kinds: in protobuf a message without fields has no bytes."""
 DEFAULT_INFO = {"title": "Kubernetes", "version": VERSION}
 
 

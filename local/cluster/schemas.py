@@ -2,9 +2,11 @@
 
 ``openAPIV3Schema`` is translated once into JSON Schema (``nullable``,
 ``x-kubernetes-int-or-string``, boolean exclusive bounds) and checked with jsonschema; pruning and
-defaulting walk the original, as in apiextensions' ``schema/pruning`` and ``schema/defaulting``. CEL
-rules (``x-kubernetes-validations``) are not evaluated. What may go wrong: Go's RE2 and Python's
-``re`` differ in corners of ``pattern``; a pattern Python cannot compile is ignored.
+defaulting walk the original, as in apiextensions' ``schema/pruning`` and ``schema/defaulting``. Rules
+(``x-kubernetes-validations``) are evaluated in ``cel.py`` once the object has its shape. An update is
+not refused for a value that it leaves as it is (ratcheting), so that an object older than its schema can
+still be labelled and deleted. What may go wrong: Go's RE2 and Python's ``re`` differ in corners of
+``pattern``; a pattern Python cannot compile is ignored.
 """
 
 from __future__ import annotations
@@ -16,11 +18,15 @@ from typing import Any
 
 import jsonschema
 
+from local.cluster.cel import ABSENT, ROOT, broken_rules
+from local.cluster.cel_rules import compile_rules
 from local.cluster.errors import (
     FieldError,
     duplicate_value,
     invalid_value,
     required,
+    too_long,
+    too_many,
     unsupported_value,
     wrong_type,
 )
@@ -143,26 +149,61 @@ def _translate_parts(schema: Schema, result: Schema) -> None:
             result[name] = [translated(part) for part in schema[name]]
 
 
+def check_schema(schema: Schema) -> None:
+    """Raises jsonschema.SchemaError, TypeError or AttributeError for what is no schema. Slow: once a definition."""
+    jsonschema.Draft202012Validator.check_schema(translated(schema))
+
+
 class Validator:
     """Checks objects against one structural schema.
 
-    Raises jsonschema.SchemaError when the schema is broken.
+    Rules with mistakes are left out: whoever stores a definition looks at ``rule_errors``, whose fields begin at
+    ``path``, after ``check_schema``.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, path: str = "") -> None:
         self._schema = schema
         self._checker = jsonschema.Draft202012Validator(translated(schema))
-        jsonschema.Draft202012Validator.check_schema(self._checker.schema)
+        self._rules, self.rule_errors = compile_rules(schema, path)
 
-    def errors(self, document: dict[str, Any]) -> list[FieldError]:
-        """Every broken rule, in order of the fields' paths."""
+    def errors(self, document: dict[str, Any], old: Any = ABSENT) -> list[FieldError]:
+        """Everything wrong with ``document``, which replaces ``old``, in order of the fields' paths."""
         found = [
             error
             for problem in self._checker.iter_errors(document)
+            if not _unchanged(document, old, problem.absolute_path)
             for error in _field_errors(problem)
         ]
         found += list(_duplicates(document, self._schema, ""))
-        return sorted(found, key=lambda error: error.field)
+        found.sort(key=lambda error: error.field)
+        if self._rules is None:
+            return found
+        if any(error.reason in SHAPELESS for error in found):
+            return [*found, invalid_value(ROOT, "null", UNCHECKED)]
+        return [*found, *broken_rules(self._rules, document, old)]
+
+
+SHAPELESS = {
+    "FieldValueRequired",
+    "FieldValueNotSupported",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+}
+"""Faults that keep rules from being evaluated: rules rely on types, and their cost on sizes."""
+UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+
+
+def _unchanged(document: Any, old: Any, path: Any) -> bool:
+    """Whether the value at ``path``, or what it is part of, is the same in ``old``."""
+    for part in path:
+        if not isinstance(document, dict) or not isinstance(old, dict):
+            break
+        document, old = document[part], old.get(part, ABSENT)
+    return old is not ABSENT and bool(document == old)
 
 
 def field_path(parts: Any, *more: str) -> str:
@@ -179,11 +220,8 @@ BOUNDS = {
     "exclusiveMinimum": "should be greater than {}",
     "exclusiveMaximum": "should be less than {}",
     "minLength": "should be at least {} chars long",
-    "maxLength": "should be at most {} chars long",
     "minItems": "should have at least {} items",
-    "maxItems": "should have at most {} items",
     "minProperties": "should have at least {} properties",
-    "maxProperties": "should have at most {} properties",
     "pattern": "should match '{}'",
     "multipleOf": "should be a multiple of {}",
 }
@@ -201,6 +239,10 @@ def _field_errors(problem: Any) -> Iterator[FieldError]:
         kinds = ",".join(kind for kind in wanted if kind != "null")
         shown = _type_name(value)
         yield wrong_type(path, shown, f'{path} in body must be of type {kinds}: "{shown}"')
+    elif rule == "maxLength":
+        yield too_long(path, wanted)
+    elif rule in ("maxItems", "maxProperties"):
+        yield too_many(path, len(value), wanted)
     elif rule in BOUNDS:
         yield invalid_value(path, value, f"{path} in body {BOUNDS[rule].format(wanted)}")
     else:

@@ -115,6 +115,8 @@ def _document(store: Store, path: str, accept: str) -> Response | None:
         return PlainTextResponse("ok")
     if path in ("/api", "/apis"):
         return _groups(store, accept, core=path == "/api")
+    if path == "/openapi/v2":
+        return Response(openapi.V2_EMPTY, media_type=openapi.V2_MEDIA)
     if path == "/openapi/v3":
         return _json(openapi.index(store))
     if path.startswith("/openapi/v3/"):

@@ -178,7 +178,9 @@ class Store:
         lifecycle.check_scope(resource, metadata, namespace)
         old = collection.get((metadata.get("namespace") or "", metadata.get("name") or "")).document
         if subresource == "scale":
-            document = lifecycle.copied(lifecycle.scaled(old, document))
+            document = lifecycle.copied(
+                lifecycle.scaled(old, document, self._scale_paths(resource))
+            )
         else:
             lifecycle.check_type(resource, document)
         new = self._successor(resource, old, document, subresource)
@@ -265,8 +267,13 @@ class Store:
     ) -> Document:
         """The ``autoscaling/v1`` Scale of a workload. Raises ApiError 404."""
         document = self.get(plural, name, group=group, namespace=namespace)
+        resource = self.resource(plural, group)
         selector = selector_text(document.get("spec", {}).get("selector"))
-        return lifecycle.scale_of(self.resource(plural, group), document, selector)
+        return lifecycle.scale_of(resource, document, selector, self._scale_paths(resource))
+
+    def _scale_paths(self, resource: Resource) -> lifecycle.ScalePaths:
+        custom = self.custom_kind(resource)
+        return custom.versions[resource.version].scale if custom else lifecycle.REPLICAS
 
     def bind(self, name: str, namespace: str, node: str) -> None:
         """Assign a pod to a node.

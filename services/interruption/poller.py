@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from services.interruption.actions import Action, action_for
 from services.interruption.parsers import NO_OP, Interruption, parse
 from shared import streams
-from shared.api.machines import parse_machine
 from shared.api.references import to_machine
 from shared.bus import BadMessage, Bus
 from shared.clock import Clock
@@ -22,10 +21,9 @@ from shared.domain.machines import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.domain.records import MACHINES as MACHINE_RECORDS
 from shared.domain.records import decode_record
-from shared.errors import Conflict, DovetailError, NotFound, TransientError
-from shared.kube.client import Kube
+from shared.errors import DovetailError, NotFound, TransientError
+from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
-from shared.kube.resources import MACHINES
 from shared.log import get_logger
 from shared.messages import InterruptionReceived, Message, TerminateMachine, send
 from shared.metrics import Metrics
@@ -47,7 +45,7 @@ class Poller:
 
     settings: InterruptionSettings
     cloud: Cloud
-    kube: Kube
+    machines: Machines
     bus: Bus
     clock: Clock
     metrics: Metrics
@@ -149,8 +147,7 @@ class Poller:
             found = [m for m in known if provider_instance_id(m.provider_id) in wanted]
             if found:
                 return found
-        listed = await self.kube.list(MACHINES)
-        machines = [parse_machine(raw) for raw in listed.items]
+        machines = await self.machines.list()
         return [m for m in machines if provider_instance_id(m.provider_id) in wanted]
 
     async def _act(self, machine: Machine, action: Action, interruption: Interruption) -> None:
@@ -162,9 +159,7 @@ class Poller:
         )
         if not action.delete or machine.terminating:
             return
-        try:
-            await self.kube.delete(MACHINES, machine.name, uid=machine.uid)
-        except (NotFound, Conflict):
+        if not await self.machines.delete(machine):
             return
         log.info(
             "initiating delete from interruption message",
@@ -177,7 +172,7 @@ class Poller:
         await self._event(
             machine, "Warning", "TerminatingOnInterruption", "Interruption triggered termination"
         )
-        order = TerminateMachine(name=machine.name, reason=interruption.kind)
+        order = TerminateMachine.of(machine, interruption.kind)
         await self._tell(streams.TERMINATIONS, order, interruption.event)
 
     async def _mark(self, offering: tuple[str, str, str]) -> None:

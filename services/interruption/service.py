@@ -10,6 +10,7 @@ from shared.cloud.session import Cloud
 from shared.domain.records import MACHINES
 from shared.environment import Entry, Environment
 from shared.errors import NotFound
+from shared.kube.machines import Machines
 from shared.log import get_logger
 from shared.mirror import MirrorReader
 from shared.mirror.offerings import UnavailableOfferings
@@ -43,7 +44,7 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
     poller = Poller(
         settings=settings,
         cloud=cloud,
-        kube=env.kube,
+        machines=Machines(env.kube),
         bus=env.bus,
         clock=env.clock,
         metrics=env.metrics,

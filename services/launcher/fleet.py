@@ -16,7 +16,7 @@ from shared.cloud.records import tag_specification
 from shared.domain import labels as keys
 from shared.domain.instance_types import Catalogue, InstanceType, Offering
 from shared.domain.machines import Machine
-from shared.domain.nodepools import NodeClass
+from shared.domain.nodepools import V1, NodeClass
 from shared.domain.requirements import Requirements
 from shared.domain.resources import fits
 from shared.domain.snapshot import OfferingKey
@@ -26,6 +26,7 @@ MOST_TYPES = 60
 """LCH-46."""
 TOKEN_TAG = "dovetail.sh/launch-token"  # a tag key, no secret
 MACHINE_TAG = "dovetail.sh/machine"
+CLUSTER_NAME_TAG = "eks:eks-cluster-name"
 _BY_OFFERING = frozenset({keys.ZONE, keys.ZONE_ID, keys.CAPACITY_TYPE})
 _EXOTIC = ("nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi")
 
@@ -153,15 +154,25 @@ def _is_exotic(kind: InstanceType) -> bool:
 def instance_tags(
     machine: Machine, node_class: NodeClass, cluster: str, token: str
 ) -> dict[str, str]:
-    """LCH-56 [5]: what every instance of a machine carries. A user's Name tag wins."""
+    """LCH-56: what every instance of a machine carries. Of the user's own tags only Name wins, and in v1alpha5 only."""
+    ours = {cluster_tag(cluster): "owned", TOKEN_TAG: token, MACHINE_TAG: machine.name}
+    if machine.generation_api == V1:
+        return {**node_class.tags, **ours, **v1_tags(machine, node_class, cluster)}
     return {
         "Name": f"karpenter.sh/provisioner-name/{machine.pool}",
         **node_class.tags,
-        cluster_tag(cluster): "owned",
+        **ours,
         keys.PROVISIONER_NAME: machine.pool,
         keys.MANAGED_BY: cluster,
-        TOKEN_TAG: token,
-        MACHINE_TAG: machine.name,
+    }
+
+
+def v1_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, str]:
+    """LCH-23, LCH-56: the tags that say whose an instance or a template is. A machine without pool has an empty one."""
+    return {
+        keys.NODE_POOL: machine.pool,
+        CLUSTER_NAME_TAG: cluster,
+        keys.NODE_CLASS: node_class.name,
     }
 
 

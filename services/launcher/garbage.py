@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from services.launcher.fleet import TOKEN_TAG, cluster_tag
+from services.launcher.fleet import MACHINE_TAG, TOKEN_TAG, cluster_tag
 from services.launcher.launch import LIVE_STATES
 from services.launcher.writing import Writer
-from shared.api.machines import parse_machine
 from shared.clock import Clock, parse_rfc3339
 from shared.cloud.records import Instance
 from shared.cloud.session import Cloud
-from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.errors import NotFound
 from shared.kube.client import Kube
-from shared.kube.resources import LAUNCH_RECORDS, MACHINES
+from shared.kube.machines import Machines
+from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
 from shared.settings import LauncherSettings
 
@@ -54,6 +53,7 @@ class Garbage:
     """The sweep in both directions, and of records whose Machine is gone."""
 
     kube: Kube
+    store: Machines
     cloud: Cloud
     clock: Clock
     settings: LauncherSettings
@@ -65,16 +65,18 @@ class Garbage:
         """One look at everything that is ours."""
         # Instances before Machines: one that is launched in between is then not in the first list.
         instances = [i for i in await self._instances() if i.state in LIVE_STATES]
-        listed = await self.kube.list(MACHINES)
-        machines = [parse_machine(raw) for raw in listed.items]
+        readable, unreadable = await self.store.list_all()
+        machines = list(readable)
         records = (await self.kube.list(LAUNCH_RECORDS)).items
-        await self._end_orphans(instances, machines, {r["metadata"]["name"] for r in records})
         await self._end_widows(instances, machines)
+        if unreadable:
+            return  # their instances would look like nobody's; the log names the objects to mend
+        await self._end_orphans(instances, machines, {r["metadata"]["name"] for r in records})
         await self._end_records(machines, records)
 
     async def _instances(self) -> list[Instance]:
         tags = {cluster_tag(self.settings.cluster_name): "owned"}
-        return await self.cloud.ec2.instances(tags=tags, tag_keys=(keys.PROVISIONER_NAME,))
+        return await self.cloud.ec2.instances(tags=tags, tag_keys=(MACHINE_TAG,))
 
     async def _end_orphans(
         self, instances: list[Instance], machines: list[Machine], tokens: set[str]
@@ -99,22 +101,22 @@ class Garbage:
         """Machines whose instance is gone: ended by hand, by EC2, or right after its start."""
         alive = {instance.id for instance in instances}
         launched = [m for m in machines if m.provider_id and not m.terminating]
-        by_name = {m.name: m for m in launched}
-        lost = [m.name for m in launched if provider_instance_id(m.provider_id) not in alive]
+        by_key = {m.key: m for m in launched}
+        lost = [m.key for m in launched if provider_instance_id(m.provider_id) not in alive]
         doomed = self._widows.confirmed(
             lost, now=self.clock.monotonic(), grace=self.settings.garbage_grace
         )
         if doomed and not within_breaker(doomed, len(launched)):
             log.error("too many machines without an instance, deleting none", machines=doomed)
             return
-        for name in doomed:
-            log.info("garbage collecting machine with no instance", machine=name)
+        for key in doomed:
+            log.info("garbage collecting machine with no instance", machine=key)
             await self.writer.event(
-                by_name[name], "Warning", "InstanceTerminated",
+                by_key[key], "Warning", "InstanceTerminated",
                 "the instance ended without an order; was it terminated by hand, or may the node "
                 "role not use the volume's KMS key?",
             )  # fmt: skip
-            await self.writer.delete(by_name[name], "instance gone")
+            await self.writer.delete(by_key[key], "instance gone")
 
     async def _end_records(self, machines: list[Machine], records: list[dict[str, object]]) -> None:
         """Records whose Machine went away mid-launch: end what the token started, then the record."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from services.launcher.launch import Launch
 from services.launcher.node_classes import NodeClasses
 from services.launcher.registration import Registration
-from shared.api.machines import parse_machine
 from shared.api.nodes import parse_node
 from shared.bus import Envelope, RetryLater
 from shared.errors import DovetailError
 from shared.kube.client import Kube
-from shared.kube.resources import MACHINES, NODES
+from shared.kube.machines import Machines
+from shared.kube.resources import NODES
 from shared.log import get_logger
-from shared.messages import LaunchMachine, NodeClassChanged, NodeJoined, decode
+from shared.messages import LaunchMachine, MachineTerminated, NodeClassChanged, NodeJoined, decode
 from shared.metrics import Metrics
 
 log = get_logger(__name__)
@@ -28,6 +28,7 @@ class Handlers:
     """The launcher's side of the streams ``launches`` and ``machines``."""
 
     kube: Kube
+    machine_store: Machines
     launch: Launch
     registration: Registration
     node_classes: NodeClasses
@@ -46,27 +47,24 @@ class Handlers:
             await self.registration.node_changed(message.node)
         elif isinstance(message, NodeClassChanged):
             await self.node_classes.refresh_one(message.node_class)
+        elif isinstance(message, MachineTerminated):
+            await self.node_classes.release_leaving()
 
     async def resync(self) -> None:
         """List our own work from the API server: what a lost message would have said (R2)."""
-        machines = []
-        for raw in (await self.kube.list(MACHINES)).items:
-            try:
-                machines.append(parse_machine(raw))
-            except DovetailError as error:
-                log.warning("unreadable machine", name=raw["metadata"]["name"], error=error.message)
+        machines = list(await self.machine_store.list())
         nodes = [parse_node(raw) for raw in (await self.kube.list(NODES)).items]
         gate = asyncio.Semaphore(LAUNCHES_AT_ONCE)
-        waiting = [m.name for m in machines if not m.provider_id and not m.terminating]
-        await asyncio.gather(*(self._launch(name, gate) for name in waiting))
+        waiting = [m.key for m in machines if not m.provider_id and not m.terminating]
+        await asyncio.gather(*(self._launch(key, gate) for key in waiting))
         found = await self.registration.review(machines, nodes)
         self.metrics.resync_found_work.labels("launcher").inc(len(waiting) + found)
 
-    async def _launch(self, name: str, gate: asyncio.Semaphore) -> None:
+    async def _launch(self, key: str, gate: asyncio.Semaphore) -> None:
         async with gate:
             try:
-                await self.launch.launch(name)
+                await self.launch.launch(key)
             except RetryLater:
                 return  # the next look comes by itself
             except DovetailError as error:
-                log.warning("launch failed", machine=name, error=error.message)
+                log.warning("launch failed", machine=key, error=error.message)

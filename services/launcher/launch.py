@@ -28,7 +28,6 @@ from services.launcher.node_classes import NodeClasses
 from services.launcher.templates import Templates
 from services.launcher.writing import Writer
 from shared import streams
-from shared.api.machines import parse_machine
 from shared.bus import RetryLater
 from shared.clock import Clock, rfc3339
 from shared.cloud.errors import is_capacity_error
@@ -47,7 +46,8 @@ from shared.errors import (
     Unauthorized,
 )
 from shared.kube.client import Kube
-from shared.kube.resources import LAUNCH_RECORDS, MACHINES
+from shared.kube.machines import Machines
+from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
 from shared.messages import LaunchFailed, MachineLaunched
 from shared.metrics import Metrics
@@ -66,6 +66,7 @@ class Launch:
     """Brings one Machine to an instance."""
 
     kube: Kube
+    machines: Machines
     cloud: Cloud
     clock: Clock
     settings: LauncherSettings
@@ -76,13 +77,12 @@ class Launch:
     unavailable: UnavailableOfferings
     writer: Writer
 
-    async def launch(self, name: str) -> None:
-        """Do what is left to do for this Machine. Raises RetryLater while the outcome is unknown."""
+    async def launch(self, key: str) -> None:
+        """Do what is left to do for this machine. Raises RetryLater while the outcome is unknown."""
         try:
-            raw = await self.kube.get(MACHINES, name)
+            machine = await self.machines.get(key)
         except NotFound:
             return
-        machine = parse_machine(raw)
         if machine.terminating or machine.provider_id:
             return
         try:
@@ -131,7 +131,7 @@ class Launch:
         body = {
             "metadata": {"name": token},
             "spec": {
-                "machines": [{"name": machine.name, "uid": machine.uid}],
+                "machines": [{"kind": machine.kind, "name": machine.name, "uid": machine.uid}],
                 "clientToken": token,
                 "attempt": attempt,
                 "request": request,
@@ -148,7 +148,7 @@ class Launch:
         catalogue = await self.catalogues.get()
         if catalogue is None:
             raise RetryLater(RETRY_SECONDS)
-        resolved = await self.node_classes.resolve(machine.node_class)
+        resolved = await self.node_classes.resolve(machine.node_class_key)
         subnets = resolved.subnet_by_zone()
         unavailable = await self.unavailable.current()
         capacity_type, choices = choose(machine, catalogue, subnets, unavailable)
@@ -197,7 +197,7 @@ class Launch:
             zone=zone,
             capacity_type=capacity_type,
         )
-        await self.writer.tell(streams.MACHINES, MachineLaunched(machine=machine.name), machine.uid)
+        await self.writer.tell(streams.MACHINES, MachineLaunched(machine=machine.key), machine.uid)
 
     async def _remember_shortage(self, result: FleetResult) -> None:
         """LCH-61: what EC2 has not got is not asked for again for three minutes."""
@@ -212,15 +212,8 @@ class Launch:
             await self.unavailable.mark(short, seconds=self.settings.unavailable_seconds)
 
     async def _next_attempt(self, machine: Machine, attempt: int, token: str) -> None:
-        await self.kube.patch(
-            MACHINES,
-            machine.name,
-            {
-                "metadata": {
-                    "uid": machine.uid,
-                    "annotations": {keys.ATTEMPT_ANNOTATION: str(attempt + 1)},
-                }
-            },
+        await self.machines.patch(
+            machine, {"annotations": {keys.ATTEMPT_ANNOTATION: str(attempt + 1)}}
         )
         await self._drop_record(token)
 
@@ -233,14 +226,14 @@ class Launch:
     async def _give_up(self, machine: Machine, reason: str, message: str) -> None:
         """LCH-64: the Machine goes, its pods are planned anew without the offerings that failed."""
         await self.writer.event(
-            machine, "Warning", reason, f"Machine {machine.name} event: {message}"
+            machine, "Warning", reason, f"{machine.kind} {machine.name} event: {message}"
         )
         log.warning("no capacity, deleting machine", machine=machine.name, error=message)
         self.metrics.machines_disrupted.labels(
             "insufficient_capacity", machine.pool, machine.capacity_type
         ).inc()
         await self.writer.delete(machine, "insufficient capacity")
-        failed = LaunchFailed(machine=machine.name, reason=message[:256])
+        failed = LaunchFailed(machine=machine.key, reason=message[:256])
         await self.writer.tell(streams.MACHINES, failed, machine.uid)
 
     async def _report(self, machine: Machine, reason: str, message: str) -> None:

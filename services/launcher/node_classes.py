@@ -1,30 +1,38 @@
-"""Finds what a node class selects in AWS, keeps it for a minute, and writes it to the class's status (T-12).
+"""Keeps node classes of both generations: resolves them, writes their status, lets deleted ones go (T-12, EC-15..22).
 
-What may go wrong: a selector that finds nothing, a family without an image. The class then gets a Ready=False
-condition and an event which name the field; the planner skips its pools; other classes go on.
+A class is named by its key, such as ``EC2NodeClass/default``. What was found is used for a minute.
+
+What may go wrong: a selector that finds nothing, a missing profile. The class then gets Ready=False and an event
+which name the fields; the planner skips its pools; other classes go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from shared.api.machines import condition_objects, parse_conditions, with_condition
-from shared.api.node_templates import READY, parse_node_template
+from services.launcher.class_finalizer import ClassFinalizer, is_held, with_finalizer
+from services.launcher.class_status import found_status, invalid_status, message_of
+from services.launcher.discovery import Discovery, Findings
+from services.launcher.images import Images
+from services.launcher.profiles import Profiles
+from shared.api.ec2_node_classes import parse_ec2_node_class
+from shared.api.faults import Parsed
+from shared.api.node_templates import parse_node_template
 from shared.api.references import to_object
 from shared.clock import Clock
 from shared.cloud.eks import EksCluster
 from shared.cloud.records import SecurityGroup, Subnet
 from shared.cloud.session import Cloud
-from shared.domain.machines import Condition
-from shared.domain.nodepools import NodeClass
-from shared.errors import Conflict, InvalidObject, NotFound
+from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass
+from shared.errors import Conflict, DovetailError, InsufficientCapacity, InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
-from shared.kube.resources import AWS_NODE_TEMPLATES
+from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, Resource
 from shared.log import get_logger
 from shared.settings import LauncherSettings
 
@@ -32,31 +40,24 @@ log = get_logger(__name__)
 
 FRESH_SECONDS = 60.0
 """LCH-10, LCH-13: how long a discovery is used."""
-ARCHITECTURES = {"amd64": "x86_64", "arm64": "arm64"}
-_SSM_PATHS = {
-    "AL2": {
-        "amd64": "/aws/service/eks/optimized-ami/{version}/amazon-linux-2/recommended/image_id",
-        "arm64": "/aws/service/eks/optimized-ami/{version}/amazon-linux-2-arm64/recommended/image_id",
-    },
-    "AL2023": {
-        arch: "/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/"
-        + name
-        + "/standard/recommended/image_id"
-        for arch, name in ARCHITECTURES.items()
-    },
-}
-"""LCH-02, LCH-03."""
+CLUSTER_SECONDS = 300.0
+"""EC-23: how often the cluster's version is asked."""
 Json = Mapping[str, Any]
+_KINDS: dict[str, tuple[Resource, Callable[[Json], Parsed[NodeClass]]]] = {
+    CLASS_KINDS[V1ALPHA5]: (AWS_NODE_TEMPLATES, parse_node_template),
+    CLASS_KINDS[V1]: (EC2_NODE_CLASSES, parse_ec2_node_class),
+}
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """What a class stands for in AWS now."""
+    """What a class stands for in AWS now: complete, ready to launch from."""
 
     node_class: NodeClass
     subnets: tuple[Subnet, ...]
     security_groups: tuple[SecurityGroup, ...]
     images: dict[str, str]
     """Kubernetes architecture -> image id."""
+    profile: str = ""
 
     def subnet_by_zone(self) -> dict[str, str]:
         """LCH-11: per zone the subnet with most free addresses."""
@@ -70,160 +71,166 @@ class Resolved(msgspec.Struct, frozen=True):
 
 @dataclass
 class NodeClasses:
-    """Resolves classes by name."""
+    """Resolves classes by key."""
 
     kube: Kube
     cloud: Cloud
     clock: Clock
     recorder: Recorder
     settings: LauncherSettings
-    _cluster: EksCluster | None = None
+    _cluster: tuple[float, EksCluster] | None = None
     _known: dict[str, tuple[float, Resolved]] = field(default_factory=dict)
+    _leaving: set[str] = field(default_factory=set)
+    """Keys of classes that are being deleted and carry our finalizer."""
+
+    def __post_init__(self) -> None:
+        profiles = Profiles(self.cloud, self.clock, self.settings)
+        self._discovery = Discovery(self.cloud, Images(self.cloud, self.clock), profiles)
+        self._finalizer = ClassFinalizer(
+            self.kube, self.cloud, profiles, self.recorder, self.settings
+        )
 
     async def cluster(self) -> EksCluster:
-        """The EKS cluster: version for images, endpoint and CA for user data. Asked once."""
-        if self._cluster is None:
-            self._cluster = await self.cloud.eks.cluster(self.settings.cluster_name)
-            log.info("discovered kubernetes version", kubernetes_version=self._cluster.version)
-        return self._cluster
+        """The EKS cluster: version for images, endpoint and CA for user data. Asked every five minutes."""
+        now = self.clock.monotonic()
+        if self._cluster is not None and now - self._cluster[0] < CLUSTER_SECONDS:
+            return self._cluster[1]
+        found = await self.cloud.eks.cluster(self.settings.cluster_name)
+        if self._cluster is None or self._cluster[1].version != found.version:
+            log.info("discovered kubernetes version", kubernetes_version=found.version)
+        self._cluster = (now, found)
+        return found
 
-    async def resolve(self, name: str) -> Resolved:
-        """The class with its subnets, groups and images. Raises NotFound and InvalidObject."""
-        held = self._known.get(name)
+    async def resolve(self, key: str) -> Resolved:
+        """The class with its subnets, groups, images and profile.
+
+        Raises NotFound, InvalidObject for a class that is not ready, and InsufficientCapacity for one that is being
+        deleted: a machine that waits for it would hold up its end, and must be planned elsewhere.
+        """
+        held = self._known.get(key)
         if held is not None and self.clock.monotonic() - held[0] < FRESH_SECONDS:
             return held[1]
-        return await self._resolve(await self.kube.get(AWS_NODE_TEMPLATES, name))
+        resource, parse, name = _split(key)
+        raw = await self.kube.get(resource, name)
+        if raw["metadata"].get("deletionTimestamp"):
+            raise InsufficientCapacity(f"{key} is being deleted", node_class=key)
+        node_class = parse(raw).require(key)
+        findings = await self._look(node_class)
+        if findings.problems:
+            raise InvalidObject(message_of(findings.problems), field=key)
+        return self._known[key][1]
 
     async def refresh_all(self) -> None:
-        """Bring every class's status up to date."""
-        listed = await self.kube.list(AWS_NODE_TEMPLATES)
-        self._known = {
-            name: held
-            for name, held in self._known.items()
-            if any(raw["metadata"]["name"] == name for raw in listed.items)
-        }
-        for raw in listed.items:
-            await self.refresh(raw)
+        """Bring every class's status up to date. One that fails does not stop the others; its error comes last."""
+        failed: DovetailError | None = None
+        seen: set[str] = set()
+        for resource, _ in _KINDS.values():
+            for raw in await self._listed(resource):
+                seen.add(_key(raw))
+                try:
+                    await self.refresh(raw)
+                except DovetailError as error:
+                    log.warning("cannot refresh node class", key=_key(raw), error=error.message)
+                    failed = error
+        self._known = {key: held for key, held in self._known.items() if key in seen}
+        if failed is not None:
+            raise failed
 
-    async def refresh_one(self, name: str) -> None:
-        """After an edit: forget what was known."""
-        self._known.pop(name, None)
+    async def _listed(self, resource: Resource) -> list[dict[str, Any]]:
         try:
-            await self.refresh(await self.kube.get(AWS_NODE_TEMPLATES, name))
+            return (await self.kube.list(resource)).items
         except NotFound:
-            return
+            return []  # a cluster may have one generation's kinds only
+
+    async def release_leaving(self) -> None:
+        """A machine is gone: classes that waited for it may go now (EC-20)."""
+        for key in sorted(self._leaving):
+            await self.refresh_one(key)
+
+    async def refresh_one(self, key: str) -> None:
+        """After an edit: forget what was known."""
+        self._known.pop(key, None)
+        try:
+            resource, _, name = _split(key)
+            await self.refresh(await self.kube.get(resource, name))
+        except NotFound:
+            self._leaving.discard(key)
 
     async def refresh(self, raw: Json) -> None:
-        """Resolve one stored class and write what was found, or why not, to its status."""
-        _, faults = parse_node_template(raw)
-        if faults:
-            return  # the watcher says so on the object
-        try:
-            resolved = await self._resolve(raw)
-        except InvalidObject as error:
-            await self._refuse(raw, str(error))
+        """Look one stored class up and write what was found, or why not, to its status."""
+        if raw["metadata"].get("deletionTimestamp"):
+            self._known.pop(_key(raw), None)
+            if is_held(raw):
+                self._leaving.add(_key(raw))
+                await self._finalizer.advance(raw)
             return
-        status = {
-            "subnets": [{"id": s.id, "zone": s.zone} for s in resolved.subnets],
-            "securityGroups": [{"id": g.id} for g in resolved.security_groups],
-            "amis": [
-                {
-                    "id": image,
-                    "requirements": [
-                        {"key": "kubernetes.io/arch", "operator": "In", "values": [arch]}
-                    ],
-                }
-                for arch, image in sorted(resolved.images.items())
-            ],
-        }
-        await self._write(raw, status, Condition("True", READY, "", self.clock.now()))
-
-    async def _resolve(self, raw: Json) -> Resolved:
-        node_class, faults = parse_node_template(raw)
-        if faults:
-            raise InvalidObject("; ".join(faults), field=f"AWSNodeTemplate {node_class.name}")
-        subnets = await self.cloud.ec2.subnets(node_class.subnet_selector)
-        if not subnets:
-            raise InvalidObject(
-                f"no subnet has {_shown(node_class.subnet_selector)}; tag the subnets or mend the selector",
-                field="spec.subnetSelector",
-            )
-        groups = await self.cloud.ec2.security_groups(node_class.security_group_selector)
-        if not groups:
-            raise InvalidObject(
-                f"no security group has {_shown(node_class.security_group_selector)}; "
-                "tag a group or mend the selector",
-                field="spec.securityGroupSelector",
-            )
-        images = await self._images(node_class)
-        resolved = Resolved(node_class, tuple(subnets), tuple(groups), images)
-        self._known[node_class.name] = (self.clock.monotonic(), resolved)
-        return resolved
-
-    async def _images(self, node_class: NodeClass) -> dict[str, str]:
-        """Per architecture the newest image (LCH-08), selected or by the family's SSM path."""
-        if node_class.ami_selector:
-            selected = await self.cloud.ec2.images(node_class.ami_selector)
-            found: dict[str, str] = {}
-            for image in selected:
-                for arch, name in ARCHITECTURES.items():
-                    if image.architecture == name:
-                        found.setdefault(arch, image.id)
-            if not found:
-                raise InvalidObject(
-                    f"no image has {_shown(node_class.ami_selector)}", field="spec.amiSelector"
-                )
-            return found
-        paths = _SSM_PATHS.get(node_class.ami_family)
-        if paths is None:
-            raise InvalidObject(
-                f"family {node_class.ami_family} needs an amiSelector in this version; "
-                f"without one use {' or '.join(_SSM_PATHS)}",
-                field="spec.amiFamily",
-            )
-        version = (await self.cluster()).version
-        return {
-            arch: await self._parameter(path.format(version=version))
-            for arch, path in paths.items()
-        }
-
-    async def _parameter(self, path: str) -> str:
+        parsed = _KINDS[raw["kind"]][1](raw)
         try:
-            return await self.cloud.ssm.parameter(path)
-        except NotFound as error:
-            raise InvalidObject(
-                f"SSM has no image at {path}; is this Kubernetes version still supported?",
-                field="spec.amiFamily",
-            ) from error
+            held = await self._hold(raw)
+            status = await self._status(held, parsed)
+            if status is not None:
+                await self._write(held, status)
+        except (NotFound, Conflict):
+            log.debug("node class changed meanwhile", key=_key(raw))
 
-    async def _refuse(self, raw: Json, message: str) -> None:
+    async def _hold(self, raw: Json) -> Json:
+        """EC-20: our finalizer on the object, before anything is made for it in AWS. Returns it as it is now."""
+        finalizers = with_finalizer(raw) if raw["kind"] == CLASS_KINDS[V1] else None
+        if finalizers is None:
+            return raw
         meta = raw["metadata"]
-        log.warning("node class is not ready", node_class=meta["name"], reason=message)
+        body = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": finalizers}}
+        return await self.kube.patch(EC2_NODE_CLASSES, meta["name"], body)
+
+    async def _status(self, raw: Json, parsed: Parsed[NodeClass]) -> dict[str, Any] | None:
+        """The status to write; None for an unreadable v1alpha1 class, of which the watcher tells all there is."""
+        now = self.clock.now()
+        if parsed.record is None:
+            self._known.pop(_key(raw), None)
+            v1 = raw["kind"] == CLASS_KINDS[V1]
+            return invalid_status(parsed.faults, raw, now) if v1 else None
+        findings = await self._look(parsed.record)
+        if findings.problems:
+            await self._tell(raw, message_of(findings.problems))
+        return found_status(parsed.record.generation_api, findings, raw, now)
+
+    async def _look(self, node_class: NodeClass) -> Findings:
+        """What AWS has for this class; complete findings are kept for launches, incomplete ones forgotten."""
+        findings = await self._discovery.look(node_class, (await self.cluster()).version)
+        if findings.problems:
+            self._known.pop(node_class.key, None)
+            return findings
+        images = {arch: image.id for arch, image in findings.images.items()}
+        tagged = replace(node_class, tags={**self.settings.aws_tags, **node_class.tags})
+        resolved = Resolved(
+            tagged, findings.subnets, findings.security_groups, images, findings.profile
+        )
+        self._known[node_class.key] = (self.clock.monotonic(), resolved)
+        return findings
+
+    async def _tell(self, raw: Json, message: str) -> None:
+        log.warning("node class is not ready", node_class=_key(raw), reason=message)
         await self.recorder.publish(
             to_object(raw), "Warning", "NodeClassNotReady", message, dedupe_seconds=300
         )
-        condition = Condition("False", "NodeClassNotReady", message, self.clock.now())
-        await self._write(raw, {"subnets": [], "securityGroups": [], "amis": []}, condition)
 
-    async def _write(self, raw: Json, status: dict[str, Any], condition: Condition) -> None:
+    async def _write(self, raw: Json, wanted: dict[str, Any]) -> None:
         old = raw.get("status") or {}
-        conditions = with_condition(parse_conditions(old.get("conditions")), READY, condition)
-        wanted = {**status, "conditions": condition_objects(conditions)}
         if all(old.get(name) == value for name, value in wanted.items()):
             return
-        try:
-            await self.kube.patch(
-                AWS_NODE_TEMPLATES,
-                raw["metadata"]["name"],
-                {
-                    "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]},
-                    "status": wanted,
-                },
-                subresource="status",
-            )
-        except (NotFound, Conflict):
-            log.debug("node class changed meanwhile", node_class=raw["metadata"]["name"])
+        meta = raw["metadata"]
+        body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": wanted}
+        await self.kube.patch(_KINDS[raw["kind"]][0], meta["name"], body, subresource="status")
 
 
-def _shown(selector: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in sorted(selector.items()))
+def _key(raw: Json) -> str:
+    return f"{raw['kind']}/{raw['metadata']['name']}"
+
+
+def _split(key: str) -> tuple[Resource, Callable[[Json], Parsed[NodeClass]], str]:
+    """Resource, parser and name. Raises NotFound for a kind that is no node class."""
+    kind, _, name = key.rpartition("/")
+    if kind not in _KINDS:
+        raise NotFound(f"{key} names no node class", key=key)
+    resource, parse = _KINDS[kind]
+    return resource, parse, name

@@ -14,15 +14,16 @@ from services.launcher.lifecycle import (
 )
 from services.launcher.writing import Writer
 from shared import streams
-from shared.api.machines import API_VERSION, parse_machine
 from shared.api.nodes import parse_node, taint_objects
+from shared.api.references import to_machine
 from shared.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
 from shared.domain.nodes import Node, provider_instance_id
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
-from shared.kube.resources import MACHINES, NODES
+from shared.kube.machines import Machines
+from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.messages import MachineInitialized, MachineRegistered
 from shared.metrics import Metrics
@@ -36,6 +37,7 @@ class Registration:
     """Looks at Machines and their nodes on the API server and writes what is due."""
 
     kube: Kube
+    machines: Machines
     clock: Clock
     settings: LauncherSettings
     metrics: Metrics
@@ -50,11 +52,9 @@ class Registration:
         node = parse_node(raw)
         if node.terminating or not provider_instance_id(node.provider_id):
             return
-        listed = await self.kube.list(MACHINES)
-        for item in listed.items:
-            status = item.get("status") or {}
-            if status.get("providerID") == node.provider_id:
-                await self._advance(parse_machine(item), node)
+        for machine in await self.machines.list():
+            if machine.provider_id == node.provider_id:
+                await self._advance(machine, node)
 
     async def review(self, machines: list[Machine], nodes: list[Node]) -> int:
         """The timed look at every Machine. Returns for how many there was something to do."""
@@ -94,7 +94,7 @@ class Registration:
                 condition = Condition("Unknown", reason, message, self.clock.now())
                 await self.writer.condition(machine, INITIALIZED, condition)
             return not registered
-        await self._initialize(machine.name, node)
+        await self._initialize(machine.key, node)
         return True
 
     async def _register(self, machine: Machine, node: Node) -> bool:
@@ -126,23 +126,23 @@ class Registration:
         await self.writer.condition(machine, REGISTERED, condition, {"nodeName": node.name})
         log.info("registered machine", machine=machine.name, node=node.name)
         await self.writer.tell(
-            streams.MACHINES, MachineRegistered(machine=machine.name), machine.uid
+            streams.MACHINES, MachineRegistered(machine=machine.key), machine.uid
         )
         return True
 
-    async def _initialize(self, name: str, node: Node) -> None:
+    async def _initialize(self, key: str, node: Node) -> None:
         """LCH-75. The node's label first: the condition promises it."""
         try:
             body = {"metadata": {"uid": node.uid, "labels": {keys.INITIALIZED: "true"}}}
             await self.kube.patch(NODES, node.name, body)
-            machine = parse_machine(await self.kube.get(MACHINES, name))
+            machine = await self.machines.get(key)
         except (NotFound, Conflict):
             return
         await self.writer.condition(
             machine, INITIALIZED, Condition("True", INITIALIZED, "", self.clock.now())
         )
-        log.info("initialized machine", machine=name, node=node.name)
-        await self.writer.tell(streams.MACHINES, MachineInitialized(machine=name), machine.uid)
+        log.info("initialized machine", machine=machine.name, node=node.name)
+        await self.writer.tell(streams.MACHINES, MachineInitialized(machine=key), machine.uid)
 
     async def _expire(self, machine: Machine, reason: str) -> None:
         log.warning("terminating due to timeout", machine=machine.name, reason=reason)
@@ -161,10 +161,4 @@ def _has_no_boot_taint(node: Node) -> bool:
 
 
 def _owner(machine: Machine) -> dict[str, object]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Machine",
-        "name": machine.name,
-        "uid": machine.uid,
-        "blockOwnerDeletion": True,
-    }
+    return {**to_machine(machine), "blockOwnerDeletion": True}

@@ -20,6 +20,7 @@ from shared import streams
 from shared.aws import open_cloud
 from shared.cloud.node_settings import ModelSettings
 from shared.environment import Entry, Environment
+from shared.kube.machines import Machines
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.runtime import Loop, Service, periodic
 from shared.settings import LauncherSettings
@@ -36,13 +37,18 @@ async def build(env: Environment[LauncherSettings]) -> Service:
     model = ModelSettings(
         vm_memory_overhead_percent=settings.vm_memory_overhead_percent,
         reserved_enis=settings.reserved_enis,
+        pod_eni=settings.enable_pod_eni,
+        eni_limited_pod_density=settings.enable_eni_limited_pod_density,
+        isolated_vpc=settings.isolated_vpc,
     )
     reading = Reading(settings.aws_region, settings.aws_endpoint_url, model, settings.log_level)
     catalogues = Catalogues(store, reading, env.clock)
-    writer = Writer(env.kube, env.bus, env.clock, env.recorder)
+    machines = Machines(env.kube)
+    writer = Writer(machines, env.bus, env.clock, env.recorder)
     node_classes = NodeClasses(env.kube, cloud, env.clock, env.recorder, settings)
     launch = Launch(
         kube=env.kube,
+        machines=machines,
         cloud=cloud,
         clock=env.clock,
         settings=settings,
@@ -53,9 +59,9 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
         writer=writer,
     )
-    registration = Registration(env.kube, env.clock, settings, env.metrics, writer)
-    handlers = Handlers(env.kube, launch, registration, node_classes, env.metrics)
-    garbage = Garbage(env.kube, cloud, env.clock, settings, writer)
+    registration = Registration(env.kube, machines, env.clock, settings, env.metrics, writer)
+    handlers = Handlers(env.kube, machines, launch, registration, node_classes, env.metrics)
+    garbage = Garbage(env.kube, machines, cloud, env.clock, settings, writer)
 
     def status() -> dict[str, object]:
         held = catalogues.held

@@ -12,12 +12,11 @@ from shared.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.instance_types import InstanceType
 from shared.domain.machines import LAUNCHED, Condition, Machine
+from shared.domain.nodepools import V1
 from shared.domain.resources import format_resources
 from shared.errors import Conflict, NotFound
-from shared.kube.client import Kube
-from shared.kube.machine_status import write_condition
+from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
-from shared.kube.resources import MACHINES
 from shared.log import get_logger
 from shared.messages import Message, TerminateMachine, send
 
@@ -28,7 +27,7 @@ log = get_logger(__name__)
 class Writer:
     """Writes with the Machine's UID, so that a namesake of a deleted Machine is never touched."""
 
-    kube: Kube
+    machines: Machines
     bus: Bus
     clock: Clock
     recorder: Recorder
@@ -57,13 +56,15 @@ class Writer:
         price = price_of(kind, zone, capacity_type)
         if price is not None:
             metadata["annotations"] = {keys.PRICE_ANNOTATION: str(price)}
-        await self._patch(machine, {"metadata": metadata})
+        await self._patch(machine, metadata)
         status: dict[str, Any] = {"providerID": f"aws:///{zone}/{instance}"}
+        if machine.generation_api == V1:
+            status["imageID"] = image
         if kind is not None:
             status["capacity"] = format_resources(kind.capacity)
             status["allocatable"] = format_resources(kind.allocatable())
         condition = Condition("True", LAUNCHED, "", self.clock.now())
-        await write_condition(self.kube, machine, LAUNCHED, condition, status)
+        await self.machines.write_condition(machine, LAUNCHED, condition, status)
 
     async def condition(
         self,
@@ -73,22 +74,19 @@ class Writer:
         status: dict[str, Any] | None = None,
     ) -> None:
         """Write one condition, and ``status`` fields with it."""
-        await write_condition(self.kube, machine, name, condition, status)
+        await self.machines.write_condition(machine, name, condition, status)
 
-    async def _patch(self, machine: Machine, body: dict[str, Any]) -> None:
-        metadata = {"uid": machine.uid, **body.get("metadata", {})}
+    async def _patch(self, machine: Machine, metadata: dict[str, Any]) -> None:
         try:
-            await self.kube.patch(MACHINES, machine.name, {**body, "metadata": metadata})
+            await self.machines.patch(machine, metadata)
         except (NotFound, Conflict) as error:
             log.info("machine changed meanwhile", machine=machine.name, error=error.message)
 
     async def delete(self, machine: Machine, reason: str) -> None:
         """Order the termination of this Machine."""
-        try:
-            await self.kube.delete(MACHINES, machine.name, uid=machine.uid)
-        except (NotFound, Conflict):
+        if not await self.machines.delete(machine):
             return
-        order = TerminateMachine(name=machine.name, reason=reason)
+        order = TerminateMachine.of(machine, reason)
         await self.tell(streams.TERMINATIONS, order, machine.uid)
 
     async def tell(self, stream: str, message: Message, cause: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from services.scheduler.emptiness import Emptiness, occupied_nodes, review
+from services.scheduler.emptiness import Emptiness, occupied_nodes, review, within_budgets
 from services.scheduler.planning import Planner
 from services.scheduler.view import View
 from shared import streams
@@ -20,9 +20,9 @@ from shared.clock import Clock
 from shared.domain.machines import EMPTY, Condition, Machine
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
-from shared.kube.machine_status import write_condition
+from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
-from shared.kube.resources import MACHINES, PODS
+from shared.kube.resources import PODS
 from shared.log import get_logger
 from shared.messages import EmptyNodeDecided, TerminateMachine, send
 from shared.metrics import Metrics
@@ -40,6 +40,7 @@ class Disruption:
     view: View
     planner: Planner
     kube: Kube
+    machines: Machines
     bus: Bus
     clock: Clock
     metrics: Metrics
@@ -51,15 +52,17 @@ class Disruption:
         """Look once at every machine."""
         if self.planner.not_synced():
             return
+        machines, pools = self.view.machines(now=self.clock.monotonic()), self.view.pools()
+        now = self.clock.now()
         acts = review(
-            self.view.machines(now=self.clock.monotonic()),
+            machines,
             self.view.nodes(),
-            self.view.pools(),
+            pools,
             occupied_nodes(self.view.pods()),
             self.planner.nominated(),
-            now=self.clock.now(),
+            now=now,
         )
-        for act in acts:
+        for act in within_budgets(acts, machines, pools, now=now):
             try:
                 await self._carry_out(act)
             except (NotFound, Conflict) as error:
@@ -81,7 +84,7 @@ class Disruption:
     async def _mark(self, act: Emptiness) -> None:
         empty = act.act == "mark"
         condition = Condition("True" if empty else "False", since=self.clock.now())
-        await write_condition(self.kube, act.machine, EMPTY, condition)
+        await self.machines.write_condition(act.machine, EMPTY, condition)
         message = "added TTL to empty node" if empty else "removed emptiness TTL from node"
         log.info(message, node=act.node.name, machine=act.machine.name, ttl_seconds=act.ttl_seconds)
 
@@ -92,7 +95,8 @@ class Disruption:
             log.info("node is not empty any more", node=act.node.name)
             return False
         machine = act.machine
-        await self.kube.delete(MACHINES, machine.name, uid=machine.uid)
+        if not await self.machines.delete(machine):
+            return False
         text = f"triggering termination after {act.ttl_seconds:.0f}s for empty node"
         log.info(text, node=act.node.name, machine=machine.name)
         await self.recorder.publish(to_machine(machine), "Normal", "DisruptionTerminating", text)
@@ -101,7 +105,7 @@ class Disruption:
         return True
 
     async def _ring(self, machine: Machine, empty_seconds: float) -> None:
-        order = TerminateMachine(name=machine.name, reason="empty")
-        decided = EmptyNodeDecided(machine=machine.name, empty_seconds=empty_seconds)
+        order = TerminateMachine.of(machine, "empty")
+        decided = EmptyNodeDecided(machine=machine.key, empty_seconds=empty_seconds)
         for stream, message in ((streams.TERMINATIONS, order), (streams.DECISIONS, decided)):
             await send(self.bus, stream, message, cause=f"empty/{machine.uid}", clock=self.clock)

@@ -6,12 +6,15 @@ The clock starts when the machine is initialised and its last pod that counts is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from typing import Literal
 
 import msgspec
 
+from shared.domain.budgets import allowed_disruptions
 from shared.domain.machines import EMPTY, INITIALIZED, Machine
+from shared.domain.nodepools import EMPTY as EMPTY_REASON
 from shared.domain.nodepools import NodePool
 from shared.domain.nodes import Node
 from shared.domain.pods import Pod, is_reschedulable
@@ -52,16 +55,48 @@ def review(
     *,
     now: float,
 ) -> list[Emptiness]:
-    """What to do now. ``nodes`` by name; ``nominated`` are node and machine names promised to pods."""
+    """What to do now. ``nodes`` by name, ``pools`` by key; ``nominated``: node and machine names promised to pods."""
     acts = []
     for machine in machines:
-        node, pool = nodes.get(machine.node_name), pools.get(machine.pool)
+        node, pool = nodes.get(machine.node_name), pools.get(machine.pool_key)
         if node is None or pool is None or machine.terminating or not machine.has(INITIALIZED):
             continue
         act = _review_one(machine, node, pool, occupied, nominated, now)
         if act is not None:
             acts.append(act)
     return acts
+
+
+def within_budgets(
+    acts: Iterable[Emptiness],
+    machines: Iterable[Machine],
+    pools: Mapping[str, NodePool],
+    *,
+    now: float,
+) -> list[Emptiness]:
+    """``acts`` without the terminations that a pool's budgets do not allow now (DIS-22..24)."""
+    counted: Counter[str] = Counter()
+    consuming: Counter[str] = Counter()
+    for machine in machines:
+        if machine.has(INITIALIZED):
+            counted[machine.pool_key] += 1
+            consuming[machine.pool_key] += machine.terminating or not machine.has("Ready")
+    kept = []
+    for act in acts:
+        key = act.machine.pool_key
+        if act.act == "terminate":
+            allowed = allowed_disruptions(
+                pools[key].budgets,
+                EMPTY_REASON,
+                total=counted[key],
+                consuming=consuming[key],
+                now=now,
+            )
+            if not allowed:
+                continue
+            consuming[key] += 1
+        kept.append(act)
+    return kept
 
 
 def _review_one(

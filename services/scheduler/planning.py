@@ -13,14 +13,14 @@ from services.scheduler.report import Reporter
 from services.scheduler.view import View, moving_pods, waiting_pods
 from services.scheduler.window import Window
 from shared import streams
-from shared.api.machines import machine_object, parse_machine
+from shared.api.node_claims import planned_object
 from shared.bus import Bus
 from shared.clock import Clock
+from shared.domain.machines import MACHINE_KINDS
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists, DovetailError
-from shared.kube.client import Kube
-from shared.kube.resources import MACHINES
+from shared.kube.machines import Machines
 from shared.log import get_logger
 from shared.messages import LaunchMachine, PlanDecided, send
 from shared.metrics import Metrics
@@ -46,7 +46,7 @@ class Planner:
 
     settings: SchedulerSettings
     view: View
-    kube: Kube
+    machines: Machines
     bus: Bus
     clock: Clock
     metrics: Metrics
@@ -84,6 +84,9 @@ class Planner:
         checked = self.clock.monotonic()
         while not stop.is_set():
             now = self.last_progress = self.clock.monotonic()
+            # Both may change while we run: they stand in a ConfigMap (OPS-04).
+            self.window.idle_seconds = self.settings.batch_idle_duration
+            self.window.max_seconds = self.settings.batch_max_duration
             if self._stale or now - checked > RECHECK_SECONDS:
                 checked, self._stale = now, False
                 await self.catalogues.get()  # decoded before the first batch waits for it
@@ -99,7 +102,7 @@ class Planner:
             self.trigger(pod.uid)
         for machine in self.view.machines(now=self.clock.monotonic()):
             if machine.terminating:
-                self.trigger(f"machine/{machine.name}")
+                self.trigger(machine.key)
 
     async def _round(self, stop: asyncio.Event) -> None:
         self.problem = self.not_synced()
@@ -170,13 +173,15 @@ class Planner:
         return [planned for planned, ok in zip(plan.machines, done, strict=True) if ok]
 
     async def _create_one(self, planned: PlannedMachine, plan: Plan, snapshot: Snapshot) -> bool:
-        pool = next(pool for pool in snapshot.pools if pool.name == planned.pool)
+        pool = next(pool for pool in snapshot.pools if pool.key == planned.pool_key)
+        node_class = next(c for c in snapshot.node_classes if c.key == pool.node_class_key)
         over = exceeded(sum_of([pool.usage]), pool.limits)
         if over:  # BAT-08: limits are read again when a Machine is created
             log.warning("limit reached", pool=pool.name, resources=over)
             return False
         try:
-            stored = await self.kube.create(MACHINES, machine_object(planned, pool, plan=plan.id))
+            body = planned_object(planned, pool, node_class, plan=plan.id)
+            stored = await self.machines.create(body)
         except AlreadyExists:
             # The same plan, made before a crash: its Machine is there, ring again.
             stored = None
@@ -184,9 +189,9 @@ class Planner:
             log.warning("cannot create machine", machine=planned.name, error=error.message)
             return False
         if stored is not None:
-            self.view.assume(parse_machine(stored), now=self.clock.monotonic())
+            self.view.assume(stored, now=self.clock.monotonic())
             self.metrics.machines_created.labels("provisioned", pool.name).inc()
-        await self._ring(planned.name, plan.id)
+        await self._ring(f"{MACHINE_KINDS[pool.generation_api]}/{planned.name}", plan.id)
         return True
 
     async def _ring(self, machine: str, cause: str) -> None:

@@ -13,6 +13,7 @@ from services.scheduler.view import View
 from shared import streams
 from shared.domain.records import NODE_CLASSES, NODE_POOLS
 from shared.environment import Entry, Environment
+from shared.kube.machines import Machines
 from shared.mirror import Change, MirrorReader
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.runtime import Loop, Service, periodic
@@ -35,12 +36,12 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         random=env.random,
         on_change=on_change,
     )
-    view = View(reader)
+    view, machines = View(reader), Machines(env.kube)
     reporter = Reporter(env.recorder, {})
     planner = Planner(
         settings=env.settings,
         view=view,
-        kube=env.kube,
+        machines=machines,
         bus=env.bus,
         clock=env.clock,
         metrics=env.metrics,
@@ -49,7 +50,9 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         reporter=reporter,
     )
     handlers = Handlers(planner, view)
-    disruption = Disruption(view, planner, env.kube, env.bus, env.clock, env.metrics, env.recorder)
+    disruption = Disruption(
+        view, planner, env.kube, machines, env.bus, env.clock, env.metrics, env.recorder
+    )
     consumers = {
         streams.PODS: handlers.pods,
         streams.MACHINES: handlers.machines,

@@ -54,14 +54,14 @@ class View:
 
     def assume(self, machine: Machine, *, now: float) -> None:
         """We created this Machine just now; ``now`` is monotonic."""
-        self._assumed[machine.name] = (now, machine)
+        self._assumed[machine.key] = (now, machine)
 
     def machines(self, *, now: float) -> list[Machine]:
         """All machines, ours of a moment ago included."""
         known = self.records(MACHINES)
-        for name, (at, _) in list(self._assumed.items()):
-            if name in known or now - at > ASSUMED_SECONDS:
-                del self._assumed[name]
+        for key, (at, _) in list(self._assumed.items()):
+            if key in known or now - at > ASSUMED_SECONDS:
+                del self._assumed[key]
         return [*known.values(), *(machine for _, machine in self._assumed.values())]
 
     def pods(self) -> list[Pod]:
@@ -73,7 +73,7 @@ class View:
         return self.records(NODES)
 
     def pools(self) -> dict[str, NodePool]:
-        """Valid pools by name."""
+        """Valid pools by key."""
         return self.records(NODE_POOLS)
 
     def snapshot(
@@ -94,7 +94,7 @@ class View:
 
 
 def _sorted(records: Collection[Any]) -> tuple[Any, ...]:
-    return tuple(sorted(records, key=lambda record: record.name))
+    return tuple(sorted(records, key=lambda record: (record.name, getattr(record, "key", ""))))
 
 
 def moving_pods(snapshot: Snapshot) -> frozenset[str]:

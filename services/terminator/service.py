@@ -8,6 +8,7 @@ from services.terminator.writing import Writer
 from shared import streams
 from shared.aws import open_cloud
 from shared.environment import Entry, Environment
+from shared.kube.machines import Machines
 from shared.runtime import Loop, Service, periodic
 from shared.settings import TerminatorSettings
 
@@ -15,8 +16,11 @@ from shared.settings import TerminatorSettings
 async def build(env: Environment[TerminatorSettings]) -> Service:
     """Wire the terminator."""
     cloud = await open_cloud(env)
-    writer = Writer(env.kube, env.bus, env.clock, env.recorder, env.metrics)
-    termination = Termination(env.kube, cloud, env.clock, env.settings, env.metrics, writer)
+    machines = Machines(env.kube)
+    writer = Writer(env.kube, machines, env.bus, env.clock, env.recorder, env.metrics)
+    termination = Termination(
+        env.kube, machines, cloud, env.clock, env.settings, env.metrics, writer
+    )
     work = Work(termination, env.kube, env.metrics, env.settings.poll_seconds)
     loops = [
         Loop("terminations", work.run, progress=lambda: work.last_progress),

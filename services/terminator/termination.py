@@ -13,7 +13,6 @@ from typing import Any
 
 from services.terminator.drain import DrainStep, next_evictions
 from services.terminator.writing import Writer
-from shared.api.machines import parse_machine
 from shared.api.nodes import parse_node
 from shared.api.pods import parse_pod
 from shared.clock import Clock
@@ -24,7 +23,8 @@ from shared.domain.nodes import Node, provider_instance_id
 from shared.domain.pods import Pod
 from shared.errors import Conflict, EvictionBlocked, NotFound
 from shared.kube.client import Kube
-from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODES, PODS
+from shared.kube.machines import Machines
+from shared.kube.resources import LAUNCH_RECORDS, NODES, PODS
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.settings import TerminatorSettings
@@ -42,6 +42,7 @@ class Termination:
     """Takes Machines and our nodes away."""
 
     kube: Kube
+    machines: Machines
     cloud: Cloud
     clock: Clock
     settings: TerminatorSettings
@@ -50,10 +51,10 @@ class Termination:
     _drain_began: dict[str, float] = field(default_factory=dict)
     _absent_since: dict[str, float] = field(default_factory=dict)
 
-    async def step_machine(self, name: str) -> bool:
-        """The next step for a Machine. DONE when there is none left."""
+    async def step_machine(self, key: str) -> bool:
+        """The next step for a machine. DONE when there is none left."""
         try:
-            machine = parse_machine(await self.kube.get(MACHINES, name))
+            machine = await self.machines.get(key)
         except NotFound:
             return DONE
         if not machine.terminating:
@@ -79,12 +80,11 @@ class Termination:
             return DONE
         if not node.terminating or not node.is_managed:
             return DONE
-        for raw in (await self.kube.list(MACHINES)).items:
-            machine = parse_machine(raw)
+        for machine in await self.machines.list():
             if machine.provider_id and machine.provider_id == node.provider_id:
                 if not machine.terminating:
                     await self.writer.delete_machine(machine)
-                return await self.step_machine(machine.name)
+                return await self.step_machine(machine.key)
         if not await self._end_instance(node.provider_id, node, ""):
             return AGAIN
         await self.writer.release_node(node)

@@ -11,7 +11,7 @@ from shared.bus import Envelope
 from shared.domain import labels as keys
 from shared.errors import Conflict, DovetailError
 from shared.kube.client import Kube
-from shared.kube.resources import MACHINES, NODES
+from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from shared.log import get_logger
 from shared.messages import TerminateMachine, decode
 from shared.metrics import Metrics
@@ -50,12 +50,12 @@ class Work:
     async def resync(self) -> None:
         """List everything that is being deleted (R2)."""
         before = len(self._open)
-        for kind, resource in (("Machine", MACHINES), ("Node", NODES)):
+        for resource in (MACHINES, NODE_CLAIMS, NODES):
             for raw in (await self.kube.list(resource)).items:
                 meta = raw["metadata"]
                 ours = keys.FINALIZER in (meta.get("finalizers") or ())
                 if meta.get("deletionTimestamp") and ours:
-                    self._add(kind, meta["name"])
+                    self._add(resource.kind, meta["name"])
         self.metrics.resync_found_work.labels("terminator").inc(max(0, len(self._open) - before))
 
     def _add(self, kind: str, name: str) -> None:
@@ -79,10 +79,12 @@ class Work:
         self, item: tuple[str, str], gate: asyncio.Semaphore, stop: asyncio.Event
     ) -> None:
         kind, name = item
-        step = self.termination.step_node if kind == "Node" else self.termination.step_machine
         try:
             async with gate:
-                await self._until_done(name, step, stop)
+                if kind == "Node":
+                    await self._until_done(name, self.termination.step_node, stop)
+                else:
+                    await self._until_done(f"{kind}/{name}", self.termination.step_machine, stop)
         finally:
             self._open.discard(item)
 

@@ -14,13 +14,16 @@ from shared.domain.nodes import Node
 from shared.domain.pods import Pod
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
+from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
-from shared.kube.resources import MACHINES, NODES, Resource
+from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, Resource
 from shared.log import get_logger
 from shared.messages import MachineTerminated, send
 from shared.metrics import Metrics
 
 log = get_logger(__name__)
+
+RECORDS = {resource.kind: resource for resource in (MACHINES, NODE_CLAIMS)}
 
 
 @dataclass
@@ -28,6 +31,7 @@ class Writer:
     """Every write names the UID it means."""
 
     kube: Kube
+    machines: Machines
     bus: Bus
     clock: Clock
     recorder: Recorder
@@ -47,10 +51,7 @@ class Writer:
 
     async def delete_machine(self, machine: Machine) -> None:
         """The node was deleted: so is its Machine (TRM-02)."""
-        try:
-            await self.kube.delete(MACHINES, machine.name, uid=machine.uid)
-        except (NotFound, Conflict):
-            return
+        await self.machines.delete(machine)
 
     async def release_node(self, node: Node) -> None:
         """Take our finalizer off the node: it disappears (TRM-15)."""
@@ -59,13 +60,14 @@ class Writer:
 
     async def release_machine(self, machine: Machine) -> None:
         """Take our finalizer off the Machine, count it, tell the scheduler."""
-        if not await self._release(MACHINES, machine.name, machine.uid):
+        resource = RECORDS[machine.kind]
+        if not await self._release(resource, machine.name, machine.uid):
             return
         log.info("deleted machine", machine=machine.name, provider_id=machine.provider_id)
         self.metrics.machines_terminated.labels(
             machine.pool, machine.capacity_type, machine.zone
         ).inc()
-        message = MachineTerminated(machine=machine.name)
+        message = MachineTerminated(machine=machine.key)
         await send(self.bus, streams.MACHINES, message, cause=machine.uid, clock=self.clock)
 
     async def _release(self, resource: Resource, name: str, uid: str) -> bool:

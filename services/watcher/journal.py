@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 
 from services.watcher.news import Record, news
-from services.watcher.records import KINDS, Kind, object_key
+from services.watcher.records import Kind
 from shared.bus import Bus
 from shared.clock import Clock
-from shared.domain.records import decode_record
+from shared.domain.records import RECORD_TYPES, decode_record
 from shared.errors import TransientError
 from shared.log import get_logger
 from shared.messages import send
@@ -56,7 +56,7 @@ class Journal:
     bus: Bus
     clock: Clock
     records: dict[str, dict[str, bytes]] = field(
-        default_factory=lambda: {kind.name: {} for kind in KINDS}
+        default_factory=lambda: {name: {} for name in RECORD_TYPES}
     )
     generation: int = 0
     begun: bool = False
@@ -67,7 +67,7 @@ class Journal:
 
     def note(self, kind: Kind, raw: Mapping[str, Any], record: Record) -> None:
         """Remember the present state of one object; ``record`` None: it is gone or unusable."""
-        key = object_key(raw)
+        key = kind.key(raw)
         body = msgspec.json.encode(record) if record is not None else None
         stored = self.records[kind.name]
         before = stored.get(key)
@@ -127,9 +127,9 @@ class Journal:
         self.generation = await self.writer.begin(snapshot)
         self.begun = True
         everything = [
-            Pending(kind.name, key, None, decode_record(kind.name, body), "")
-            for kind in KINDS
-            for key, body in snapshot[kind.name].items()
+            Pending(name, key, None, decode_record(name, body), "")
+            for name, bodies in snapshot.items()
+            for key, body in bodies.items()
         ]
         await self._announce(everything)
         log.info("mirror written", generation=self.generation, objects=len(everything))

@@ -35,7 +35,7 @@ def news(old: Record, new: Record, *, generation: int, version: str) -> list[tup
     if isinstance(new, NodeClass) and (
         not isinstance(old, NodeClass) or old.generation != new.generation
     ):
-        changed = NodeClassChanged(node_class=new.name, generation=new.generation)
+        changed = NodeClassChanged(node_class=new.key, generation=new.generation)
         return [(streams.MACHINES, changed)]
     return []
 
@@ -74,9 +74,9 @@ def _machine(old: Record, machine: Machine, version: str) -> list[tuple[str, Mes
         return [
             (
                 streams.TERMINATIONS,
-                TerminateMachine(name=machine.name, reason="deleted", resource_version=version),
+                TerminateMachine.of(machine, "deleted", version),
             )
         ]
     if old is None and not machine.provider_id:
-        return [(streams.LAUNCHES, LaunchMachine(machine=machine.name))]
+        return [(streams.LAUNCHES, LaunchMachine(machine=machine.key))]
     return []

@@ -11,11 +11,23 @@ from typing import Any
 
 import msgspec
 
+from shared.api.ec2_node_classes import parse_ec2_node_class
+from shared.api.faults import Fault, Parsed
 from shared.api.machines import parse_machine
+from shared.api.node_claims import parse_node_claim
+from shared.api.node_pools import parse_node_pool
 from shared.api.node_templates import parse_node_template
 from shared.api.nodes import parse_node
 from shared.api.pods import parse_daemon_set, parse_pod
 from shared.api.provisioners import parse_provisioner
+from shared.domain.records import (
+    DAEMON_SETS,
+    MACHINES,
+    NODE_CLASSES,
+    NODE_POOLS,
+    NODES,
+    PODS,
+)
 from shared.errors import InvalidObject
 from shared.kube import resources
 from shared.kube.resources import Resource
@@ -23,30 +35,15 @@ from shared.kube.resources import Resource
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Converted:
-    """A record, or the reasons why there is none."""
-
-    record: msgspec.Struct | None
-    faults: tuple[str, ...] = ()
-
-
-def _strict(
-    parse: Callable[[Json], tuple[msgspec.Struct, list[str]]],
-) -> Callable[[Json], Converted]:
-    def convert(raw: Json) -> Converted:
-        record, faults = parse(raw)
-        return Converted(None, tuple(faults)) if faults else Converted(record)
-
-    return convert
-
-
-def _lenient(parse: Callable[[Json], msgspec.Struct]) -> Callable[[Json], Converted]:
-    def convert(raw: Json) -> Converted:
+def _lenient(
+    parse: Callable[[Json], msgspec.Struct],
+) -> Callable[[Json], Parsed[Any]]:
+    def convert(raw: Json) -> Parsed[Any]:
         try:
-            return Converted(parse(raw))
+            return Parsed(parse(raw))
         except InvalidObject as error:
-            return Converted(None, (str(error),))
+            message = error.message.removeprefix(f"{error.field}: ")
+            return Parsed(None, (Fault((error.field,), message),))
 
     return convert
 
@@ -57,20 +54,25 @@ class Kind:
 
     name: str
     resource: Resource
-    convert: Callable[[Json], Converted]
+    convert: Callable[[Json], Parsed[Any]]
+
+    def key(self, raw: Json) -> str:
+        """``namespace/name``, ``name``, or ``Kind/name`` where two generations share a name in the mirror."""
+        meta = raw["metadata"]
+        if meta.get("namespace"):
+            return f"{meta['namespace']}/{meta['name']}"
+        shared = self.name in (NODE_POOLS, NODE_CLASSES, MACHINES)
+        return f"{self.resource.kind}/{meta['name']}" if shared else str(meta["name"])
 
 
 KINDS = (
-    Kind("pods", resources.PODS, _lenient(parse_pod)),
-    Kind("nodes", resources.NODES, _lenient(parse_node)),
-    Kind("daemonsets", resources.DAEMON_SETS, _lenient(parse_daemon_set)),
-    Kind("nodepools", resources.PROVISIONERS, _strict(parse_provisioner)),
-    Kind("nodeclasses", resources.AWS_NODE_TEMPLATES, _strict(parse_node_template)),
-    Kind("machines", resources.MACHINES, _lenient(parse_machine)),
+    Kind(PODS, resources.PODS, _lenient(parse_pod)),
+    Kind(NODES, resources.NODES, _lenient(parse_node)),
+    Kind(DAEMON_SETS, resources.DAEMON_SETS, _lenient(parse_daemon_set)),
+    Kind(NODE_POOLS, resources.PROVISIONERS, parse_provisioner),
+    Kind(NODE_POOLS, resources.NODE_POOLS, parse_node_pool),
+    Kind(NODE_CLASSES, resources.AWS_NODE_TEMPLATES, parse_node_template),
+    Kind(NODE_CLASSES, resources.EC2_NODE_CLASSES, parse_ec2_node_class),
+    Kind(MACHINES, resources.MACHINES, _lenient(parse_machine)),
+    Kind(MACHINES, resources.NODE_CLAIMS, _lenient(parse_node_claim)),
 )
-
-
-def object_key(raw: Json) -> str:
-    """``namespace/name``, or ``name`` for what has no namespace."""
-    meta = raw["metadata"]
-    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])

@@ -10,19 +10,21 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from services.watcher.inline_templates import InlineTemplates
 from services.watcher.journal import Journal
 from services.watcher.records import KINDS, Kind
-from services.watcher.usage import Usage
-from services.watcher.verdicts import Verdicts
+from services.watcher.statuses import Statuses
 from shared.environment import Entry, Environment
 from shared.kube.informer import Informer
+from shared.kube.machines import Machines
 from shared.mirror import MirrorWriter
 from shared.runtime import Loop, Service, periodic
 from shared.settings import WatcherSettings
 from shared.streams import GROUPS
 
 HEARTBEAT_SECONDS = 2.0
-USAGE_SECONDS = 5.0
+STATUS_SECONDS = 2.0
+"""NP-24 allows five."""
 TRIM_SECONDS = 30.0
 
 
@@ -30,9 +32,19 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     """Wire the watcher."""
     writer = MirrorWriter(env.bus.redis, env.bus.prefix, epoch=env.instance)
     journal = Journal(writer, env.bus, env.clock)
-    verdicts = Verdicts(env.kube, env.recorder, env.clock)
-    informers = {kind.name: _informer(kind, env, journal, verdicts) for kind in KINDS}
-    usage = Usage(env.kube, journal)
+    statuses = Statuses(
+        kube=env.kube,
+        machines=Machines(env.kube),
+        recorder=env.recorder,
+        clock=env.clock,
+        journal=journal,
+        inline=InlineTemplates(env.kube, env.recorder, env.clock),
+    )
+    informers = {kind.resource.plural: _informer(kind, env, journal, statuses) for kind in KINDS}
+
+    async def tell() -> None:
+        if journal.begun:  # before that a class that is not listed yet would look missing
+            await statuses.refresh()
 
     async def write(stop: asyncio.Event) -> None:
         for informer in informers.values():
@@ -61,22 +73,23 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         periodic(
             "heartbeat", HEARTBEAT_SECONDS, journal.heartbeat, clock=env.clock, jitter=env.random
         ),
-        periodic("usage", USAGE_SECONDS, usage.refresh, clock=env.clock, jitter=env.random),
+        periodic("statuses", STATUS_SECONDS, tell, clock=env.clock, jitter=env.random),
         periodic("trim", TRIM_SECONDS, lambda: _trim(env), clock=env.clock, jitter=env.random),
     ]
     return Service("watcher", loops, env.metrics, status, missing)
 
 
 def _informer(
-    kind: Kind, env: Environment[WatcherSettings], journal: Journal, verdicts: Verdicts
+    kind: Kind, env: Environment[WatcherSettings], journal: Journal, statuses: Statuses
 ) -> Informer:
     async def on_event(change: str, raw: Mapping[str, Any]) -> None:
         if change == "DELETED":
             journal.note(kind, raw, None)
+            statuses.note(kind, raw, None)
             return
-        converted = kind.convert(raw)
-        journal.note(kind, raw, converted.record)
-        await verdicts.tell(kind.name, kind.resource, raw, converted.faults)
+        parsed = kind.convert(raw)
+        journal.note(kind, raw, parsed.record)
+        statuses.note(kind, raw, parsed)
 
     return Informer(env.kube, kind.resource, on_event=on_event, clock=env.clock, random=env.random)
 

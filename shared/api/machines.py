@@ -1,19 +1,31 @@
-"""karpenter.sh/v1alpha5 Machine <-> domain record (M-01..07)."""
+"""karpenter.sh/v1alpha5 Machine <-> domain record (M-01..07), and what it shares with a v1 NodeClaim."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from shared.api.conditions import READY, condition_objects, parse_conditions, with_condition
+from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.api.label_syntax import is_label_value, is_qualified_name
 from shared.api.nodes import taint_objects
 from shared.api.pods import parse_expressions
+from shared.api.schema.requirements import requirement_objects
 from shared.api.shapes import entries, mapping, text
-from shared.clock import parse_rfc3339, rfc3339
+from shared.clock import parse_rfc3339
 from shared.domain import labels as keys
-from shared.domain.expressions import Expression, Taint
-from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
-from shared.domain.nodepools import NodePool
+from shared.domain.expressions import Taint
+from shared.domain.machines import (
+    DRIFTED,
+    EMPTY,
+    EXPIRED,
+    INITIALIZED,
+    LAUNCHED,
+    REGISTERED,
+    Condition,
+    Machine,
+)
+from shared.domain.nodepools import V1ALPHA5, NodeClass, NodePool
 from shared.domain.resources import format_resources, parse_resources
 from shared.errors import InvalidObject
 from shared.solver.plan import PlannedMachine
@@ -21,45 +33,59 @@ from shared.solver.plan import PlannedMachine
 API_VERSION = "karpenter.sh/v1alpha5"
 OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"})
 Json = Mapping[str, Any]
-READY = "Ready"
 LIVING = (LAUNCHED, REGISTERED, INITIALIZED)
-"""M-03: a Machine is ready when these are True."""
+"""M-03, NC-03: a machine is ready when these are True."""
+_PREFIX = "Machine"
+_PREFIXED = frozenset({*LIVING, EMPTY, DRIFTED, EXPIRED})
 
 
 def parse_machine(raw: Json) -> Machine:
     """The record of a stored Machine. Raises InvalidObject naming the field."""
-    meta = raw["metadata"]
-    spec, status = mapping(raw.get("spec"), "spec"), mapping(raw.get("status"), "status")
-    requests = mapping(spec.get("resources"), "spec.resources").get("requests")
+    spec = mapping(raw.get("spec"), "spec")
     reference = mapping(spec.get("machineTemplateRef"), "spec.machineTemplateRef")
-    labels = meta.get("labels") or {}
     return Machine(
-        uid=meta["uid"],
-        name=meta["name"],
-        pool=labels.get(keys.PROVISIONER_NAME) or labels.get(keys.NODE_POOL) or "",
-        created_at=parse_rfc3339(meta["creationTimestamp"]),
-        labels=labels,
-        annotations=meta.get("annotations") or {},
-        requirements=parse_expressions(
-            spec.get("requirements"), field="spec.requirements", operators=OPERATORS
-        ),
-        requests=parse_resources(requests, field="spec.resources.requests"),
-        taints=_taints(spec, "taints"),
-        startup_taints=_taints(spec, "startupTaints"),
+        **fields_of(raw),
+        pool=(raw["metadata"].get("labels") or {}).get(keys.PROVISIONER_NAME, ""),
+        generation_api=V1ALPHA5,
         kubelet=dict(mapping(spec.get("kubelet"), "spec.kubelet")),
         node_class=text(reference.get("name"), "spec.machineTemplateRef.name"),
-        provider_id=text(status.get("providerID"), "status.providerID"),
-        node_name=text(status.get("nodeName"), "status.nodeName"),
-        capacity=parse_resources(status.get("capacity"), field="status.capacity"),
-        allocatable=parse_resources(status.get("allocatable"), field="status.allocatable"),
-        conditions=parse_conditions(status.get("conditions")),
-        terminating=bool(meta.get("deletionTimestamp")),
-        finalizers=tuple(meta.get("finalizers") or ()),
+        conditions={domain_condition(k): c for k, c in conditions_of(raw).items()},
     )
 
 
+def fields_of(raw: Json) -> dict[str, Any]:
+    """Fields that Machine and NodeClaim write alike. Raises InvalidObject naming the field."""
+    meta = raw["metadata"]
+    spec, status = mapping(raw.get("spec"), "spec"), mapping(raw.get("status"), "status")
+    requests = mapping(spec.get("resources"), "spec.resources").get("requests")
+    return {
+        "uid": meta["uid"],
+        "name": meta["name"],
+        "created_at": parse_rfc3339(meta["creationTimestamp"]),
+        "labels": meta.get("labels") or {},
+        "annotations": meta.get("annotations") or {},
+        "requirements": parse_expressions(
+            spec.get("requirements"), field="spec.requirements", operators=OPERATORS
+        ),
+        "requests": parse_resources(requests, field="spec.resources.requests"),
+        "taints": _taints(spec, "taints"),
+        "startup_taints": _taints(spec, "startupTaints"),
+        "provider_id": text(status.get("providerID"), "status.providerID"),
+        "node_name": text(status.get("nodeName"), "status.nodeName"),
+        "capacity": parse_resources(status.get("capacity"), field="status.capacity"),
+        "allocatable": parse_resources(status.get("allocatable"), field="status.allocatable"),
+        "terminating": bool(meta.get("deletionTimestamp")),
+        "finalizers": tuple(meta.get("finalizers") or ()),
+    }
+
+
+def conditions_of(raw: Json) -> dict[str, Condition]:
+    """As written. Raises InvalidObject."""
+    return parse_conditions(mapping(raw.get("status"), "status").get("conditions"))
+
+
 def _taints(spec: Json, name: str) -> tuple[Taint, ...]:
-    """A Machine may be written by hand, and its taints end up in a boot script (P-18)."""
+    """A machine may be written by hand, and its taints end up in a boot script (P-18)."""
     found = []
     for index, raw in enumerate(entries(spec.get(name), f"spec.{name}")):
         field = f"spec.{name}[{index}]"
@@ -70,51 +96,23 @@ def _taints(spec: Json, name: str) -> tuple[Taint, ...]:
     return tuple(found)
 
 
-def parse_conditions(raw: object) -> dict[str, Condition]:
-    """Conditions by type. Raises InvalidObject."""
-    field = "status.conditions"
-    return {
-        text(c.get("type"), f"{field}.type"): Condition(
-            status=text(c.get("status"), f"{field}.status") or "Unknown",
-            reason=text(c.get("reason"), f"{field}.reason"),
-            message=text(c.get("message"), f"{field}.message"),
-            since=_since(text(c.get("lastTransitionTime"), f"{field}.lastTransitionTime")),
-        )
-        for c in entries(raw, field)
-    }
+def domain_condition(kind: str) -> str:
+    """``MachineLaunched`` -> ``Launched``; other types keep their name."""
+    bare = kind.removeprefix(_PREFIX)
+    return bare if bare in _PREFIXED else kind
 
 
-def _since(stamp: str) -> float:
-    try:
-        return parse_rfc3339(stamp) if stamp else 0.0
-    except ValueError as error:
-        raise InvalidObject(
-            "must be a timestamp", field="status.conditions.lastTransitionTime"
-        ) from error
+def stored_condition(kind: str, generation_api: str) -> str:
+    """The inverse, for a machine of this generation."""
+    return f"{_PREFIX}{kind}" if generation_api == V1ALPHA5 and kind in _PREFIXED else kind
 
 
-def condition_objects(conditions: Mapping[str, Condition]) -> list[dict[str, str]]:
-    """The inverse of ``parse_conditions``, sorted by type."""
-    return [
-        {
-            "type": kind,
-            "status": c.status,
-            "reason": c.reason or kind,
-            "message": c.message,
-            "lastTransitionTime": rfc3339(c.since),
-        }
-        for kind, c in sorted(conditions.items())
-    ]
-
-
-def with_condition(
-    conditions: Mapping[str, Condition], kind: str, new: Condition
-) -> dict[str, Condition]:
-    """``conditions`` plus ``new``; an unchanged status keeps its transition time."""
-    old = conditions.get(kind)
-    if old is not None and old.status == new.status:
-        new = Condition(new.status, new.reason, new.message, old.since)
-    return {**conditions, kind: new}
+def machine_conditions(
+    conditions: Mapping[str, Condition], generation_api: str
+) -> list[dict[str, Any]]:
+    """The domain's conditions as they are stored."""
+    stored = {stored_condition(k, generation_api): c for k, c in conditions.items()}
+    return condition_objects(stored)
 
 
 def with_readiness(
@@ -131,39 +129,16 @@ def with_readiness(
     return with_condition(after, READY, ready)
 
 
-def expression_objects(expressions: tuple[Expression, ...]) -> list[dict[str, object]]:
-    """Requirements ready for an object."""
-    return [
-        {"key": e.key, "operator": e.operator, **({"values": list(e.values)} if e.values else {})}
-        for e in expressions
-    ]
-
-
-def machine_object(planned: PlannedMachine, pool: NodePool, *, plan: str) -> dict[str, Any]:
+def machine_object(
+    planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str
+) -> dict[str, Any]:
     """The Machine to create for one planned machine. It is owned by its Provisioner (M-05)."""
     return {
         "apiVersion": API_VERSION,
         "kind": "Machine",
-        "metadata": {
-            "name": planned.name,
-            "labels": planned.labels,
-            "annotations": {**pool.annotations, keys.PLAN_ANNOTATION: plan},
-            "finalizers": [keys.FINALIZER],
-            "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": "Provisioner",
-                    "name": pool.name,
-                    "uid": pool.uid,
-                    "blockOwnerDeletion": True,
-                }
-            ],
-        },
+        "metadata": planned_metadata(planned, pool, node_class, plan=plan, owner_api=API_VERSION),
         "spec": {
-            "requirements": expression_objects(planned.requirements),
-            "resources": {"requests": format_resources(planned.requests)},
-            "taints": taint_objects(planned.taints),
-            "startupTaints": taint_objects(planned.startup_taints),
+            **planned_spec(planned),
             "kubelet": dict(pool.kubelet),
             "machineTemplateRef": {
                 "apiVersion": "karpenter.k8s.aws/v1alpha1",
@@ -171,4 +146,40 @@ def machine_object(planned: PlannedMachine, pool: NodePool, *, plan: str) -> dic
                 "name": planned.node_class,
             },
         },
+    }
+
+
+def planned_metadata(
+    planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str, owner_api: str
+) -> dict[str, Any]:
+    """M-05, NC-05..07: owner, finalizer, labels, and the hashes that tell later whether it drifted."""
+    return {
+        "name": planned.name,
+        "labels": planned.labels,
+        "annotations": {
+            **pool.annotations,
+            **pool_hash_annotations(pool.kind, pool.hash),
+            **class_hash_annotations(node_class.kind, node_class.hash),
+            keys.PLAN_ANNOTATION: plan,
+        },
+        "finalizers": [keys.FINALIZER],
+        "ownerReferences": [
+            {
+                "apiVersion": owner_api,
+                "kind": pool.kind,
+                "name": pool.name,
+                "uid": pool.uid,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+
+
+def planned_spec(planned: PlannedMachine) -> dict[str, Any]:
+    """What Machine and NodeClaim specs have in common."""
+    return {
+        "requirements": requirement_objects(planned.requirements),
+        "resources": {"requests": format_resources(planned.requests)},
+        "taints": taint_objects(planned.taints),
+        "startupTaints": taint_objects(planned.startup_taints),
     }

@@ -1,140 +1,202 @@
-"""karpenter.k8s.aws/v1alpha1 AWSNodeTemplate -> NodeClass, strictly (T-01..T-12)."""
+"""karpenter.k8s.aws/v1alpha1 AWSNodeTemplate <-> domain record (T-01..T-12, table 1.9).
+
+A class with faults has no record, and the pools that name it wait.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shared.api.faults import Faults
-from shared.api.machines import parse_conditions
-from shared.api.shapes import entries, mapping, text, texts
+import msgspec
+
+from shared.api.conditions import READY, known_conditions
+from shared.api.faults import Fault, Parsed
+from shared.api.hashes import class_hash
+from shared.api.metadata import read_metadata
+from shared.api.model import UNKNOWN_FIELDS, ApiModel, read
+from shared.api.schema.aws_node_template import (
+    DEFAULT_FAMILY,
+    AWSNodeTemplate,
+    AWSNodeTemplateSpec,
+)
+from shared.api.schema.selector_terms import alias_family
+from shared.api.selector_maps import (
+    IMAGES,
+    SECURITY_GROUPS,
+    SUBNETS,
+    Selectable,
+    selector_of_terms,
+    terms_of_selector,
+)
+from shared.api.shapes import entries, text
+from shared.api.written import Written
 from shared.domain.machines import Condition
-from shared.domain.nodepools import NodeClass, SubnetRef
-from shared.domain.resources import parse_quantity
+from shared.domain.nodepools import V1ALPHA5, NodeClass, SelectorTerm, SubnetRef
 from shared.errors import InvalidObject
 
-API_VERSION = "karpenter.k8s.aws/v1alpha1"
-FAMILIES = ("AL2", "AL2023", "Bottlerocket", "Ubuntu", "Windows2019", "Windows2022", "Custom")
-READY = "Ready"
-_RESERVED_TAGS = (
-    "karpenter.sh/provisioner-name",
-    "kubernetes.io/cluster/",
-    "karpenter.sh/managed-by",
-)
-_EXCLUDED_BY_TEMPLATE = (
-    "securityGroupSelector", "metadataOptions", "amiFamily", "instanceProfile",
-    "blockDeviceMappings", "userData", "amiSelector",
-)  # fmt: skip
+API_VERSION = AWSNodeTemplate.INFO.api_version
+SELECTORS = ("subnetSelector", "securityGroupSelector", "amiSelector")
+HOP_LIMIT, V1_HOP_LIMIT = "httpPutResponseHopLimit", 1
+LATEST = "latest"
+"""Version of an alias that means what a family without a selector means."""
 Json = Mapping[str, Any]
 
 
-def parse_node_template(raw: Json) -> tuple[NodeClass, list[str]]:
-    """The node class and every fault found. With faults the class must not be used."""
-    meta, faults = raw["metadata"], Faults()
-    spec = _mapping(raw, "spec", "spec", faults)
-    status = _mapping(raw, "status", "status", faults)
-    _check(spec, faults)
-    ready = faults.attempt(lambda: _ready(status), Condition("Unknown"))
+def parse_node_template(raw: Json) -> Parsed[NodeClass]:
+    """The node class, or every fault of its spec. Never raises."""
+    said = raw.get("spec")
+    spec, faults = read(AWSNodeTemplateSpec, {} if said is None else said, at=("spec",))
+    if spec is None:
+        return Parsed(None, tuple(faults))
+    return Parsed(_with_status(_record(raw, spec), raw.get("status")))
+
+
+def _record(raw: Json, spec: AWSNodeTemplateSpec) -> NodeClass:
+    meta = read_metadata(raw)
+    family = spec.ami_family or DEFAULT_FAMILY
     return NodeClass(
-        uid=meta["uid"],
-        name=meta["name"],
-        generation=meta.get("generation") or 0,
-        subnet_selector=_strings(spec, "subnetSelector", faults),
-        security_group_selector=_strings(spec, "securityGroupSelector", faults),
-        ami_selector=_strings(spec, "amiSelector", faults),
-        ami_family=_text(spec, "amiFamily", faults) or "AL2",
-        instance_profile=_text(spec, "instanceProfile", faults),
-        user_data=_text(spec, "userData", faults),
-        context=_text(spec, "context", faults),
-        detailed_monitoring=bool(spec.get("detailedMonitoring")),
-        tags=_tags(spec, faults),
-        launch_template=_text(spec, "launchTemplate", faults),
-        metadata_options=dict(_mapping(spec, "metadataOptions", "spec.metadataOptions", faults)),
-        block_device_mappings=_volumes(spec, faults),
-        subnets=faults.attempt(lambda: _subnets(status), ()),
-        ready=ready.status == "True",
-        fault=ready.message,
-        terminating=bool(meta.get("deletionTimestamp")),
-    ), faults.found
-
-
-def _ready(status: Json) -> Condition:
-    return parse_conditions(status.get("conditions")).get(READY) or Condition("Unknown")
-
-
-def _subnets(status: Json) -> tuple[SubnetRef, ...]:
-    listed = entries(status.get("subnets"), "status.subnets")
-    return tuple(
-        SubnetRef(
-            text(s.get("id"), "status.subnets.id"), text(s.get("zone"), "status.subnets.zone")
-        )
-        for s in listed
+        uid=meta.uid,
+        name=meta.name,
+        generation_api=V1ALPHA5,
+        generation=meta.generation,
+        subnet_terms=terms_of_selector(spec.subnet_selector),
+        security_group_terms=terms_of_selector(spec.security_group_selector),
+        image_terms=terms_of_selector(spec.ami_selector),
+        ami_family=family,
+        instance_profile=spec.instance_profile or "",
+        user_data=spec.user_data or "",
+        context=spec.context or "",
+        detailed_monitoring=bool(spec.detailed_monitoring),
+        tags=dict(spec.tags),
+        launch_template=spec.launch_template or "",
+        metadata_options=_said(spec.metadata_options) if spec.metadata_options else {},
+        block_device_mappings=tuple(_said(one) for one in spec.block_device_mappings),
+        terminating=meta.terminating,
+        hash=class_hash({**_said(spec), "amiFamily": family}, excluded=SELECTORS),
     )
 
 
-def _tags(spec: Json, faults: Faults) -> dict[str, str]:
-    """T-11."""
-    tags = _strings(spec, "tags", faults)
-    for key in tags:
-        if not key or key.startswith(_RESERVED_TAGS):
-            faults.note(
-                f"spec.tags[{key}]", "this tag is set by the autoscaler; choose another key"
+def _said(model: ApiModel) -> dict[str, Any]:
+    """What the user wrote, as far as the schema knows it."""
+    return model.model_dump(by_alias=True, exclude_unset=True)
+
+
+def _with_status(node_class: NodeClass, status: object) -> NodeClass:
+    """T-12. The status is ours, so rubbish there counts as absent."""
+    ready = known_conditions(status).get(READY) or Condition("Unknown")
+    return msgspec.structs.replace(
+        node_class,
+        subnets=_subnets(status),
+        ready=ready.status == "True",
+        fault=ready.message,
+    )
+
+
+def _subnets(status: object) -> tuple[SubnetRef, ...]:
+    field = "status.subnets"
+    try:
+        listed = entries(status.get("subnets") if isinstance(status, Mapping) else None, field)
+        return tuple(
+            SubnetRef(*(text(one.get(name), f"{field}.{name}") for name in ("id", "zone")))
+            for one in listed
+        )
+    except InvalidObject:
+        return ()
+
+
+def node_template_object(node_class: NodeClass) -> Written:
+    """The AWSNodeTemplate of a record of either generation, without status, and what v1alpha1 cannot say there."""
+    selectors, notes = _selectors(node_class)
+    spec = {**selectors, **_settings(node_class)}
+    known, refused = read(AWSNodeTemplateSpec, spec, at=("spec",), context=UNKNOWN_FIELDS)
+    if known is None:
+        known, _ = read(AWSNodeTemplateSpec, spec)
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": AWSNodeTemplate.INFO.kind,
+        "metadata": {"name": node_class.name},
+        "spec": spec if known is None else _said(known),
+    }
+    return Written(document, (*notes, *refused, *_v1_notes(node_class)))
+
+
+def _settings(node_class: NodeClass) -> dict[str, Any]:
+    # With a launch template of the user's own even the default family may not be written (T-07).
+    unsaid = node_class.launch_template and node_class.ami_family == DEFAULT_FAMILY
+    optional: dict[str, Any] = {
+        "amiFamily": "" if unsaid else node_class.ami_family,
+        "instanceProfile": node_class.instance_profile,
+        "userData": node_class.user_data,
+        "context": node_class.context,
+        "detailedMonitoring": node_class.detailed_monitoring,
+        "tags": dict(node_class.tags),
+        "launchTemplate": node_class.launch_template,
+        "metadataOptions": _metadata_options(node_class),
+        "blockDeviceMappings": [dict(one) for one in node_class.block_device_mappings],
+    }
+    return {name: value for name, value in optional.items() if value}
+
+
+def _metadata_options(node_class: NodeClass) -> dict[str, object]:
+    """The two generations differ in how many hops they allow when nothing is said (table 1.9)."""
+    unsaid = {} if node_class.generation_api == V1ALPHA5 else {HOP_LIMIT: V1_HOP_LIMIT}
+    return {**unsaid, **node_class.metadata_options}
+
+
+def _selectors(node_class: NodeClass) -> tuple[dict[str, dict[str, str]], list[Fault]]:
+    """The three maps, without those that no map can say."""
+    images = node_class.image_terms
+    wanted: tuple[tuple[str, tuple[SelectorTerm, ...], Selectable], ...] = (
+        ("subnetSelector", node_class.subnet_terms, SUBNETS),
+        ("securityGroupSelector", node_class.security_group_terms, SECURITY_GROUPS),
+        ("amiSelector", () if _is_family_default(node_class) else images, IMAGES),
+    )
+    said: dict[str, dict[str, str]] = {}
+    notes: list[Fault] = []
+    if images and _is_family_default(node_class):
+        notes.append(
+            Fault(("spec", "amiSelectorTerms"), "written as amiFamily, which means the same")
+        )
+    for name, terms, kind in wanted:
+        selector = selector_of_terms(terms, kind)
+        if selector is None:
+            message = "no map of tags selects what these terms select; left out"
+            notes.append(Fault(("spec", f"{name}Terms"), message))
+        elif selector:
+            said[name] = selector
+    return said, notes
+
+
+def _is_family_default(node_class: NodeClass) -> bool:
+    """The newest image of the family is what v1alpha1 means by no selector (table 1.9)."""
+    if len(node_class.image_terms) != 1:
+        return False
+    term = node_class.image_terms[0]
+    is_latest = term.alias.partition("@")[2] == LATEST
+    return is_latest and alias_family(term.alias) == node_class.ami_family
+
+
+def _v1_notes(node_class: NodeClass) -> Iterator[Fault]:
+    """Fields that only v1 has."""
+    only_v1 = {
+        "role": node_class.role,
+        "capacityReservationSelectorTerms": node_class.reservation_terms,
+        "placementGroupSelector": node_class.placement_group,
+        "kubelet": node_class.kubelet,
+        "associatePublicIPAddress": node_class.associate_public_ip,
+        "ipPrefixCount": node_class.ip_prefix_count,
+        "instanceStorePolicy": node_class.instance_store_policy,
+        "networkInterfaces": node_class.network_interfaces,
+        "connectionTracking": node_class.connection_tracking,
+        "cpuOptions": node_class.cpu_options,
+    }
+    hints = {
+        "role": "name an instanceProfile of this role instead",
+        "kubelet": "write it in kubeletConfiguration of the Provisioner",
+    }
+    for name, value in only_v1.items():
+        if value not in (None, "", (), {}):
+            yield Fault(
+                ("spec", name), f"v1alpha1 has no such field; {hints.get(name, 'left out')}"
             )
-    return tags
-
-
-def _volumes(spec: Json, faults: Faults) -> tuple[dict[str, object], ...]:
-    """T-09. The size is read again when a launch template is made; here the user hears of it."""
-    field, nothing = "spec.blockDeviceMappings", list[Json]()
-    listed = faults.attempt(lambda: entries(spec.get("blockDeviceMappings"), field), nothing)
-    for index, volume in enumerate(listed):
-        faults.attempt(partial(_check_volume, volume, f"{field}[{index}]"), None)
-    return tuple(dict(volume) for volume in listed)
-
-
-def _check_volume(volume: Json, field: str) -> None:
-    if not text(volume.get("deviceName"), f"{field}.deviceName"):
-        raise InvalidObject("name the device, for example /dev/xvda", field=f"{field}.deviceName")
-    ebs = mapping(volume.get("ebs"), f"{field}.ebs")
-    size, snapshot = ebs.get("volumeSize"), ebs.get("snapshotID")
-    if size is None and not snapshot:
-        raise InvalidObject("needs volumeSize or snapshotID", field=f"{field}.ebs")
-    if size is not None and parse_quantity(size, field=f"{field}.ebs.volumeSize") <= 0:
-        raise InvalidObject("must be more than nothing", field=f"{field}.ebs.volumeSize")
-
-
-def _check(spec: Json, faults: Faults) -> None:
-    if not spec.get("subnetSelector"):
-        faults.note(
-            "spec.subnetSelector", "select the subnets, for example by karpenter.sh/discovery"
-        )
-    if spec.get("launchTemplate"):
-        for name in _EXCLUDED_BY_TEMPLATE:
-            if spec.get(name):
-                faults.note(f"spec.{name}", "cannot be combined with launchTemplate (T-07)")
-    elif not spec.get("securityGroupSelector"):
-        faults.note(
-            "spec.securityGroupSelector",
-            "select the security groups, for example by karpenter.sh/discovery",
-        )
-    family = spec.get("amiFamily") or "AL2"
-    if family not in FAMILIES:
-        faults.note(
-            "spec.amiFamily", f"{str(family)[:40]!r} is unknown; use one of {', '.join(FAMILIES)}"
-        )
-    if family == "Custom" and not spec.get("amiSelector"):
-        faults.note("spec.amiSelector", "amiFamily Custom needs an amiSelector (T-03)")
-
-
-def _mapping(raw: Json, name: str, field: str, faults: Faults) -> Json:
-    nothing: Json = {}
-    return faults.attempt(lambda: mapping(raw.get(name), field), nothing)
-
-
-def _text(spec: Json, name: str, faults: Faults) -> str:
-    return faults.attempt(lambda: text(spec.get(name), f"spec.{name}"), "")
-
-
-def _strings(spec: Json, name: str, faults: Faults) -> dict[str, str]:
-    return faults.attempt(lambda: texts(spec.get(name), f"spec.{name}"), {})

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.domain.machines import Machine
+from shared.domain.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
 from shared.domain.pods import Pod
 
-MACHINE_API = "karpenter.sh/v1alpha5"
+MACHINE_APIS = {V1ALPHA5: "karpenter.sh/v1alpha5", V1: "karpenter.sh/v1"}
 
 
 def to_pod(pod: Pod) -> dict[str, str]:
@@ -29,10 +30,10 @@ def to_node(node: Node) -> dict[str, str]:
 
 
 def to_machine(machine: Machine) -> dict[str, str]:
-    """A reference to this Machine."""
+    """A reference to this Machine or NodeClaim."""
     return {
-        "apiVersion": MACHINE_API,
-        "kind": "Machine",
+        "apiVersion": MACHINE_APIS[machine.generation_api],
+        "kind": machine.kind,
         "name": machine.name,
         "uid": machine.uid,
     }

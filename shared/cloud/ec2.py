@@ -35,7 +35,17 @@ from shared.cloud.records import (
     tag_specification,
     tags_to,
 )
-from shared.cloud.selectors import VALUES_LIMIT, Filters, query, tag_filters
+from shared.cloud.selectors import (
+    IMAGES,
+    SECURITY_GROUPS,
+    SUBNETS,
+    VALUES_LIMIT,
+    Filters,
+    Query,
+    queries,
+    tag_filters,
+)
+from shared.domain.nodepools import SelectorTerm
 from shared.errors import AlreadyExists, DovetailError, NotFound
 from shared.log import get_logger
 
@@ -112,43 +122,41 @@ class Ec2:
         )
         return await asyncio.to_thread(newest_spot_prices, items)
 
-    async def subnets(self, selector: Mapping[str, str]) -> list[Subnet]:
-        """Subnets that match (T-10), those with most free addresses first (LCH-10)."""
-        wanted = query(selector, id_filter="subnet-id", field="subnetSelector")
-        items = await self._calls.pages("describe_subnets", "Subnets", Filters=wanted.filters)
-        found = [subnet_from(item) for item in items]
-        return sorted(found, key=lambda subnet: (-subnet.available_ips, subnet.id))
+    async def subnets(self, terms: Iterable[SelectorTerm]) -> list[Subnet]:
+        """Subnets that any term selects (EC-01), those with most free addresses first (LCH-10).
 
-    async def security_groups(self, selector: Mapping[str, str]) -> list[SecurityGroup]:
-        """Security groups that match (T-10, LCH-13), sorted by id."""
-        wanted = query(
-            selector, id_filter="group-id", name_filter="group-name", field="securityGroupSelector"
-        )
-        items = await self._calls.pages(
-            "describe_security_groups", "SecurityGroups", Filters=wanted.filters
-        )
-        found = [SecurityGroup(id=i["GroupId"], name=i.get("GroupName", "")) for i in items]
-        return sorted(found, key=lambda group: group.id)
+        Raises InvalidObject for a term that would select everything.
+        """
+        items = await self._described("describe_subnets", "Subnets", queries(terms, SUBNETS))
+        found = {item["SubnetId"]: subnet_from(item) for item in items}
+        return sorted(found.values(), key=lambda subnet: (-subnet.available_ips, subnet.id))
 
-    async def images(
-        self, selector: Mapping[str, str] | None = None, *, ids: Sequence[str] = ()
-    ) -> list[Image]:
-        """Images by selector or by ids; newest first, deprecated ones last (LCH-08)."""
-        wanted = query(
-            {"aws::ids": ",".join(ids)} if ids else selector or {},
-            id_filter="image-id",
-            name_filter="name",
-            owned=True,
-            field="amiSelector",
-        )
-        owners: Json = {"Owners": list(wanted.owners)} if wanted.owners else {}
-        items = await self._calls.pages(
-            "describe_images", "Images", Filters=wanted.filters, **owners
-        )
+    async def security_groups(self, terms: Iterable[SelectorTerm]) -> list[SecurityGroup]:
+        """Security groups that any term selects (EC-02, LCH-13), sorted by id."""
+        asked = queries(terms, SECURITY_GROUPS)
+        items = await self._described("describe_security_groups", "SecurityGroups", asked)
+        found = {i["GroupId"]: SecurityGroup(i["GroupId"], i.get("GroupName", "")) for i in items}
+        return sorted(found.values(), key=lambda group: group.id)
+
+    async def images(self, terms: Iterable[SelectorTerm]) -> list[Image]:
+        """Images that any term selects by id, name, owner or tags (EC-03); newest first, deprecated ones last.
+
+        Aliases and SSM parameters are not EC2's: who calls makes ids of them first.
+        """
+        items = await self._described("describe_images", "Images", queries(terms, IMAGES))
         now = rfc3339(self._clock.now())
-        found = [image_from(item, now_rfc3339=now) for item in items]
+        found = list(
+            {item["ImageId"]: image_from(item, now_rfc3339=now) for item in items}.values()
+        )
         found.sort(key=lambda image: (image.created_at, image.id), reverse=True)
         return sorted(found, key=lambda image: image.deprecated)
+
+    async def _described(self, operation: str, key: str, asked: list[Query]) -> list[Json]:
+        """The answers of all queries together; what two of them found is in it twice."""
+        answers = await asyncio.gather(
+            *(self._calls.pages(operation, key, **_arguments(query)) for query in asked)
+        )
+        return [item for answer in answers for item in answer]
 
     async def ensure_launch_template(
         self, name: str, data: Json, tags: dict[str, str]
@@ -186,7 +194,7 @@ class Ec2:
         items = await self._calls.pages(
             "describe_launch_templates",
             "LaunchTemplates",
-            Filters=query(tags, id_filter="launch-template-id", field="tags").filters,
+            Filters=tag_filters(tags),
         )
         return sorted((launch_template_from(i) for i in items), key=lambda t: t.name)
 
@@ -285,6 +293,11 @@ class Ec2:
         """Set tags on instances. Raises NotFound while EC2 does not know a new one yet (F20)."""
         if ids and tags:
             await self._calls.write("create_tags", Resources=list(ids), Tags=tags_to(tags))
+
+
+def _arguments(query: Query) -> Json:
+    owners = {"Owners": list(query.owners)} if query.owners else {}
+    return {"Filters": query.filters, **owners} if query.filters else owners
 
 
 def newest_spot_prices(items: Iterable[Json]) -> dict[tuple[str, str], int]:

@@ -110,7 +110,14 @@ _CREDENTIAL_CODES = frozenset(
     }
 )
 _UNAVAILABLE_CODES = frozenset(
-    {"InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable", "Unavailable"}
+    {
+        "ConcurrentModification",  # IAM: somebody else changes the same thing now
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "ServiceUnavailable",
+        "Unavailable",
+    }
 )
 CREDENTIALS_FIX = (
     "give this process AWS credentials: an IAM role for its service account "
@@ -148,7 +155,7 @@ def from_client_error(
         return NotFound(text, **context)
     if is_capacity_error(code):
         return InsufficientCapacity(text, **context)
-    if code.endswith(("AlreadyExistsException", ".Duplicate")):
+    if code.endswith(("AlreadyExists", "AlreadyExistsException", ".Duplicate")):
         return AlreadyExists(text, **context)
     denied = _denial(code, status, text, permission)
     if denied is not None:

@@ -37,6 +37,16 @@ OPERATIONS: dict[str, frozenset[str]] = {
     ),
     "ssm": frozenset({"GetParameter"}),
     "eks": frozenset({"DescribeCluster"}),
+    "iam": frozenset(
+        {
+            "AddRoleToInstanceProfile",
+            "CreateInstanceProfile",
+            "DeleteInstanceProfile",
+            "GetInstanceProfile",
+            "ListInstanceProfiles",
+            "RemoveRoleFromInstanceProfile",
+        }
+    ),
     "pricing": frozenset({"GetProducts"}),
     "sqs": frozenset({"DeleteMessageBatch", "GetQueueUrl", "ReceiveMessage"}),
 }

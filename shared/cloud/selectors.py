@@ -1,29 +1,28 @@
-"""Selectors of node templates as EC2 filters (T-10, EC-01..03).
+"""Selector terms of node classes as EC2 filters (T-10, EC-01..03).
 
-A selector is a map of tag keys to values; all entries must match. A value is exact, holds ``*``
-wildcards, is ``*`` alone (the tag exists), or lists alternatives with commas. Special keys:
-``aws-ids`` or ``aws::ids`` (ids, alone in the selector), ``aws::name`` (name of an image or
-security group), ``aws::owners`` (images).
+Terms are alternatives; the fields of one term must all match. A tag's value is exact, holds ``*`` wildcards, or is
+``*`` alone (the tag exists). A term is one Describe call; ids share one, and so do terms that differ in one value only.
 
-What may go wrong: an empty selector would match everything in the region, so it raises
-``InvalidObject``. EC2 also reads ``?`` as a wildcard, which T-10 does not mention.
+What may go wrong: an empty term would match everything in the region, so it raises ``InvalidObject``. EC2 also
+reads ``?`` as a wildcard, which T-10 does not mention. A comma is part of a value here: v1alpha1's lists of values
+were made into terms when the object was read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from shared.domain.nodepools import SelectorTerm
 from shared.errors import InvalidObject
 
-ID_KEYS = ("aws-ids", "aws::ids")
-NAME_KEY = "aws::name"
-OWNERS_KEY = "aws::owners"
 DEFAULT_OWNERS = ("self", "amazon")
 VALUES_LIMIT = 200
 """EC2's limit of values in one filter."""
+PRESENCE = "tag-key"
+"""The one filter that a call may hold several times."""
 
 Filters = list[dict[str, Any]]
 
@@ -35,74 +34,113 @@ class Query(msgspec.Struct, frozen=True):
     owners: tuple[str, ...] = ()
 
 
+class Subject(msgspec.Struct, frozen=True):
+    """What is selected: EC2's names of its filters. ``owned``: images, which have owners."""
+
+    field: str
+    """The spec's field, for messages."""
+    id_filter: str
+    name_filter: str = ""
+    owned: bool = False
+
+
+SUBNETS = Subject("subnetSelectorTerms", "subnet-id")
+SECURITY_GROUPS = Subject("securityGroupSelectorTerms", "group-id", "group-name")
+IMAGES = Subject("amiSelectorTerms", "image-id", "name", owned=True)
+
+
 def split_values(text: str) -> list[str]:
     """``"a, b,,a"`` -> ``["a", "b"]``."""
     parts = (part.strip() for part in text.split(","))
     return list(dict.fromkeys(part for part in parts if part))
 
 
-def query(
-    selector: Mapping[str, str],
-    *,
-    id_filter: str,
-    name_filter: str | None = None,
-    owned: bool = False,
-    field: str = "selector",
-) -> Query:
-    """EC2 filters for ``selector``.
+def queries(terms: Iterable[SelectorTerm], subject: Subject) -> list[Query]:
+    """The Describe calls whose answers together are what ``terms`` select, each once.
 
-    ``id_filter``: EC2's name of the id filter (``subnet-id``). ``name_filter``: where ``aws::name``
-    is allowed. ``owned``: ``aws::owners`` is allowed and defaults to self,amazon. Raises
-    InvalidObject naming the entry.
+    Raises InvalidObject naming the term that selects everything, or by what this subject does not have.
     """
-    if not selector:
-        raise InvalidObject("must not be empty: it would select everything", field=field)
-    ids = [key for key in ID_KEYS if key in selector]
-    if ids:
-        if len(selector) > 1:
-            raise InvalidObject("must be the only key of the selector", field=f"{field}.{ids[0]}")
-        return Query(filters=[_filter(id_filter, selector[ids[0]], f"{field}.{ids[0]}")])
-    rest = dict(selector)
-    owners = _owners(rest.pop(OWNERS_KEY, None), owned=owned, field=f"{field}.{OWNERS_KEY}")
-    filters = [
-        _entry_filter(key, rest[key], name_filter=name_filter, field=f"{field}.{key}")
-        for key in sorted(rest)
+    ids: list[str] = []
+    found: list[Query] = []
+    for index, term in enumerate(terms):
+        if term == SelectorTerm(id=term.id) and term.id:
+            ids.append(term.id)
+        else:
+            found.append(_query(term, subject, f"{subject.field}[{index}]"))
+    return [*_by_ids(ids, subject), *_merged(found)]
+
+
+def _by_ids(ids: Sequence[str], subject: Subject) -> list[Query]:
+    unique = list(dict.fromkeys(ids))
+    return [
+        Query([{"Name": subject.id_filter, "Values": unique[start : start + VALUES_LIMIT]}])
+        for start in range(0, len(unique), VALUES_LIMIT)
     ]
-    return Query(filters=filters, owners=owners)
 
 
-def _owners(text: str | None, *, owned: bool, field: str) -> tuple[str, ...]:
-    if text is None:
-        return DEFAULT_OWNERS if owned else ()
-    if not owned:
-        raise InvalidObject("is only for image selectors", field=field)
-    owners = split_values(text)
-    if not owners:
-        raise InvalidObject("must name an owner, for example self", field=field)
-    return tuple(owners)
+def _merged(found: list[Query]) -> list[Query]:
+    """Fewer calls that select the same: what differs in the values of one filter only is asked at once.
+
+    v1alpha1's lists of values come as the product of all alternatives; merged filter by filter they are one call again.
+    """
+    names = {one["Name"] for query in found for one in query.filters} - {PRESENCE}
+    for name in sorted(names):
+        groups: dict[bytes, Query] = {}
+        for query in found:
+            rest = [one for one in query.filters if one["Name"] != name]
+            varied = name if len(rest) < len(query.filters) else ""
+            key = msgspec.json.encode((query.owners, rest, varied))
+            groups[key] = _joined(groups.get(key), query, name)
+        found = list(groups.values())
+    return found
 
 
-def _entry_filter(key: str, value: str, *, name_filter: str | None, field: str) -> dict[str, Any]:
+def _joined(first: Query | None, second: Query, name: str) -> Query:
+    if first is None:
+        return second
+    added = [value for one in second.filters if one["Name"] == name for value in one["Values"]]
+    filters = [
+        {**one, "Values": list(dict.fromkeys([*one["Values"], *added]))}
+        if one["Name"] == name
+        else one
+        for one in first.filters
+    ]
+    return Query(filters, first.owners)
+
+
+def _query(term: SelectorTerm, subject: Subject, field: str) -> Query:
+    if term.name and not subject.name_filter:
+        raise InvalidObject("cannot be used here: this kind has no name", field=f"{field}.name")
+    if term.owner and not subject.owned:
+        raise InvalidObject("is only for images", field=f"{field}.owner")
+    filters = [_exact(subject.id_filter, term.id)] if term.id else []
+    filters += [_exact(subject.name_filter, term.name)] if term.name else []
+    filters += [tag_filter(key, term.tags[key], f"{field}.tags") for key in sorted(term.tags)]
+    if not filters and not term.owner:
+        raise InvalidObject("must not be empty: it would select everything", field=field)
+    return Query(filters, _owners(term, subject))
+
+
+def _owners(term: SelectorTerm, subject: Subject) -> tuple[str, ...]:
+    """LCH-08. An id needs no owner: it is unique, and may be an image that was shared with us."""
+    if not subject.owned or (term.id and not term.owner):
+        return ()
+    return tuple(split_values(term.owner)) or DEFAULT_OWNERS
+
+
+def _exact(name: str, value: str) -> dict[str, Any]:
+    return {"Name": name, "Values": [value]}
+
+
+def tag_filter(key: str, value: str, field: str = "tags") -> dict[str, Any]:
+    """One tag; ``*`` as value means that the key is there. Raises InvalidObject for an empty key."""
     if not key:
         raise InvalidObject("has an empty tag key", field=field)
-    if key == NAME_KEY:
-        if name_filter is None:
-            raise InvalidObject("cannot be used here: this kind has no name", field=field)
-        return _filter(name_filter, value, field)
-    if value == "*":
-        return {"Name": "tag-key", "Values": [key]}
-    # An empty tag value is a legal exact match; a list of nothing (",") is not.
-    return _filter(f"tag:{key}", value, field) if value else {"Name": f"tag:{key}", "Values": [""]}
-
-
-def _filter(name: str, text: str, field: str) -> dict[str, Any]:
-    values = split_values(text)
-    if not 0 < len(values) <= VALUES_LIMIT:
-        raise InvalidObject(f"must hold 1 to {VALUES_LIMIT} values", field=field)
-    return {"Name": name, "Values": values}
+    return _exact(PRESENCE, key) if value == "*" else _exact(f"tag:{key}", value)
 
 
 def tag_filters(tags: Mapping[str, str], keys: tuple[str, ...] = ()) -> Filters:
-    """Exact tags and keys that must exist, for finding our own resources (LCH-83)."""
-    exact = [{"Name": f"tag:{key}", "Values": [tags[key]]} for key in sorted(tags)]
-    return exact + [{"Name": "tag-key", "Values": [key]} for key in keys]
+    """Tags, and keys that must exist, for finding our own resources (LCH-83)."""
+    return [tag_filter(key, tags[key]) for key in sorted(tags)] + [
+        tag_filter(key, "*") for key in keys
+    ]

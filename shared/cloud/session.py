@@ -35,6 +35,7 @@ from shared.cloud.calls import ServiceCalls
 from shared.cloud.ec2 import Ec2
 from shared.cloud.eks import Eks
 from shared.cloud.errors import missing_credentials, missing_region, translated
+from shared.cloud.iam import Iam
 from shared.cloud.models import CompactFileLoader
 from shared.cloud.parsing import ThreadedParserFactory
 from shared.cloud.pricing import Pricing, pricing_region
@@ -129,6 +130,10 @@ class Cloud:
     @cached_property
     def eks(self) -> Eks:
         return Eks(self._calls("eks"))
+
+    @cached_property
+    def iam(self) -> Iam:
+        return Iam(self._calls("iam"))
 
     def _calls(
         self,

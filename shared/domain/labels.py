@@ -19,15 +19,28 @@ AWS_PREFIX = "karpenter.k8s.aws/"
 
 SPOT = "spot"
 ON_DEMAND = "on-demand"
+RESERVED = "reserved"
+
+NODE_CLASS = "karpenter.k8s.aws/ec2nodeclass"
+"""v1: on machines and nodes, the name of their class (NC-06)."""
 
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 DO_NOT_EVICT = "karpenter.sh/do-not-evict"
 MANAGED_BY = "karpenter.sh/managed-by"
+POOL_HASH = "karpenter.sh/nodepool-hash"
+POOL_HASH_VERSION = "karpenter.sh/nodepool-hash-version"
+CLASS_HASH = "karpenter.k8s.aws/ec2nodeclass-hash"
+CLASS_HASH_VERSION = "karpenter.k8s.aws/ec2nodeclass-hash-version"
+PROVISIONER_HASH = "karpenter.sh/provisioner-hash"
+NODE_TEMPLATE_HASH = "karpenter.k8s.aws/nodetemplate-hash"
+HASHED_BY = "dovetail.sh/hashes"
+"""Which way of hashing made the hashes beside it: those of another controller must not look like drift (NP-20)."""
 PRICE_ANNOTATION = "dovetail.sh/price-micro-usd-per-hour"
 PLAN_ANNOTATION = "dovetail.sh/plan"
 ATTEMPT_ANNOTATION = "dovetail.sh/launch-attempt"
 
 FINALIZER = "karpenter.sh/termination"
+CLASS_FINALIZER = "karpenter.k8s.aws/termination"
 UNREGISTERED_TAINT_KEY = "karpenter.sh/unregistered"
 EXCLUDE_FROM_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"
 
@@ -39,7 +52,9 @@ _AWS_INSTANCE_LABELS = (
     "instance-encryption-in-transit-supported", "instance-capability-flex", "instance-tenancy",
     "instance-gpu-name", "instance-gpu-manufacturer", "instance-gpu-count", "instance-gpu-memory",
     "instance-accelerator-name", "instance-accelerator-manufacturer", "instance-accelerator-count",
-    "instance-pods", "instance-ami-id",
+    "instance-pods", "instance-ami-id", "nitro-sandbox",
+    "capacity-reservation-id", "capacity-reservation-type", "capacity-reservation-interruptible",
+    "placement-group-id", "placement-group-partition",
 )  # fmt: skip
 
 WELL_KNOWN = frozenset(
@@ -47,7 +62,10 @@ WELL_KNOWN = frozenset(
     | {PROVISIONER_NAME, NODE_POOL}
     | {AWS_PREFIX + name for name in _AWS_INSTANCE_LABELS}
 )
-"""Keys that the cloud fills in: a pod may ask for them although its pool says nothing (SCH-09)."""
+"""Keys that the cloud fills in: a pod may ask for them although its pool says nothing (SCH-09).
+
+NODE_CLASS (IT-44) is not among them: no instance type has it, a v1 pool's template says it.
+"""
 
 _ALIASES = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,

@@ -1,4 +1,8 @@
-"""A node pool and a node class in the one model that the whole product uses, whichever generation stored them."""
+"""A node pool and a node class in the one model that the whole product uses, whichever generation stored them.
+
+Its words are those of v1; v1alpha5 is translated when it is read (table 1.9 of the behaviour spec). Where the two
+generations behave differently (MAP-02), ``generation_api`` tells which rules hold.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,32 @@ from shared.domain.expressions import Expression, Taint
 V1ALPHA5 = "v1alpha5"
 V1 = "v1"
 
+WHEN_EMPTY = "WhenEmpty"
+WHEN_UNDERUTILIZED = "WhenEmptyOrUnderutilized"
+BALANCED = "Balanced"
+"""Consolidation policies (NP-09)."""
+
+UNDERUTILIZED, EMPTY, DRIFTED = "Underutilized", "Empty", "Drifted"
+"""Reasons a budget can name (NP-10)."""
+
+POOL_KINDS = {V1ALPHA5: "Provisioner", V1: "NodePool"}
+CLASS_KINDS = {V1ALPHA5: "AWSNodeTemplate", V1: "EC2NodeClass"}
+
+
+class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many machines of a pool may be disrupted at once (NP-10, NP-11)."""
+
+    nodes: str = "10%"
+    """A count or a percentage, as written."""
+    reasons: tuple[str, ...] = ()
+    """Empty: every reason."""
+    schedule: str = ""
+    """Five-field cron or ``@daily`` and its like, in UTC; empty: always."""
+    duration_seconds: float | None = None
+
+
+DEFAULT_BUDGETS = (Budget(),)
+
 
 class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     """What kind of machines may be bought, and when they go again."""
@@ -20,25 +50,78 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which API generation stores it: decides record kind, label and semantics (MAP-01, MAP-02)."""
     generation: int = 0
     node_class: str = ""
+    """Name of the node class of the same generation."""
     requirements: tuple[Expression, ...] = ()
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
     kubelet: dict[str, object] = {}
+    """v1alpha5 only: in v1 the kubelet's settings belong to the node class."""
     limits: dict[str, int] = {}
     weight: int = 0
-    empty_ttl_seconds: float | None = None
-    """v1alpha5 ttlSecondsAfterEmpty; None: empty nodes stay (P-08)."""
     expire_seconds: float | None = None
-    consolidation: bool = False
+    """None: never. v1alpha5 replaces first (MAP-02), v1 does not."""
+    consolidation_policy: str = WHEN_EMPTY
+    consolidate_after_seconds: float | None = None
+    """None: never. For v1alpha5 with WhenEmpty: ttlSecondsAfterEmpty."""
+    budgets: tuple[Budget, ...] = ()
+    """Empty: no limit. v1 has one of 10 % unless told otherwise."""
+    termination_grace_seconds: float | None = None
+    """None: a drain may wait for ever (NP-06)."""
+    replicas: int | None = None
+    """A static pool's number of machines (NP-13); None: as many as pods need."""
     terminating: bool = False
     usage: dict[str, int] = {}
     """status.resources."""
+    hash: str = ""
+    """Of what drifts when it changes (NP-19)."""
+
+    @property
+    def kind(self) -> str:
+        return POOL_KINDS[self.generation_api]
+
+    @property
+    def key(self) -> str:
+        """``NodePool/default``: unique, though a Provisioner may have the same name."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def node_class_key(self) -> str:
+        """Key of its node class."""
+        return f"{CLASS_KINDS[self.generation_api]}/{self.node_class}"
 
     @property
     def label_key(self) -> str:
         return keys.PROVISIONER_NAME if self.generation_api == V1ALPHA5 else keys.NODE_POOL
+
+    @property
+    def empty_ttl_seconds(self) -> float | None:
+        """After how long without pods a machine goes; None: it stays."""
+        if self.generation_api == V1ALPHA5 and self.consolidation_policy != WHEN_EMPTY:
+            return None
+        return self.consolidate_after_seconds
+
+    @property
+    def is_static(self) -> bool:
+        return self.replicas is not None
+
+
+class SelectorTerm(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One way to select subnets, security groups, images or reservations; its fields are AND-ed (EC-01..05).
+
+    A tag's value may hold ``*`` as wildcard; ``*`` alone means that the key is there.
+    """
+
+    tags: dict[str, str] = {}
+    id: str = ""
+    name: str = ""
+    owner: str = ""
+    """Of images: account ids or names, separated by commas (T-10); of reservations: the owner's account."""
+    alias: str = ""
+    ssm_parameter: str = ""
+    match_criteria: str = ""
+    """Of capacity reservations: open or targeted."""
 
 
 class SubnetRef(msgspec.Struct, frozen=True):
@@ -46,26 +129,42 @@ class SubnetRef(msgspec.Struct, frozen=True):
 
     id: str
     zone: str
+    zone_id: str = ""
 
 
 class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How AWS is to build the machines. Selectors are v1alpha1 maps (T-10)."""
+    """How AWS is to build the machines. Terms of one list are alternatives."""
 
     uid: str
     name: str
+    generation_api: str = V1ALPHA5
     generation: int = 0
-    subnet_selector: dict[str, str] = {}
-    security_group_selector: dict[str, str] = {}
-    ami_selector: dict[str, str] = {}
+    subnet_terms: tuple[SelectorTerm, ...] = ()
+    security_group_terms: tuple[SelectorTerm, ...] = ()
+    image_terms: tuple[SelectorTerm, ...] = ()
+    """Empty (v1alpha5): the family's recommended image."""
+    reservation_terms: tuple[SelectorTerm, ...] = ()
+    placement_group: dict[str, str] = {}
     ami_family: str = "AL2"
+    role: str = ""
+    """v1: the instance profile is made for this role (EC-21)."""
     instance_profile: str = ""
     user_data: str = ""
     context: str = ""
     detailed_monitoring: bool = False
     tags: dict[str, str] = {}
     launch_template: str = ""
+    """v1alpha5: a template the user keeps (T-07)."""
     metadata_options: dict[str, object] = {}
     block_device_mappings: tuple[dict[str, object], ...] = ()
+    kubelet: dict[str, object] = {}
+    """v1 only."""
+    associate_public_ip: bool | None = None
+    ip_prefix_count: int | None = None
+    instance_store_policy: str = ""
+    network_interfaces: tuple[dict[str, object], ...] = ()
+    connection_tracking: dict[str, object] = {}
+    cpu_options: dict[str, object] = {}
     subnets: tuple[SubnetRef, ...] = ()
     """status.subnets; empty until the launcher resolved the selector."""
     ready: bool = False
@@ -73,8 +172,19 @@ class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
     fault: str = ""
     """Why it is not ready, for people."""
     terminating: bool = False
+    hash: str = ""
+    """Of what drifts when it changes (EC-22)."""
+
+    @property
+    def kind(self) -> str:
+        return CLASS_KINDS[self.generation_api]
+
+    @property
+    def key(self) -> str:
+        """``EC2NodeClass/default``."""
+        return f"{self.kind}/{self.name}"
 
 
 def by_preference(pools: list[NodePool]) -> list[NodePool]:
-    """NP-22: weight descending, then name descending."""
-    return sorted(pools, key=lambda pool: (pool.weight, pool.name), reverse=True)
+    """NP-22: weight descending, then name descending; of namesakes v1alpha5 first, for a fixed order."""
+    return sorted(pools, key=lambda pool: (pool.weight, pool.name, pool.kind), reverse=True)

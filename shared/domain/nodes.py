@@ -31,6 +31,12 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.labels.get(keys.PROVISIONER_NAME) or self.labels.get(keys.NODE_POOL) or ""
 
     @property
+    def pool_key(self) -> str:
+        """Key of the owning pool (MAP-01: one label decides, v1alpha5's first); empty for a node that is not ours."""
+        kind = "Provisioner" if self.labels.get(keys.PROVISIONER_NAME) else "NodePool"
+        return f"{kind}/{self.pool}" if self.pool else ""
+
+    @property
     def is_managed(self) -> bool:
         return bool(self.pool)
 

@@ -24,8 +24,8 @@ LARGEST_AMOUNT = 2**62
 """Above this a quantity is a typing error: sums of a cluster must stay within 64 bits."""
 
 _QUANTITY = re.compile(
-    r"^(?P<number>[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40}))"
-    r"(?P<suffix>(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,2})?)$"
+    r"(?P<number>[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40}))"
+    r"(?P<suffix>(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?)"
 )
 _FACTORS: dict[str, Decimal] = {
     "": Decimal(1),
@@ -42,7 +42,7 @@ def parse_quantity(text: object, *, field: str) -> Decimal:
 
     Raises InvalidObject naming ``field``.
     """
-    match = _QUANTITY.match(str(text)) if isinstance(text, str | int | float) else None
+    match = _QUANTITY.fullmatch(str(text)) if isinstance(text, str | int | float) else None
     if match is None or isinstance(text, bool):
         shown = str(text)[:40]
         raise InvalidObject(

@@ -248,13 +248,21 @@ class Kube:
         }
         await self._write(call, "POST", body)
 
-    async def can_list(self, resource: Resource) -> bool:
-        """Whether the server serves this resource, that is, whether its CRD is installed."""
+    async def serves(self, resource: Resource) -> bool:
+        """Whether the server knows this resource of a group, that is, whether its CRD is installed.
+
+        Asks discovery, which every service account may read, whatever its role.
+        """
+        call = Call("discover", resource)
+        path = f"/apis/{resource.api_version}"
         try:
-            await self._read(Call("list", resource), {"limit": "1"})
+            data = await self._again(
+                lambda: self._connection.unary(call, "GET", path, {}), TransientError, READ_TRIES
+            )
         except NotFound:
             return False
-        return True
+        served = decode_object(call, data).get("resources") or []
+        return any(row.get("name") == resource.plural for row in served)
 
     async def watch(
         self,

@@ -1,7 +1,7 @@
 """The Kubernetes resources Dovetail touches, and their REST paths.
 
 A ``Resource`` is a constant: no discovery at run time, so a missing CRD shows up as ``NotFound`` on
-the first call (``Kube.can_list`` asks on purpose). What may go wrong: a path built for a namespaced
+the first call (``Kube.serves`` asks on purpose). What may go wrong: a path built for a namespaced
 resource without a namespace is the cluster-wide collection, which is right for list and watch and
 wrong for one object, so ``path`` refuses the latter.
 """

@@ -56,6 +56,7 @@ def planned_machine(
     return PlannedMachine(
         name=name,
         pool=pool.name,
+        pool_key=pool.key,
         node_class=pool.node_class,
         pods=tuple(claim.pods),
         instance_types=names,

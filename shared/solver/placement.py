@@ -229,7 +229,7 @@ class Placement:
         """SCH-32 (c), SCH-104: the first pool in order of preference that works."""
         causes = []
         for template in self.templates:
-            known = pods.errors.get(template.pool.name)
+            known = pods.errors.get(template.pool.key)
             result = self._open(template, pods, len(uids)) if known is None else known
             if isinstance(result, str):
                 causes.append(result)
@@ -279,7 +279,7 @@ class Placement:
         return found
 
     def _remember(self, template: PoolTemplate, pods: PodClass, verdict: str) -> str:
-        pods.errors[template.pool.name] = verdict
+        pods.errors[template.pool.key] = verdict
         return verdict
 
 

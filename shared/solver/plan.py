@@ -13,6 +13,7 @@ class PlannedMachine(msgspec.Struct, frozen=True):
 
     name: str
     pool: str
+    pool_key: str
     node_class: str
     pods: tuple[str, ...]
     """UIDs."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
-from shared.domain.nodepools import NodeClass, NodePool, by_preference
+from shared.domain.nodepools import V1, NodeClass, NodePool, by_preference
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import Resources, add, at_least
 from shared.domain.snapshot import Snapshot
@@ -69,10 +69,10 @@ class PoolTemplate:
 
 def usable_templates(snapshot: Snapshot, table: TypeTable) -> tuple[list[PoolTemplate], list[str]]:
     """Templates in order of preference, and why the other pools cannot be used."""
-    classes = {node_class.name: node_class for node_class in snapshot.node_classes}
+    classes = {node_class.key: node_class for node_class in snapshot.node_classes}
     templates, refusals = [], []
     for pool in by_preference(list(snapshot.pools)):
-        node_class = classes.get(pool.node_class)
+        node_class = classes.get(pool.node_class_key)
         cause = _unusable(pool, node_class)
         try:
             found = (
@@ -92,6 +92,8 @@ def usable_templates(snapshot: Snapshot, table: TypeTable) -> tuple[list[PoolTem
 def _unusable(pool: NodePool, node_class: NodeClass | None) -> str:
     if pool.terminating:
         return "it is being deleted"
+    if pool.is_static:
+        return "it is static: it keeps its replicas, whatever pods need"
     if node_class is None:
         return f'node class "{pool.node_class}" not found'
     if node_class.terminating:
@@ -103,8 +105,11 @@ def _unusable(pool: NodePool, node_class: NodeClass | None) -> str:
 
 
 def pool_requirements(pool: NodePool) -> Requirements:
-    """Requirements, labels (P-02) and the label that names the pool. Raises InvalidObject."""
-    return Requirements.of(pool.requirements, {**pool.labels, pool.label_key: pool.name})
+    """Requirements, labels (P-02) and the labels that name pool and class (NC-06). Raises InvalidObject."""
+    names = {pool.label_key: pool.name}
+    if pool.generation_api == V1:
+        names[keys.NODE_CLASS] = pool.node_class
+    return Requirements.of(pool.requirements, {**pool.labels, **names})
 
 
 def _template(
@@ -145,14 +150,14 @@ def _usage(pool: NodePool, snapshot: Snapshot, table: TypeTable) -> dict[str, in
     It is summed from the snapshot, since ``status.resources`` may lag behind the machines just
     made.
     """
-    machines = [m for m in snapshot.machines if m.pool == pool.name]
+    machines = [m for m in snapshot.machines if m.pool_key == pool.key]
     known = {m.provider_id for m in machines if m.provider_id}
     used: dict[str, int] = {}
     for machine in machines:
         if not machine.terminating:
             used = add(used, machine.capacity or _largest(machine, table), {NODES: 1})
     for node in snapshot.nodes:
-        if node.pool == pool.name and node.provider_id not in known and not node.terminating:
+        if node.pool_key == pool.key and node.provider_id not in known and not node.terminating:
             used = add(used, node.capacity, {NODES: 1})
     return used
 

@@ -49,7 +49,7 @@ def test_a_node_gets_its_price_from_the_machine_with_its_provider_id() -> None:
     assert (node.price_per_hour, node.pods, node.ready) == (0.123456, 1, True)
     assert (node.instance_type, node.zone) == ("m5.16xlarge", "us-west-2a")
     assert (snapshot.total, snapshot.running, snapshot.pending) == (3, 1, 2)
-    assert snapshot.machines[0].reached == {"MachineLaunched"}
+    assert snapshot.machines[0].reached == {"Launched"}
 
 
 def test_a_pod_that_is_being_deleted_counts_no_more() -> None:

@@ -43,7 +43,41 @@ def test_no_role_has_a_wildcard_or_may_widen_itself() -> None:
     for role in of_kind("ClusterRole", "Role"):
         for rule in role["rules"]:
             words = rule["apiGroups"] + rule["resources"] + rule["verbs"]
-            assert not {"*", "escalate", "bind", "impersonate", "secrets", "configmaps"} & {*words}
+            assert not {"*", "escalate", "bind", "impersonate", "secrets"} & {*words}
+
+
+def test_of_all_configmaps_only_the_settings_may_be_read() -> None:
+    """OPS-04."""
+    rules = [rule for role in of_kind("ClusterRole", "Role") for rule in role["rules"]]
+    (rule,) = [rule for rule in rules if "configmaps" in rule["resources"]]
+    assert rule == {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["karpenter-global-settings"],
+        "verbs": ["get"],
+    }
+    binding = named("RoleBinding", "settings")
+    assert [s["name"] for s in binding["subjects"]] == [f"dovetail-{name}" for name in SERVICES]
+    settings = next(d["data"] for d in of_kind("ConfigMap"))
+    assert binding["metadata"]["namespace"] == settings["SYSTEM_NAMESPACE"]
+
+
+def test_variables_leave_room_for_the_configmap() -> None:
+    """OPS-04: what a variable says, karpenter-global-settings cannot change; so none of them repeats a default."""
+    settings = next(d["data"] for d in of_kind("ConfigMap"))
+    assert not [name for name in settings if name.startswith("BATCH_")]
+
+
+def test_the_watcher_alone_may_keep_node_templates() -> None:
+    """T-13."""
+    may = {
+        role["metadata"]["name"]: rule["verbs"]
+        for role in of_kind("ClusterRole")
+        for rule in role["rules"]
+        if "awsnodetemplates" in rule["resources"] and "create" in rule["verbs"]
+    }
+    assert may.keys() == {"dovetail-watcher"}
+    assert {"get", "create", "update", "delete"} <= {*may["dovetail-watcher"]}
 
 
 def test_only_the_terminator_may_evict_and_delete_pods_and_nodes() -> None:
@@ -89,11 +123,15 @@ def test_the_sensors_and_planners_that_must_be_alone_are_recreated() -> None:
     assert strategies["watcher"] == strategies["scheduler"] == "Recreate"
 
 
-def test_the_crds_are_the_four_kinds_with_a_status_subresource() -> None:
-    assert sorted(CRDS) == ["AWSNodeTemplate", "LaunchRecord", "Machine", "Provisioner"]
-    for document in CRDS.values():
+def test_the_crds_are_both_generations_with_a_status_subresource() -> None:
+    """API-01, API-02; NP-13: pools of a fixed size can be scaled."""
+    first = ["AWSNodeTemplate", "Machine", "Provisioner"]
+    second = ["EC2NodeClass", "NodeClaim", "NodeOverlay", "NodePool"]
+    assert sorted(CRDS) == sorted([*first, *second, "LaunchRecord"])
+    for kind, document in CRDS.items():
         (version,) = document["spec"]["versions"]
-        assert version["subresources"] == {"status": {}}
+        assert version["subresources"]["status"] == {}
+        assert ("scale" in version["subresources"]) == (kind == "NodePool")
         assert document["spec"]["scope"] == "Cluster"
 
 
@@ -117,7 +155,7 @@ def fields(schema: Document, path: str) -> Iterator[tuple[str, Document]]:
         yield from fields(schema["items"], f"{path}[]")
 
 
-@pytest.mark.parametrize("kind", ["AWSNodeTemplate", "LaunchRecord", "Machine", "Provisioner"])
+@pytest.mark.parametrize("kind", CRDS)
 def test_every_field_of_a_crd_is_described_and_typed(kind: str) -> None:
     (version,) = CRDS[kind]["spec"]["versions"]
     found = dict(fields(version["schema"]["openAPIV3Schema"], kind))
@@ -127,8 +165,9 @@ def test_every_field_of_a_crd_is_described_and_typed(kind: str) -> None:
     assert [path for path, field in found.items() if not typed & field.keys()] == []
 
 
-def test_an_unknown_requirement_operator_is_left_to_the_controller() -> None:
+def test_operators_and_effects_are_refused_by_the_schema() -> None:
+    """F28: whoever applies the file hears of it at once."""
     (version,) = CRDS["Provisioner"]["spec"]["versions"]
     found = dict(fields(version["schema"]["openAPIV3Schema"], "Provisioner"))
-    assert "enum" not in found["Provisioner.spec.requirements[].operator"]
+    assert found["Provisioner.spec.requirements[].operator"]["enum"]
     assert found["Provisioner.spec.taints[].effect"]["enum"]

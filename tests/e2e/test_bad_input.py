@@ -9,6 +9,7 @@ import pytest
 from cli.demo import workload
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.workload import DEPLOYMENTS
+from shared.errors import InvalidObject
 from shared.kube.resources import AWS_NODE_TEMPLATES, PODS, PROVISIONERS
 from tests.support.playground import TTL_SECONDS, Playground
 from tests.support.waiting import wait_until
@@ -40,13 +41,24 @@ def big_pod(name: str) -> dict[str, Any]:
     }
 
 
-async def test_an_unknown_operator_is_named_on_its_pool_and_other_pools_go_on(
+async def test_an_unknown_operator_is_refused_when_it_is_applied(playground: Playground) -> None:
+    """F28, P-05: the schema names field and allowed operators."""
+    broken = workload.provisioner(TTL_SECONDS)
+    broken["spec"]["requirements"][0]["operator"] = "Near"
+    with pytest.raises(InvalidObject) as refused:
+        await playground.kube.create(PROVISIONERS, broken)
+    assert "spec.requirements[0].operator" in refused.value.message
+    assert '"DoesNotExist", "Gt", "Lt"' in refused.value.message
+
+
+async def test_what_only_we_can_check_is_named_on_its_pool_and_other_pools_go_on(
     playground: Playground,
 ) -> None:
-    """F27, P-05: the fault names field and allowed operators."""
+    """F27, F28, P-16: the condition and the event name every faulty field."""
     broken = workload.provisioner(TTL_SECONDS)
     broken["metadata"]["name"] = "broken"
-    broken["spec"]["requirements"][0]["operator"] = "Near"
+    broken["spec"]["requirements"].append({"key": "no such key", "operator": "Exists"})
+    broken["spec"]["taints"] = [{"key": "-", "effect": "NoSchedule"}]
     await playground.create(PROVISIONERS, broken)
 
     async def told() -> tuple[str, str]:
@@ -57,9 +69,8 @@ async def test_an_unknown_operator_is_named_on_its_pool_and_other_pools_go_on(
 
     condition, event = await wait_until(told, "condition and event")
     for text in (condition, event):
-        assert "spec.requirements[0]" in text
-        assert "Near" in text
-        assert "use one of DoesNotExist, Exists, Gt, In, Lt, NotIn" in text
+        assert "spec.requirements[1].key: 'no such key' is not a qualified name" in text
+        assert "spec.taints[0].key: '-' is not a qualified name" in text
     await assert_other_pods_run(playground)
     assert {one.name.rpartition("-")[0] for one in (await playground.look()).machines} == {
         "default"

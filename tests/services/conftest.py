@@ -26,8 +26,11 @@ from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import (
     AWS_NODE_TEMPLATES,
+    EC2_NODE_CLASSES,
     EVENTS,
     MACHINES,
+    NODE_CLAIMS,
+    NODE_POOLS,
     NODES,
     PODS,
     PROVISIONERS,
@@ -221,6 +224,57 @@ async def create_machine(
                     "kind": "AWSNodeTemplate",
                     "name": "default",
                 },
+                **spec,
+            },
+        },
+    )
+
+
+CLASS_REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+
+
+async def create_node_pool(kube: Kube, name: str = "default", **spec: Any) -> dict[str, Any]:
+    """A v1 pool for the class ``default``; ``spec`` is the template's spec."""
+    template = {"spec": {"requirements": [], "nodeClassRef": CLASS_REF, **spec}}
+    return await kube.create(
+        NODE_POOLS, {"metadata": {"name": name}, "spec": {"template": template}}
+    )
+
+
+async def create_node_class(
+    kube: Kube, name: str = "default", finalizers: tuple[str, ...] | list[str] = (), **spec: Any
+) -> dict[str, Any]:
+    """A v1 class that selects what the emulator seeds."""
+    terms = [{"tags": {"karpenter.sh/discovery": CLUSTER}}]
+    selected = {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": terms,
+        "securityGroupSelectorTerms": terms,
+        "role": f"KarpenterNodeRole-{CLUSTER}",
+    }
+    metadata = {"name": name, "finalizers": list(finalizers)}
+    body = {"metadata": metadata, "spec": {**selected, **spec}}
+    return await kube.create(EC2_NODE_CLASSES, body)
+
+
+async def create_node_claim(
+    kube: Kube, name: str = "default-c", types: tuple[str, ...] = ("m5.large",), **spec: Any
+) -> dict[str, Any]:
+    """A NodeClaim as the scheduler writes it."""
+    requirements = [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": list(types)},
+    ]
+    labels = {"karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default"}
+    finalizers = ["karpenter.sh/termination"]
+    return await kube.create(
+        NODE_CLAIMS,
+        {
+            "metadata": {"name": name, "labels": labels, "finalizers": finalizers},
+            "spec": {
+                "requirements": requirements,
+                "resources": {"requests": {"cpu": "500m", "pods": "2"}},
+                "nodeClassRef": CLASS_REF,
                 **spec,
             },
         },

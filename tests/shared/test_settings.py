@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from shared.domain.feature_gates import FeatureGates
 from shared.errors import ConfigurationError
 from shared.settings import (
     InterruptionSettings,
@@ -13,9 +15,11 @@ from shared.settings import (
     SchedulerSettings,
     TerminatorSettings,
     WatcherSettings,
+    apply,
     describe,
     parse_duration,
     read,
+    read_early,
 )
 
 
@@ -87,3 +91,98 @@ def test_no_value_breaks_the_reader_of_durations(value: object) -> None:
     """What is no duration is handed back for the settings model to refuse."""
     answer = parse_duration(value)
     assert answer is value or isinstance(answer, float)
+
+
+def test_the_configmap_stands_between_the_environment_and_the_default(
+    environment: pytest.MonkeyPatch,
+) -> None:
+    """OPS-04."""
+    environment.setenv("BATCH_IDLE_DURATION", "2s")
+    configured = {"batch_idle_duration": 3.0, "batch_max_duration": 30.0}
+    settings = read(SchedulerSettings, configured)
+    assert (settings.batch_idle_duration, settings.batch_max_duration) == (2.0, 30.0)
+    assert read(SchedulerSettings).batch_max_duration == 10.0
+
+
+def test_a_variable_that_is_set_to_nothing_is_set(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("INTERRUPTION_QUEUE", "")
+    configured = {"interruption_queue": "prod"}
+    settings = read(InterruptionSettings, configured, aws_region="us-west-2")
+    assert settings.interruption_queue == ""
+
+
+def test_what_the_configmap_says_to_other_services_is_passed_by() -> None:
+    settings = read(WatcherSettings, {"reserved_enis": 3})
+    assert not hasattr(settings, "reserved_enis")
+
+
+def test_the_configmap_may_name_the_cluster(environment: pytest.MonkeyPatch) -> None:
+    assert read(WatcherSettings, {"cluster_name": "other"}).cluster_name == "test"
+    environment.delenv("CLUSTER_NAME")
+    assert read(WatcherSettings, {"cluster_name": "other"}).cluster_name == "other"
+
+
+def test_each_feature_gate_ranks_by_itself(environment: pytest.MonkeyPatch) -> None:
+    """OPS-02, OPS-04: a variable on one gate does not silence the ConfigMap on another."""
+    drift = {"feature_gates": "Drift=true"}
+    assert read(SchedulerSettings, drift).feature_gates.drift
+    environment.setenv("FEATURE_GATES", "NodeRepair=true")
+    gates = read(SchedulerSettings, drift).feature_gates
+    assert gates.drift
+    assert gates.node_repair
+    environment.setenv("FEATURE_GATES", "Drift=false")
+    assert not read(SchedulerSettings, drift).feature_gates.drift
+
+
+def test_an_unknown_feature_gate_stops_the_start(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("FEATURE_GATES", "Dirft=true")
+    with pytest.raises(ConfigurationError, match=r"FEATURE_GATES: 'Dirft' .* NodeRepair, Reserved"):
+        read(WatcherSettings)
+
+
+def test_the_default_gates_are_those_of_the_specification() -> None:
+    """OPS-02: the text that --help shows is what counts."""
+    assert read(WatcherSettings).feature_gates == FeatureGates()
+
+
+def test_tags_come_as_json(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("AWS_REGION", "us-west-2")
+    environment.setenv("AWS_TAGS", '{"team": "web"}')
+    assert read(LauncherSettings).aws_tags == {"team": "web"}
+    environment.setenv("AWS_TAGS", "team=web")
+    with pytest.raises(ConfigurationError, match="AWS_TAGS: must be a JSON object"):
+        read(LauncherSettings)
+
+
+def test_the_early_reading_needs_no_name_of_the_cluster(environment: pytest.MonkeyPatch) -> None:
+    environment.delenv("CLUSTER_NAME")
+    environment.setenv("SYSTEM_NAMESPACE", "dovetail")
+    assert read_early(WatcherSettings).system_namespace == "dovetail"
+
+
+def test_the_early_reading_refuses_everything_else_at_once(
+    environment: pytest.MonkeyPatch,
+) -> None:
+    environment.delenv("CLUSTER_NAME")
+    environment.setenv("SYSTEM_NAMESPACE", "not/a/name")
+    with pytest.raises(ConfigurationError, match=r"CLUSTER_NAME.*SYSTEM_NAMESPACE"):
+        read_early(WatcherSettings)
+
+
+def test_new_values_reach_whoever_holds_the_settings() -> None:
+    held = read(SchedulerSettings)
+    fresh = read(SchedulerSettings, {"batch_max_duration": 30.0, "cluster_name": "test"})
+    assert apply(held, fresh) == ["batch_max_duration"]
+    assert held.batch_max_duration == 30.0
+    assert apply(held, fresh) == []
+
+
+def test_the_name_of_the_cluster_stays_while_a_service_runs() -> None:
+    held = read(WatcherSettings)
+    assert apply(held, read(WatcherSettings, cluster_name="other")) == []
+    assert held.cluster_name == "test"
+
+
+def test_nobody_else_may_change_settings() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        read(WatcherSettings).log_level = "debug"

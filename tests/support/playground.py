@@ -37,8 +37,11 @@ from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import (
     AWS_NODE_TEMPLATES,
+    EC2_NODE_CLASSES,
     EVENTS,
     MACHINES,
+    NODE_CLAIMS,
+    NODE_POOLS,
     PODS,
     PROVISIONERS,
     Resource,
@@ -46,6 +49,10 @@ from shared.kube.resources import (
 from tests.support.waiting import wait_until
 
 NAMESPACE = "default"
+RESET_KINDS = (
+    DEPLOYMENTS, PODS, PROVISIONERS, NODE_POOLS, MACHINES, NODE_CLAIMS, AWS_NODE_TEMPLATES,
+    EC2_NODE_CLASSES,
+)  # fmt: skip
 TTL_SECONDS = 1
 DEMO = DemoSettings(boot_seconds=1.0, ready_seconds=0.3, ttl_seconds_after_empty=TTL_SECONDS)
 SERVICE_SETTINGS = {
@@ -149,7 +156,7 @@ class Playground:
 
     async def restore(self) -> None:
         """Delete what a test may have left, and wait until no node and no instance is there."""
-        for resource in (DEPLOYMENTS, PODS, PROVISIONERS, AWS_NODE_TEMPLATES, MACHINES):
+        for resource in RESET_KINDS:
             await self._delete_all(resource)
         await wait_until(self._is_empty, "an empty cluster", seconds=30, show=self.stack.state)
 
@@ -164,7 +171,8 @@ class Playground:
     async def _is_empty(self) -> bool:
         now = await self.look()
         pods = (await self.kube.list(PODS, NAMESPACE)).items
-        return not (pods or now.machines or now.nodes or now.live_instances)
+        classes = (await self.kube.list(EC2_NODE_CLASSES)).items  # their finalizer takes a moment
+        return not (pods or classes or now.machines or now.nodes or now.live_instances)
 
 
 @asynccontextmanager

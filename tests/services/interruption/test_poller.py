@@ -18,6 +18,7 @@ from shared.clock import SystemClock
 from shared.cloud.session import Cloud
 from shared.errors import TransientError
 from shared.kube.client import Kube
+from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES
 from shared.messages import InterruptionReceived, TerminateMachine
@@ -49,7 +50,7 @@ def poller(
     return Poller(
         settings=settings,
         cloud=cloud,
-        kube=kube,
+        machines=Machines(kube),
         bus=bus,
         clock=clock,
         metrics=metrics,
@@ -180,7 +181,7 @@ async def test_a_message_that_could_not_be_handled_comes_again(
     path = write_kubeconfig(tmp_path / "nobody", "http://127.0.0.1:9")
     nobody = await connect(path)
     nobody._first_backoff = 0.001
-    poller.kube = nobody
+    poller.machines = Machines(nobody)
     with pytest.raises(TransientError):
         await poller.handle(SPOT)
     control.post("interruptions", kind="spot", instanceId=INSTANCE, foreign=True)

@@ -18,6 +18,7 @@ from shared.clock import Clock
 from shared.cloud.session import Cloud
 from shared.domain.instance_types import Catalogue, encode_catalogue
 from shared.kube.client import Kube
+from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
@@ -40,10 +41,12 @@ def build_launcher(
     kube: Kube, cloud: Cloud, bus: Bus, clock: Clock, metrics: Metrics, recorder: Recorder
 ) -> Launcher:
     settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
-    writer = Writer(kube, bus, clock, recorder)
+    machines = Machines(kube)
+    writer = Writer(machines, bus, clock, recorder)
     node_classes = NodeClasses(kube, cloud, clock, recorder, settings)
     launch = Launch(
         kube=kube,
+        machines=machines,
         cloud=cloud,
         clock=clock,
         settings=settings,
@@ -54,8 +57,8 @@ def build_launcher(
         unavailable=UnavailableOfferings(bus.redis, bus.prefix, clock),
         writer=writer,
     )
-    garbage = Garbage(kube, cloud, clock, settings, writer)
-    return Launcher(launch, garbage, Registration(kube, clock, settings, metrics, writer))
+    garbage = Garbage(kube, machines, cloud, clock, settings, writer)
+    return Launcher(launch, garbage, Registration(kube, machines, clock, settings, metrics, writer))
 
 
 @pytest.fixture

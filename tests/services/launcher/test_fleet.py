@@ -23,6 +23,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.instance_types import InstanceType
 from shared.domain.machines import Machine
+from shared.domain.nodepools import V1
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InsufficientCapacity
 from tests.support.builders import ZONES, make_catalogue, make_machine, make_node_class, make_type
@@ -208,6 +209,29 @@ def test_every_instance_carries_its_owner_token_and_machine() -> None:
     }
     plain = instance_tags(make_machine("m"), make_node_class(), "dev", "lr-x")
     assert plain["Name"] == "karpenter.sh/provisioner-name/default"
+
+
+def test_a_nodeclaims_instance_carries_the_tags_of_v1() -> None:
+    """LCH-56: the user's Name is set until registration names it after its node; ours always win."""
+    mine = {"Name": "mine", keys.NODE_POOL: "other", "eks:eks-cluster-name": "other"}
+    machine = make_machine("c", generation_api=V1)
+    node_class = make_node_class("nodes", generation_api=V1, tags=mine)
+    assert instance_tags(machine, node_class, "dev", "lr-x") == {
+        "Name": "mine",
+        "kubernetes.io/cluster/dev": "owned",
+        keys.NODE_POOL: "default",
+        "eks:eks-cluster-name": "dev",
+        keys.NODE_CLASS: "nodes",
+        TOKEN_TAG: "lr-x",
+        MACHINE_TAG: "c",
+    }
+
+
+def test_a_claim_without_a_pool_is_still_found_by_the_pools_tag() -> None:
+    """NC-10, LCH-83."""
+    machine = make_machine("c", pool="", generation_api=V1)
+    tags = instance_tags(machine, make_node_class(generation_api=V1), "dev", "lr-x")
+    assert tags[keys.NODE_POOL] == ""
 
 
 @given(st.text(min_size=1), st.integers(0, 10**9))

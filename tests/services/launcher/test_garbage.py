@@ -9,6 +9,7 @@ import pytest
 
 from shared.api.machines import parse_machine
 from shared.cloud.session import Cloud
+from shared.domain.nodepools import SelectorTerm
 from shared.domain.nodes import provider_instance_id
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES
@@ -83,7 +84,9 @@ async def test_instances_of_others_are_never_touched(
 
 async def _foreign_instance(cloud: Cloud) -> str:
     """Another cluster's."""
-    subnets = await cloud.ec2.subnets({"karpenter.sh/discovery": "dovetail-local"})
+    subnets = await cloud.ec2.subnets(
+        [SelectorTerm(tags={"karpenter.sh/discovery": "dovetail-local"})]
+    )
     image = await cloud.ssm.parameter(
         "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
     )

@@ -80,7 +80,7 @@ async def test_a_machine_gets_its_instance(
         "Name": "karpenter.sh/provisioner-name/default",
     }
     assert expected.items() <= instance["tags"].items()
-    assert MachineLaunched(machine=NAME) in await published(streams.MACHINES)
+    assert MachineLaunched(machine=f"Machine/{NAME}") in await published(streams.MACHINES)
 
 
 async def test_launching_again_does_nothing(
@@ -217,7 +217,7 @@ async def test_no_capacity_ends_the_machine_and_marks_the_offerings(
     clock.advance(181)
     assert await unavailable.current() == frozenset()
     failed = [m for m in await published(streams.MACHINES) if isinstance(m, LaunchFailed)]
-    assert failed[0].machine == NAME
+    assert failed[0].machine == f"Machine/{NAME}"
     assert "InsufficientInstanceCapacity" in failed[0].reason
     assert any(isinstance(m, TerminateMachine) for m in await published(streams.TERMINATIONS))
     assert await events() == [("InsufficientCapacityError", NAME)]

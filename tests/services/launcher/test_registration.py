@@ -84,7 +84,7 @@ async def test_a_node_that_joins_is_registered(
     )
     assert machine.has(REGISTERED)
     assert machine.node_name == "node-1"
-    assert MachineRegistered(machine=NAME) in await published(streams.MACHINES)
+    assert MachineRegistered(machine=f"Machine/{NAME}") in await published(streams.MACHINES)
 
 
 async def test_a_node_is_initialised_once_nothing_is_missing(
@@ -104,7 +104,7 @@ async def test_a_node_is_initialised_once_nothing_is_missing(
     assert machine.has(INITIALIZED)
     assert machine.has("Ready")
     assert (await node_now(kube)).is_initialized
-    assert MachineInitialized(machine=NAME) in await published(streams.MACHINES)
+    assert MachineInitialized(machine=f"Machine/{NAME}") in await published(streams.MACHINES)
     before = await kube.get(MACHINES, NAME)
     await registration.node_changed("node-1")
     assert await kube.get(MACHINES, NAME) == before, "settled: nothing more is written"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,11 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.launcher.node_classes import Resolved
-from services.launcher.templates import boot_labels, template_data, template_name
+from services.launcher.templates import (
+    boot_labels,
+    dns_address,
+    template_data,
+    template_name,
+    template_name_v1,
+    template_tags,
+)
 from shared.cloud.records import SecurityGroup, Subnet
+from shared.cloud.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
+from shared.domain.nodepools import V1
 from shared.errors import InvalidObject
+from shared.kube.client import Kube
+from tests.services.conftest import CLUSTER, Control, create_node_claim, create_node_class
+from tests.services.launcher.conftest import Launcher
 from tests.support.builders import ZONES, make_machine, make_node_class
 
 KEY = "arn:aws:kms:ap-northeast-2:111122223333:key/6f29df3a"
@@ -124,6 +137,115 @@ def test_metadata_options_of_the_class_win_over_the_defaults() -> None:
     assert made["HttpProtocolIpv6"] == "enabled"
     assert made["HttpEndpoint"] == "enabled"
     assert "HttpProtocolIPv6" not in made
+
+
+def test_v1_answers_the_machine_only_and_hides_its_tags() -> None:
+    """EC-13, LCH-24: one hop, so that a pod does not reach the node's credentials."""
+    made = data(generation_api=V1)["MetadataOptions"]
+    assert made["HttpPutResponseHopLimit"] == 1
+    assert made["InstanceMetadataTags"] == "disabled"
+    own = data(generation_api=V1, metadata_options={"httpPutResponseHopLimit": 3})
+    assert own["MetadataOptions"]["HttpPutResponseHopLimit"] == 3
+
+
+def test_a_custom_image_keeps_its_own_devices() -> None:
+    """Its root device may be another; a mapping would add a disk."""
+    assert "BlockDeviceMappings" not in data(ami_family="Custom")
+    volume = {"deviceName": "/dev/sda1", "ebs": {"volumeSize": "30Gi"}}
+    assert data(ami_family="Custom", block_device_mappings=(volume,))["BlockDeviceMappings"]
+
+
+def test_a_snapshot_may_be_loaded_at_a_rate() -> None:
+    """EC-12."""
+    ebs = {"snapshotID": "snap-1", "volumeInitializationRate": 200}
+    volume = {"deviceName": "/dev/xvda", "rootVolume": True, "ebs": ebs}
+    assert data(block_device_mappings=(volume,))["BlockDeviceMappings"] == [
+        {
+            "DeviceName": "/dev/xvda",
+            "Ebs": {"SnapshotId": "snap-1", "VolumeInitializationRate": 200},
+        }
+    ]
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_a_wish_about_public_addresses_needs_an_interface_which_has_the_groups(
+    public: bool,
+) -> None:
+    """LCH-14: EC2 refuses groups in both places."""
+    made = data(associate_public_ip=public)
+    assert "SecurityGroupIds" not in made
+    assert made["NetworkInterfaces"] == [
+        {"DeviceIndex": 0, "Groups": ["sg-1", "sg-2"], "AssociatePublicIpAddress": public}
+    ]
+    (interface,) = data(ip_prefix_count=2)["NetworkInterfaces"]
+    assert interface["Ipv4PrefixCount"] == 2
+    assert "AssociatePublicIpAddress" not in interface
+
+
+def test_a_v1_template_is_named_by_data_and_owner() -> None:
+    """LCH-20 [1]: what one class deletes, another must not need (LCH-22)."""
+    name = template_name_v1({"a": 1}, {"owner": "x"})
+    assert name == template_name_v1({"a": 1}, {"owner": "x"})
+    assert name.startswith("karpenter.k8s.aws/")
+    assert name.removeprefix("karpenter.k8s.aws/").isdigit()
+    assert name != template_name_v1({"a": 1}, {"owner": "y"})
+    assert name != template_name_v1({"a": 2}, {"owner": "x"})
+
+
+def test_templates_carry_their_owner() -> None:
+    """LCH-23."""
+    machine = make_machine(generation_api=V1)
+    v1 = make_node_class("nodes", generation_api=V1, tags={"team": "blue"})
+    assert template_tags(machine, v1, "dev") == {
+        "team": "blue",
+        "kubernetes.io/cluster/dev": "owned",
+        "eks:eks-cluster-name": "dev",
+        keys.NODE_CLASS: "nodes",
+        keys.NODE_POOL: "default",
+    }
+    assert template_tags(make_machine(), make_node_class(), "dev") == {
+        "kubernetes.io/cluster/dev": "owned",
+        "karpenter.k8s.aws/cluster": "dev",
+    }
+
+
+def test_the_first_dns_address_is_an_argument_of_the_boot_script() -> None:
+    """LCH-30, P-20."""
+    assert dns_address({"clusterDNS": ["10.0.0.10", "10.0.0.11"]}) == "10.0.0.10"
+    assert dns_address({"clusterDNS": []}) is None
+    assert dns_address({}) is None
+
+
+async def test_ec2_starts_a_nodeclaim_from_what_its_class_says(
+    kube: Kube, cloud: Cloud, start: Callable[[], Launcher], control: Control
+) -> None:
+    """EC-08, EC-10, EC-21, LCH-23: role, addresses and kubelet of the class; the emulator checks the profile."""
+    kubelet = {"clusterDNS": ["10.0.0.10"]}
+    await create_node_class(kube, associatePublicIPAddress=False, kubelet=kubelet)
+    await create_node_claim(kube)
+    await start().launch.launch("NodeClaim/default-c")
+    (instance,) = control.instances()
+    assert instance["tags"][keys.NODE_CLASS] == "default"
+    (template,) = await cloud.ec2.launch_templates({keys.NODE_CLASS: "default"})
+    assert template.tags[keys.NODE_POOL] == "default"
+    sent = created(control, template.name)
+    assert sent["IamInstanceProfile"]["Name"].startswith(f"{CLUSTER}_")
+    assert sent["NetworkInterfaces"][0]["AssociatePublicIpAddress"] is False
+    user_data = base64.b64decode(sent["UserData"]).decode()
+    assert "kind: NodeConfig" in user_data
+    for text in ("10.0.0.10", "karpenter.sh/nodepool=default", keys.UNREGISTERED_TAINT_KEY):
+        assert text in user_data
+
+
+def created(control: Control, name: str) -> dict[str, Any]:
+    """The data of a template as it was sent to EC2."""
+    (call,) = (
+        call["parameters"]
+        for call in control.get("calls?action=CreateLaunchTemplate")["calls"]
+        if call["parameters"]["LaunchTemplateName"] == name
+    )
+    data: dict[str, Any] = call["LaunchTemplateData"]
+    return data
 
 
 def test_the_kubelet_sets_the_labels_it_may_set() -> None:

@@ -18,6 +18,7 @@ from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.domain.instance_types import encode_catalogue
 from shared.kube.client import Kube
+from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
 from shared.mirror import Change, MirrorReader, MirrorWriter
@@ -76,12 +77,15 @@ async def scheduler(
     catalogue, store = make_catalogue(), CatalogueStore(bus.redis, bus.prefix)
     await store.put(encode_catalogue(catalogue), catalogue.generation)
     unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
+    machines = Machines(kube)
     planner = Planner(
-        settings, view, kube, bus, clock, metrics, store, unavailable, Reporter(recorder, {})
+        settings, view, machines, bus, clock, metrics, store, unavailable, Reporter(recorder, {})
     )
-    disruption = Disruption(view, planner, kube, bus, clock, metrics, recorder)
+    disruption = Disruption(view, planner, kube, machines, bus, clock, metrics, recorder)
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="epoch-a")
-    await writer.begin({"nodeclasses": {"default": msgspec.json.encode(make_node_class())}})
+    await writer.begin(
+        {"nodeclasses": {"AWSNodeTemplate/default": msgspec.json.encode(make_node_class())}}
+    )
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(reader.run(stop))

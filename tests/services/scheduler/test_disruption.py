@@ -9,7 +9,7 @@ import pytest
 from shared import streams
 from shared.api.machines import parse_machine
 from shared.clock import SystemClock
-from shared.domain.machines import EMPTY, INITIALIZED, Machine
+from shared.domain.machines import EMPTY, Machine
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS
 from shared.messages import EmptyNodeDecided, TerminateMachine
@@ -36,11 +36,13 @@ async def initialised(scheduler: Scheduler, kube: Kube) -> None:
     status = {
         "nodeName": "node-1",
         "providerID": "aws:///us-west-2a/i-1",
-        "conditions": [{"type": INITIALIZED, "status": "True", "reason": "x", "message": "",
+        "conditions": [{"type": "MachineInitialized", "status": "True", "reason": "x", "message": "",
                         "lastTransitionTime": "2026-01-01T00:00:00Z"}],
     }  # fmt: skip
     await kube.patch(MACHINES, NAME, {"status": status}, subresource="status")
-    await scheduler.show(nodepools=[make_pool(empty_ttl_seconds=0)], nodes=[make_node("node-1")])
+    await scheduler.show(
+        nodepools=[make_pool(consolidate_after_seconds=0)], nodes=[make_node("node-1")]
+    )
     await shown(scheduler, kube)
 
 

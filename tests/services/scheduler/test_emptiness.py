@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.emptiness import Emptiness, occupied_nodes, review
+from services.scheduler.emptiness import Emptiness, occupied_nodes, review, within_budgets
 from shared.domain.machines import EMPTY, INITIALIZED, Condition, Machine
+from shared.domain.nodepools import V1, Budget
 from shared.domain.pods import Owner, Pod
 from tests.support.builders import make_bound_pod, make_machine, make_node, make_pool
 
@@ -35,7 +36,7 @@ def reviewed(
     found: Machine, *pods: Pod, ttl: float | None = 30, nominated: tuple[str, ...] = ()
 ) -> list[Emptiness]:
     nodes = {"n": make_node("n"), "n2": make_node("n2")}
-    pools = {"default": make_pool(empty_ttl_seconds=ttl)}
+    pools = {"Provisioner/default": make_pool(consolidate_after_seconds=ttl)}
     return review([found], nodes, pools, occupied_nodes(pods), set(nominated), now=NOW)
 
 
@@ -108,3 +109,37 @@ def test_leaving_machines_and_those_without_node_or_pool_are_left_alone() -> Non
     assert acts(replace(machine(**empty_since(99)), terminating=True)) == []
     assert acts(machine(node="gone", **empty_since(99))) == []
     assert acts(replace(machine(**empty_since(99)), pool="gone")) == []
+
+
+def v1_machines(count: int, leaving: int = 0) -> list[Machine]:
+    """Initialised and ready, the first few of them on their way out."""
+    fine = {INITIALIZED: Condition("True"), "Ready": Condition("True")}
+    return [
+        make_machine(f"m{i}", generation_api=V1, conditions=fine, terminating=i < leaving)
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "count", "leaving", "expected"),
+    [
+        ((), 5, 0, 5),
+        ((Budget(),), 1, 0, 1),
+        ((Budget("2"),), 5, 0, 2),
+        ((Budget("2"),), 5, 1, 1),
+        ((Budget("50%"),), 5, 0, 3),
+        ((Budget("0"),), 5, 0, 0),
+        ((Budget("0", ("Drifted",)), Budget("100%")), 5, 0, 5),
+    ],
+)
+def test_budgets_hold_for_empty_machines(
+    budgets: tuple[Budget, ...], count: int, leaving: int, expected: int
+) -> None:
+    """DIS-22..24, DIS-26, scenario 67: the others wait for their turn; marks are free."""
+    pools = {"NodePool/default": make_pool(generation_api=V1, budgets=budgets)}
+    machines = v1_machines(count, leaving)
+    node = make_node("n")
+    wanted = [Emptiness("terminate", m, node) for m in machines[leaving:]]
+    marks = [Emptiness("mark", machines[0], node)]
+    kept = within_budgets([*marks, *wanted], machines, pools, now=NOW)
+    assert [act.act for act in kept] == ["mark", *["terminate"] * expected]

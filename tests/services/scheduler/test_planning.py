@@ -27,9 +27,7 @@ TYPES = {"key": "node.kubernetes.io/instance-type", "operator": "Exists"}
 async def pool_of(kube: Kube, **spec: Any) -> NodePool:
     """A stored Provisioner, as the watcher reads it."""
     raw = await create_pool(kube, **{"requirements": [TYPES], **spec})
-    pool, faults = parse_provisioner(raw)
-    assert faults == []
-    return pool
+    return parse_provisioner(raw).require("default")
 
 
 async def machines(kube: Kube) -> list[dict[str, Any]]:
@@ -55,7 +53,7 @@ async def test_a_waiting_pod_gets_a_machine(
     plan = scheduler.planner.last_plan
     assert plan is not None
     assert machine.annotations[keys.PLAN_ANNOTATION] == plan.id
-    assert await published(streams.LAUNCHES) == [LaunchMachine(machine=machine.name)]
+    assert await published(streams.LAUNCHES) == [LaunchMachine(machine=machine.key)]
     (decided,) = await published(streams.DECISIONS)
     assert isinstance(decided, PlanDecided)
     assert (decided.machines, decided.placed) == ((machine.name,), 1)
@@ -184,7 +182,7 @@ async def test_many_pods_become_few_machines_with_parallel_writes(
     """Scenario 400 pods; each Machine is rung for once."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=make_pods(400, cpu="1"))
     await scheduler.plan()
-    names = {raw["metadata"]["name"] for raw in await machines(kube)}
+    names = {f"Machine/{raw['metadata']['name']}" for raw in await machines(kube)}
     assert 1 < len(names) < 20
     assert {m.machine for m in await published(streams.LAUNCHES)} == names
 

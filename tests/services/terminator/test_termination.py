@@ -13,8 +13,10 @@ from services.terminator.writing import Writer
 from shared import streams
 from shared.bus import Bus
 from shared.cloud.session import Cloud
+from shared.domain.nodepools import SelectorTerm
 from shared.errors import NotFound
 from shared.kube.client import Kube
+from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODES, PDBS, PODS, Resource
 from shared.messages import MachineTerminated
@@ -37,14 +39,15 @@ def termination(
     kube: Kube, cloud: Cloud, bus: Bus, clock: FakeClock, metrics: Metrics, recorder: Recorder
 ) -> Termination:
     settings = read(TerminatorSettings, cluster_name=CLUSTER, aws_region="us-west-2")
-    writer = Writer(kube, bus, clock, recorder, metrics)
-    return Termination(kube, cloud, clock, settings, metrics, writer)
+    machines = Machines(kube)
+    writer = Writer(kube, machines, bus, clock, recorder, metrics)
+    return Termination(kube, machines, cloud, clock, settings, metrics, writer)
 
 
 @pytest.fixture
 async def instance(cloud: Cloud, control: Control) -> str:
     """A running instance; its provider id."""
-    subnets = await cloud.ec2.subnets({"karpenter.sh/discovery": CLUSTER})
+    subnets = await cloud.ec2.subnets([SelectorTerm(tags={"karpenter.sh/discovery": CLUSTER})])
     image = await cloud.ssm.parameter(
         "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
     )
@@ -127,7 +130,7 @@ async def test_a_deleted_machine_goes_with_node_and_instance(
     assert control.alive() == []
     assert not await exists(kube, NODES, "node-1")
     assert not await exists(kube, MACHINES, machine)
-    assert await published(streams.MACHINES) == [MachineTerminated(machine=machine)]
+    assert await published(streams.MACHINES) == [MachineTerminated(machine=f"Machine/{machine}")]
     assert await termination.step_machine(machine) is DONE
 
 

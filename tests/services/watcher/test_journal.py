@@ -22,7 +22,7 @@ from shared.mirror import MirrorReader, MirrorWriter
 from tests.support.builders import make_bound_pod, make_machine, make_node, make_pod
 from tests.support.waiting import wait_until
 
-KIND = {kind.name: kind for kind in KINDS}
+KIND = {kind.name: kind for kind in reversed(KINDS)}  # of two generations the older
 
 
 def raw(name: str, namespace: str = "default", version: int = 1) -> dict[str, Any]:
@@ -104,7 +104,7 @@ async def test_changes_before_the_first_write_are_part_of_it(
             return bool(await published(streams.LAUNCHES))
 
         await wait_until(told, "the machine's launch")
-        assert await published(streams.LAUNCHES) == [LaunchMachine(machine="new")]
+        assert await published(streams.LAUNCHES) == [LaunchMachine(machine="Machine/new")]
         assert [m.pod for m in await published(streams.PODS)] == ["default/waits"]
 
 
@@ -116,6 +116,11 @@ async def test_an_emptied_redis_is_written_anew_and_announced_again(
         note(journal, "pods", make_pod("waits"))
         note(journal, "pods", make_pod("goes"))
         await wait_until(lambda: len(pods_of(reader)) == 2, "both pods")
+
+        async def both_told() -> bool:
+            return len(await published(streams.PODS)) == 2
+
+        await wait_until(both_told, "both announcements")
         before = journal.generation
         await bus.redis.flushall()
         journal.note(KIND["pods"], raw("goes"), None)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from services.watcher.news import Record, news
 from shared import streams
 from shared.domain import labels as keys
+from shared.domain.nodepools import V1
 from shared.messages import (
     LaunchMachine,
     Message,
@@ -67,10 +68,19 @@ DELETED = (
 )
 
 
+def test_a_node_claim_is_told_in_its_own_generation() -> None:
+    """MAP-01."""
+    claim = replace(MACHINE, generation_api=V1)
+    leaving = replace(claim, terminating=True)
+    assert told(None, claim) == [(streams.LAUNCHES, LaunchMachine(machine="NodeClaim/m"))]
+    order = TerminateMachine(kind="NodeClaim", name="m", reason="deleted", resource_version="55")
+    assert told(claim, leaving) == [(streams.TERMINATIONS, order)]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        (None, MACHINE, [(streams.LAUNCHES, LaunchMachine(machine="m"))]),
+        (None, MACHINE, [(streams.LAUNCHES, LaunchMachine(machine="Machine/m"))]),
         (MACHINE, replace(MACHINE, labels={}), []),
         (None, replace(MACHINE, provider_id="aws:///z/i-1"), []),
         (MACHINE, LEAVING, [DELETED]),
@@ -118,7 +128,7 @@ def test_a_node_is_told_until_it_is_initialised_and_when_it_is_deleted(
 def test_a_node_class_is_told_when_its_spec_changed() -> None:
     """T-12: a new status is no news."""
     first = make_node_class("c", generation=1)
-    changed = (streams.MACHINES, NodeClassChanged(node_class="c", generation=2))
+    changed = (streams.MACHINES, NodeClassChanged(node_class="AWSNodeTemplate/c", generation=2))
     assert told(first, replace(first, ready=False)) == []
     assert told(first, replace(first, generation=2)) == [changed]
     assert len(told(None, first)) == 1

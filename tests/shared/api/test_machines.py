@@ -9,59 +9,91 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from shared.api.machines import (
-    condition_objects,
-    machine_object,
-    parse_conditions,
-    parse_machine,
-    with_condition,
-    with_readiness,
-)
+from shared.api.conditions import condition_objects, parse_conditions, with_condition
+from shared.api.hashes import METHOD
+from shared.api.machines import machine_conditions, parse_machine, with_readiness
+from shared.api.node_claims import parse_node_claim, planned_object
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint, Toleration
 from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition
+from shared.domain.nodepools import V1, V1ALPHA5
 from shared.domain.records import decode_record
 from shared.errors import InvalidObject
 from tests.shared.api.conftest import META, document, json_values, objects
-from tests.support.builders import make_pod, make_pool, make_snapshot
+from tests.support.builders import make_node_class, make_pod, make_pool, make_snapshot
 from tests.support.planning import plan_for
 
 WORDS = (
     "requirements", "resources", "requests", "taints", "startupTaints", "kubelet", "key", "value",
-    "effect", "operator", "values", "In", "machineTemplateRef", "name", "providerID", "nodeName",
-    "capacity", "allocatable", "conditions", "type", "status", "lastTransitionTime", "cpu",
+    "effect", "operator", "values", "In", "machineTemplateRef", "nodeClassRef", "expireAfter",
+    "lastPodEventTime", "720h", "name", "providerID", "nodeName", "capacity", "allocatable",
+    "conditions", "type", "status", "lastTransitionTime", "cpu",
 )  # fmt: skip
 
 
-def test_a_planned_machine_reads_back_the_same() -> None:
-    """M-01, M-05: owner, finalizer, labels, requirements, requests and taints."""
+PARSERS = {V1ALPHA5: parse_machine, V1: parse_node_claim}
+generations = pytest.mark.parametrize("api", [V1ALPHA5, V1])
+
+
+@generations
+def test_a_planned_machine_reads_back_the_same(api: str) -> None:
+    """M-01, M-05, NC-05..NC-07: owner, finalizer, labels, requirements, requests, taints and hashes."""
     pool = make_pool(
+        generation_api=api,
+        hash="17",
         labels={"team": "blue"},
         annotations={"note": "x"},
         taints=(Taint("special", "NoSchedule", "v"),),
         startup_taints=(Taint("boot", "NoExecute"),),
-        kubelet={"maxPods": 20},
+        kubelet={"maxPods": 20} if api == V1ALPHA5 else {},
+        expire_seconds=600.0 if api == V1 else None,
+        termination_grace_seconds=90.0 if api == V1 else None,
     )
+    node_class = make_node_class(generation_api=api, hash="18")
     tolerant = make_pod(tolerations=(Toleration("", "Exists"),))
-    plan = plan_for(make_snapshot(tolerant, pools=(pool,)))
+    plan = plan_for(make_snapshot(tolerant, pools=(pool,), node_classes=(node_class,)))
     (planned,) = plan.machines
-    body = machine_object(planned, pool, plan=plan.id)
+    body = planned_object(planned, pool, node_class, plan=plan.id)
     stored = {**body, "metadata": {**META, **body["metadata"]}}
-    machine = parse_machine(stored)
-    assert machine.name == planned.name
-    assert machine.pool == pool.name
+    machine = PARSERS[api](stored)
+    assert machine.key == f"{body['kind']}/{planned.name}"
+    assert (machine.pool_key, machine.node_class_key) == (pool.key, node_class.key)
     assert machine.labels == planned.labels
     assert machine.requirements == planned.requirements
     assert machine.requests == planned.requests
     assert machine.taints == planned.taints == pool.taints
     assert machine.startup_taints == pool.startup_taints
-    assert machine.kubelet == {"maxPods": 20}
-    assert machine.node_class == planned.node_class
-    assert machine.annotations == {"note": "x", keys.PLAN_ANNOTATION: plan.id}
+    assert machine.kubelet == pool.kubelet
+    assert machine.expire_seconds == pool.expire_seconds
+    assert machine.termination_grace_seconds == pool.termination_grace_seconds
+    expected = {"note": "x", keys.PLAN_ANNOTATION: plan.id, keys.HASHED_BY: METHOD}
+    assert expected.items() <= machine.annotations.items()
+    assert {"17", "18"} <= set(machine.annotations.values())
     assert machine.finalizers == (keys.FINALIZER,)
     (owner,) = stored["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["name"], owner["uid"]) == ("Provisioner", pool.name, pool.uid)
+    assert (owner["kind"], owner["name"], owner["uid"]) == (pool.kind, pool.name, pool.uid)
     assert owner["blockOwnerDeletion"] is True
+
+
+def test_conditions_have_the_names_of_their_generation() -> None:
+    """M-03, NC-03: MachineLaunched and Launched are one thing to the rest of the product."""
+    said = {LAUNCHED: Condition("True", "x", "", 1.0), "Mine": Condition("True", "x", "", 1.0)}
+    for api, names in ((V1ALPHA5, {"MachineLaunched", "Mine"}), (V1, {"Launched", "Mine"})):
+        written = machine_conditions(said, api)
+        assert {one["type"] for one in written} == names
+        assert PARSERS[api](document({}, {"conditions": written})).conditions == said
+
+
+def test_a_node_claim_written_by_hand_needs_no_pool() -> None:
+    """NC-10."""
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"}
+    status = {"imageID": "ami-1", "lastPodEventTime": "2026-01-01T00:00:00Z"}
+    spec = {"nodeClassRef": reference, "expireAfter": "Never"}
+    claim = parse_node_claim(document(spec, status))
+    assert (claim.pool, claim.pool_key) == ("", "")
+    assert claim.node_class_key == "EC2NodeClass/gpu"
+    assert claim.expire_seconds is None
+    assert (claim.image_id, claim.last_pod_event_at) == ("ami-1", 1_767_225_600.0)
 
 
 def test_conditions_read_back_the_same() -> None:
@@ -111,9 +143,10 @@ def test_a_machine_written_by_hand_is_refused_with_its_field(
     assert refused.value.field == field
 
 
+@generations
 @given(objects(*WORDS), json_values(*WORDS))
-def test_a_machine_is_read_or_refused(spec: dict[str, Any], status: object) -> None:
+def test_a_machine_is_read_or_refused(api: str, spec: dict[str, Any], status: object) -> None:
     """F27: nothing but InvalidObject, and what is read survives the mirror."""
     with contextlib.suppress(InvalidObject):
-        machine = parse_machine(document(spec, status))
+        machine = PARSERS[api](document(spec, status))
         assert decode_record("machines", msgspec.json.encode(machine)) == machine

@@ -10,6 +10,7 @@ import pytest
 from shared.cloud.errors import IDEMPOTENT_PARAMETER_MISMATCH
 from shared.cloud.records import Instance, tag_specification
 from shared.cloud.session import Cloud
+from shared.domain.nodepools import SelectorTerm
 from shared.errors import (
     InvalidObject,
     LaunchRejected,
@@ -21,11 +22,15 @@ from shared.errors import (
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-DISCOVERY = {"karpenter.sh/discovery": "dovetail-local"}
+DISCOVERY = (SelectorTerm(tags={"karpenter.sh/discovery": "dovetail-local"}),)
 UNKNOWN = "i-0123456789abcdef0"
 IMAGE_PATH = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended"
 
 Request = dict[str, Any]
+
+
+def tagged(key: str, value: str) -> SelectorTerm:
+    return SelectorTerm(tags={key: value})
 
 
 async def fleet(
@@ -100,29 +105,50 @@ async def test_subnets_are_found_by_tag_and_by_id(cloud: Cloud) -> None:
     assert {subnet.zone for subnet in by_tag} == {"us-west-2a", "us-west-2b", "us-west-2c"}
     free = [subnet.available_ips for subnet in by_tag]
     assert free == sorted(free, reverse=True)
-    one = by_tag[0].id
-    assert [s.id for s in await cloud.ec2.subnets({"aws-ids": f"{one},subnet-0"})] == [one]
-    assert await cloud.ec2.subnets({"karpenter.sh/discovery": "*"}) == by_tag
-    assert await cloud.ec2.subnets({"karpenter.sh/discovery": "someone-else"}) == []
+    ids = [SelectorTerm(id=by_tag[0].id), SelectorTerm(id="subnet-0")]
+    assert await subnet_ids(cloud, *ids) == [by_tag[0].id]
+    everything = sorted(subnet.id for subnet in by_tag)
+    assert await subnet_ids(cloud, tagged("karpenter.sh/discovery", "*")) == everything
+    assert await subnet_ids(cloud, tagged("karpenter.sh/discovery", "someone-else")) == []
+
+
+async def subnet_ids(cloud: Cloud, *terms: SelectorTerm) -> list[str]:
+    """Sorted: ended instances give their addresses back meanwhile, which changes the order."""
+    return sorted(subnet.id for subnet in await cloud.ec2.subnets(terms))
+
+
+async def test_what_several_terms_select_is_found_once(cloud: Cloud) -> None:
+    """EC-01."""
+    by_tag = await subnet_ids(cloud, *DISCOVERY)
+    west_2b = tagged("Name", "*us-west-2b")
+    terms = [west_2b, tagged("Name", "none"), SelectorTerm(id=by_tag[0]), *DISCOVERY]
+    assert await subnet_ids(cloud, *terms) == by_tag
+    assert [s.zone for s in await cloud.ec2.subnets([west_2b])] == ["us-west-2b"]
 
 
 async def test_security_groups_are_found_by_tag_and_by_name(cloud: Cloud) -> None:
     """LCH-13, EC-02."""
     by_tag = await cloud.ec2.security_groups(DISCOVERY)
     assert [group.name for group in by_tag] == ["dovetail-local-node"]
-    assert await cloud.ec2.security_groups({"aws::name": "dovetail-local-node"}) == by_tag
+    named = [SelectorTerm(name="dovetail-local-node")]
+    assert await cloud.ec2.security_groups([*named, *DISCOVERY]) == by_tag
+    assert await cloud.ec2.security_groups(named) == by_tag
 
 
-async def test_an_empty_selector_is_refused_before_any_call(cloud: Cloud) -> None:
-    with pytest.raises(InvalidObject, match="subnetSelector"):
-        await cloud.ec2.subnets({})
+async def test_an_empty_term_is_refused_before_any_call(cloud: Cloud) -> None:
+    with pytest.raises(InvalidObject, match="subnetSelectorTerms"):
+        await cloud.ec2.subnets([SelectorTerm()])
 
 
-async def test_a_published_image_is_found_by_id(cloud: Cloud) -> None:
+async def test_a_published_image_is_found_by_id_and_by_name_and_owner(cloud: Cloud) -> None:
     """LCH-03, LCH-08."""
     image_id = await cloud.ssm.parameter(f"{IMAGE_PATH}/image_id")
-    images = await cloud.ec2.images(ids=[image_id])
-    assert [(image.id, image.architecture) for image in images] == [(image_id, "x86_64")]
+    (image,) = await cloud.ec2.images([SelectorTerm(id=image_id)])
+    assert (image.id, image.architecture) == (image_id, "x86_64")
+    named = SelectorTerm(name=image.name, owner="602401143452")
+    assert await cloud.ec2.images([named, SelectorTerm(id=image_id)]) == [image]
+    foreign = SelectorTerm(name=image.name, owner="111122223333")
+    assert await cloud.ec2.images([foreign]) == []
 
 
 async def test_a_launch_template_is_made_once_and_may_be_gone_already(

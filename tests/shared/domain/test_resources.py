@@ -80,3 +80,10 @@ def test_sch_63_two_pods_that_fit_exactly_fit() -> None:
 
 def test_exceeded_limits_are_named() -> None:
     assert resources.exceeded({"cpu": 5, "memory": 1}, {"cpu": 4, "memory": 1}) == ["cpu"]
+
+
+@pytest.mark.parametrize("text", ["1\n", "١", "1 ", "Infinity", "1e400", "--1", "0x10"])
+def test_only_kubernetes_own_digits_and_suffixes_are_quantities(text: str) -> None:
+    """apimachinery's grammar: no line end, no digits of other scripts."""
+    with pytest.raises(InvalidObject):
+        resources.parse_amount("cpu", text, field="cpu")

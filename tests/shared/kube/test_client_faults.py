@@ -9,7 +9,7 @@ import pytest
 from shared import errors
 from shared.clock import SystemClock
 from shared.kube.client import Kube
-from shared.kube.resources import MACHINES, NODES, PODS
+from shared.kube.resources import MACHINES, NODES, PODS, PROVISIONERS
 from tests.support.cluster_fixture import connect, write_kubeconfig
 from tests.support.scripted_api import (
     ScriptedApi,
@@ -181,9 +181,20 @@ async def test_reads_are_quorum_reads(api: ScriptedApi, kube: Kube) -> None:
     assert "resourceVersion" not in api.requests[0].query
 
 
-async def test_a_server_without_the_crd_cannot_list_it(api: ScriptedApi, kube: Kube) -> None:
+async def test_a_server_without_any_crd_of_a_group_does_not_serve_them(
+    api: ScriptedApi, kube: Kube
+) -> None:
     api.lists = [refusal(404, "NotFound")]
-    assert await kube.can_list(MACHINES) is False
+    assert await kube.serves(MACHINES) is False
+
+
+async def test_discovery_says_which_kinds_of_a_group_are_served(
+    api: ScriptedApi, kube: Kube
+) -> None:
+    """A service may ask for kinds that its role does not let it list."""
+    api.lists = [answer({"resources": [{"name": "machines"}, {"name": "machines/status"}]})]
+    assert await kube.serves(MACHINES) is True
+    assert await kube.serves(PROVISIONERS) is False
 
 
 async def test_silence_ends_a_read(api: ScriptedApi, kube: Kube) -> None:

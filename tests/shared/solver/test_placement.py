@@ -13,6 +13,7 @@ from tests.support.builders import (
     make_catalogue,
     make_daemon_set,
     make_node,
+    make_node_class,
     make_pod,
     make_pods,
     make_pool,
@@ -24,6 +25,7 @@ from tests.support.planning import plan_for, pods_per_machine
 
 DEDICATED = Taint("dedicated", "NoSchedule", "gpu")
 TOLERATES = Toleration("dedicated", "Equal", "gpu", "NoSchedule")
+V1_CLASS = make_node_class(generation_api=V1)
 
 
 def one_size(cpu: int = 4) -> dict[str, object]:
@@ -78,7 +80,9 @@ def test_sch_33_every_pools_reason_is_joined() -> None:
 
 def test_sch_33_a_v1_pool_is_called_nodepool() -> None:
     pool = make_pool(generation_api=V1, taints=(DEDICATED,))
-    text = plan_for(make_snapshot(make_pod(), pools=(pool,))).unschedulable["uid-pod"]
+    text = plan_for(
+        make_snapshot(make_pod(), pools=(pool,), node_classes=(V1_CLASS,))
+    ).unschedulable["uid-pod"]
     assert text.startswith('incompatible with nodepool "default"')
 
 
@@ -229,7 +233,30 @@ def test_sch_90_a_daemons_host_port_is_taken_on_new_machines() -> None:
 def test_sch_12_min_values_keep_enough_kinds_of_machines() -> None:
     many = Expression(keys.AWS_PREFIX + "instance-size", "Exists", (), 7)
     pool = make_pool(generation_api=V1, requirements=(*DEFAULT_REQUIREMENTS, many))
-    snapshot = make_snapshot(make_pod("small"), make_pod("big", cpu="3"), pools=(pool,))
-    plan = plan_for(snapshot)
+    pods = (make_pod("small"), make_pod("big", cpu="3"))
+    plan = plan_for(make_snapshot(*pods, pools=(pool,), node_classes=(V1_CLASS,)))
     assert [m.pods for m in plan.machines] == [("uid-small",)]
     assert "minValues" in plan.unschedulable["uid-big"]
+
+
+def test_np_23_a_static_pool_takes_no_pods() -> None:
+    """NP-13: it keeps its replicas, whatever pods need."""
+    pool = make_pool(generation_api=V1, replicas=3)
+    plan = plan_for(make_snapshot(make_pod(), pools=(pool,), node_classes=(V1_CLASS,)))
+    assert plan.machines == ()
+    assert "static" in plan.unschedulable["uid-pod"]
+
+
+def test_map_01_namesakes_of_two_generations_are_two_pools_with_two_classes() -> None:
+    """Each plans with its own class and labels its machine with its own key."""
+    old = make_pool(weight=1, limits={"cpu": 4000})
+    new = make_pool(generation_api=V1, uid="new")
+    pods = tuple(make_pod(f"p{i}", cpu="3") for i in range(3))
+    snapshot = make_snapshot(*pods, pools=(old, new), node_classes=(make_node_class(), V1_CLASS))
+    machines = plan_for(snapshot).machines
+    assert {m.pool_key for m in machines} == {"Provisioner/default", "NodePool/default"}
+    for machine in machines:
+        is_new = machine.pool_key == "NodePool/default"
+        assert (keys.NODE_POOL in machine.labels) == is_new
+        assert (keys.PROVISIONER_NAME in machine.labels) != is_new
+        assert machine.labels.get(keys.NODE_CLASS) == ("default" if is_new else None)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +12,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from local.cluster.kubeconfig import write_kubeconfig
-from local.cluster.server import serve
 from local.cluster.store import Store
 from shared.clock import SystemClock
+from tests.support.kubectl import Kubectl, served
 
 Document = dict[str, Any]
 
@@ -64,48 +61,13 @@ class Api:
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
     store = Store(SystemClock(), random.Random(7), log_length=500)
-    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    running = asyncio.create_task(serve(store, "127.0.0.1", 0, started=listening.set_result))
-    port = await asyncio.wait_for(listening, 5)
-    async with aiohttp.ClientSession() as session:
-        yield Api(store, f"http://127.0.0.1:{port}", session)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-
-
-@dataclass
-class Kubectl:
-    """The real kubectl against the embedded server."""
-
-    config: Path
-    home: Path
-
-    async def __call__(self, *arguments: str, stdin: str = "") -> tuple[int, str]:
-        process = await asyncio.create_subprocess_exec(
-            "kubectl",
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env={
-                "KUBECONFIG": str(self.config),
-                "HOME": str(self.home),
-                "PATH": "/usr/bin:/usr/local/bin",
-            },
-        )
-        output, _ = await asyncio.wait_for(process.communicate(stdin.encode()), 30)
-        return process.returncode or 0, output.decode()
+    async with served(store) as url, aiohttp.ClientSession() as session:
+        yield Api(store, url, session)
 
 
 @pytest.fixture
 def kubectl(api: Api, tmp_path: Path) -> Kubectl:
-    if shutil.which("kubectl") is None:
-        pytest.skip(
-            "kubectl is not on PATH; install it to check the server against the real client"
-        )
-    config = tmp_path / "kubeconfig"
-    write_kubeconfig(config, api.url)
-    return Kubectl(config, tmp_path)
+    return Kubectl.for_server(api.url, tmp_path)
 
 
 @pytest.fixture

@@ -1,0 +1,150 @@
+"""What the status of a pool and of a node class should say: pure (P-13, NP-14..16, NP-24).
+
+A v1 pool has ValidationSucceeded, NodeClassReady and Ready; a Provisioner has Active, which is their conjunction. A
+node class is only ever refused here: that it is ready the launcher says, once it found subnets, groups and images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
+from shared.domain.machines import Condition, Machine
+from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.nodes import Node
+from shared.domain.resources import add, format_resources
+
+ACTIVE = "Active"
+VALIDATION = "ValidationSucceeded"
+CLASS_READY = "NodeClassReady"
+REGISTRATION = "NodeRegistrationHealthy"
+INVALID = {V1ALPHA5: "ValidationFailed", V1: "NodePoolValidationFailed"}
+CLASS_INVALID = "ValidationFailed"
+LONGEST_MESSAGE = 1000
+Json = Mapping[str, Any]
+NO_RESOURCES: dict[str, int] = {}
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a pool has now: summed capacity, and how many machines."""
+
+    resources: dict[str, int]
+    nodes: int
+
+
+def usage_by_pool(machines: Iterable[Machine], nodes: Iterable[Node] = ()) -> dict[str, Usage]:
+    """Pool key -> its machines that are not going away; nodes without a machine count too (NP-24)."""
+    totals: dict[str, Usage] = {}
+    known = set()
+    for machine in machines:
+        known.add(machine.provider_id)
+        if machine.pool and not machine.terminating:
+            _count(totals, machine.pool_key, machine.capacity)
+    for node in nodes:
+        if node.is_managed and not node.terminating and node.provider_id not in known:
+            _count(totals, node.pool_key, node.capacity)
+    return totals
+
+
+def _count(totals: dict[str, Usage], pool: str, capacity: Mapping[str, int]) -> None:
+    before = totals.get(pool, Usage({}, 0))
+    totals[pool] = Usage(add(before.resources, capacity), before.nodes + 1)
+
+
+def class_verdict(name: str, node_class: Json | None) -> Condition:
+    """NP-16: may machines be made with this node class, as it is stored now? ``since`` is left open."""
+    if node_class is None:
+        text = f'node class "{name}" does not exist; apply it, or mend the reference'
+        return Condition("False", "NodeClassNotFound", text)
+    if node_class["metadata"].get("deletionTimestamp"):
+        return Condition("False", "NodeClassTerminating", f'node class "{name}" is being deleted')
+    ready = known_conditions(node_class.get("status")).get(READY)
+    if ready is None or ready.status == "Unknown":
+        text = f'node class "{name}" is not looked at yet'
+        return Condition("Unknown", "NodeClassReadinessUnknown", text)
+    if ready.status != "True":
+        text = f'node class "{name}" is not ready: {ready.message}'[:LONGEST_MESSAGE]
+        return Condition("False", "NodeClassNotReady", text)
+    return Condition("True", CLASS_READY)
+
+
+def validation_verdict(faults: tuple[str, ...], reason: str) -> Condition:
+    """Every fault at once."""
+    if faults:
+        return Condition("False", reason, "; ".join(faults)[:LONGEST_MESSAGE])
+    return Condition("True", VALIDATION)
+
+
+def pool_status(
+    raw: Json,
+    generation_api: str,
+    validation: Condition,
+    class_ready: Condition,
+    class_generation: int,
+    usage: Usage,
+    *,
+    now: float,
+) -> dict[str, Any]:
+    """The fields of ``status`` that are ours. ``now`` becomes the transition time of what changed."""
+    verdicts = (
+        _v1_conditions(validation, class_ready)
+        if generation_api == V1
+        else {ACTIVE: _conjunction(ACTIVE, (validation, class_ready))}
+    )
+    conditions = known_conditions(raw.get("status"))
+    if generation_api == V1 and REGISTRATION not in conditions:
+        verdicts[REGISTRATION] = Condition("Unknown", "AwaitingReconciliation", "no launch yet")
+    observed = int(raw["metadata"].get("generation") or 0)
+    for name, said in verdicts.items():
+        stamped = Condition(said.status, said.reason, said.message, now, observed)
+        conditions = with_condition(conditions, name, stamped)
+    status: dict[str, Any] = {
+        "resources": _shown(raw, usage.resources),
+        "conditions": condition_objects(conditions),
+    }
+    if generation_api == V1:
+        status |= {"nodes": usage.nodes, "nodeClassObservedGeneration": class_generation}
+    return status
+
+
+def _v1_conditions(validation: Condition, class_ready: Condition) -> dict[str, Condition]:
+    ready = _conjunction(READY, (validation, class_ready))
+    return {VALIDATION: validation, CLASS_READY: class_ready, READY: ready}
+
+
+def _conjunction(name: str, parts: Iterable[Condition]) -> Condition:
+    """The first part that is not True, else True."""
+    for part in parts:
+        if part.status != "True":
+            return Condition(part.status, part.reason, part.message)
+    return Condition("True", name)
+
+
+def _shown(raw: Json, resources: Mapping[str, int]) -> dict[str, str]:
+    """A merge patch only adds keys, so a resource that is no longer there is set to zero."""
+    status = raw.get("status")
+    shown = status.get("resources") if isinstance(status, Mapping) else None
+    old = dict.fromkeys(shown, 0) if isinstance(shown, Mapping) else {}
+    return format_resources({**old, **resources})
+
+
+def class_refusal(raw: Json, faults: tuple[str, ...], *, now: float) -> dict[str, Any]:
+    """The status of a node class with faults: not validated, hence not ready."""
+    conditions = known_conditions(raw.get("status"))
+    said = validation_verdict(faults, CLASS_INVALID)
+    observed = int(raw["metadata"].get("generation") or 0)
+    stamped = Condition(said.status, said.reason, said.message, now, observed)
+    names = (VALIDATION, READY) if raw.get("kind") == "EC2NodeClass" else (READY,)
+    for name in names:
+        conditions = with_condition(conditions, name, stamped)
+    return {"conditions": condition_objects(conditions)}
+
+
+def differs(raw: Json, wanted: Mapping[str, Any]) -> bool:
+    """Would writing ``wanted`` to this object's status change it?"""
+    status = raw.get("status")
+    held = status if isinstance(status, Mapping) else {}
+    return any(held.get(name) != value for name, value in wanted.items())

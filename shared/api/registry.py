@@ -1,0 +1,198 @@
+"""Which kinds are ours, and how an object of each is checked: what ``dovetail validate`` and ``convert`` stand on.
+
+Checking is stricter than reading: a service takes an object with a field that it does not know, since a newer version
+may know it; here that is a fault, for in a file it is most often a typing error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from shared.api.ec2_node_classes import parse_ec2_node_class
+from shared.api.faults import Fault, Parsed, Path
+from shared.api.global_settings import NAME as SETTINGS_NAME
+from shared.api.global_settings import parse_global_settings
+from shared.api.model import UNKNOWN_FIELDS, read
+from shared.api.node_overlays import parse_node_overlay
+from shared.api.node_pools import parse_node_pool, warnings_of
+from shared.api.node_templates import parse_node_template
+from shared.api.provisioners import parse_provisioner
+from shared.api.schema import catalogue
+from shared.api.schema.aws_node_template import AWSNodeTemplate
+from shared.api.schema.ec2_node_class import EC2NodeClass
+from shared.api.schema.kinds import Resource
+from shared.api.schema.node_overlay import NodeOverlay
+from shared.api.schema.node_pool import NodePool
+from shared.api.schema.provisioner import Provisioner
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression
+from shared.domain.nodepools import NodePool as DomainPool
+
+Json = Mapping[str, Any]
+GROUPS = ("karpenter.sh", "karpenter.k8s.aws", "dovetail.sh")
+CONFIG_MAP = ("v1", "ConfigMap")
+LONGEST_NAME = 253
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_PLACEHOLDER = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+
+
+def check(document: Json) -> list[Fault]:
+    """Everything wrong with an object of ours, by path: structure, rules, unknown fields, name. Never raises."""
+    if identity(document) == CONFIG_MAP:
+        return list(parse_global_settings(document).faults)
+    model = KINDS.get(identity(document))
+    if model is None:
+        return [_unknown_kind(*identity(document))]
+    faults = [*_metadata_faults(document), *_structure_faults(model, document)]
+    if model in _PARSERS and document.get("spec") is not None:
+        # The parser reads the same schema, and can say things only that no schema can.
+        told = {fault.path for fault in faults}
+        faults += [one for one in _PARSERS[model](document).faults if one.path not in told]
+    return sorted(set(faults), key=lambda fault: (str(fault), fault.message))
+
+
+def warnings(document: Json) -> list[Fault]:
+    """What is allowed, but perhaps not meant. Only for objects without faults. Never raises."""
+    if identity(document) == CONFIG_MAP:
+        settings = parse_global_settings(document).record
+        return list(settings.notes) if settings is not None else []
+    model = KINDS.get(identity(document))
+    found = _WARNINGS[model](document) if model in _WARNINGS else []
+    return [*found, *_placeholders(document)]
+
+
+def is_ours(document: object) -> bool:
+    """Is it of a kind that Dovetail reads, or of one of its API groups?"""
+    if not isinstance(document, Mapping):
+        return False
+    version, kind = identity(document)
+    if (version, kind) == CONFIG_MAP:
+        return _metadata(document).get("name") == SETTINGS_NAME
+    return version.partition("/")[0] in GROUPS
+
+
+def title_of(document: object) -> str:
+    """``NodePool/default``, as far as the object says it."""
+    if not isinstance(document, Mapping):
+        return "no object"
+    name = _metadata(document).get("name")
+    return f"{identity(document)[1] or 'object'}/{name if isinstance(name, str) else '?'}"
+
+
+def identity(document: Json) -> tuple[str, str]:
+    """(apiVersion, kind); empty where the object does not say."""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    return version if isinstance(version, str) else "", kind if isinstance(kind, str) else ""
+
+
+def _metadata(document: Json) -> Json:
+    found = document.get("metadata")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _unknown_kind(version: str, kind: str) -> Fault:
+    served = sorted(known for known, name in KINDS if name == kind)
+    if served:
+        return Fault(
+            ("apiVersion",), f"{kind} is not read as {version}; write {' or '.join(served)}"
+        )
+    near = difflib.get_close_matches(kind, {name for _, name in KINDS}, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return Fault(("kind",), f"{kind[:80] or 'nothing'} is no kind of {version}{hint}")
+
+
+def _metadata_faults(document: Json) -> Iterable[Fault]:
+    raw, meta = document.get("metadata"), _metadata(document)
+    if raw is not None and not isinstance(raw, Mapping):
+        return  # the schema says so
+    name = meta.get("name")
+    if name is None and not meta.get("generateName"):
+        empty = "metadata" in document and not meta
+        hint = "; indent the lines that belong to it" if empty else ""
+        yield Fault(("metadata", "name"), f"is required{hint}")
+    elif name is not None and not is_object_name(name):
+        yield Fault(
+            ("metadata", "name"),
+            "must be at most 253 lower case letters, digits, - and ., with a letter or digit at both ends",
+        )
+    for field in ("labels", "annotations"):
+        for key, value in _entries(meta.get(field)):
+            if not isinstance(value, str):
+                yield Fault(("metadata", field, key), "must be text; put it in quotes")
+
+
+def is_object_name(name: object) -> bool:
+    """A DNS-1123 subdomain, as names of cluster-scoped objects are."""
+    return isinstance(name, str) and len(name) <= LONGEST_NAME and bool(_SUBDOMAIN.fullmatch(name))
+
+
+def _entries(raw: object) -> list[tuple[str, Any]]:
+    return [(str(key), value) for key, value in raw.items()] if isinstance(raw, Mapping) else []
+
+
+def _structure_faults(model: type[Resource], document: Json) -> list[Fault]:
+    # status is ours to write: what a file says there is not judged.
+    judged = {key: value for key, value in document.items() if key != "status"}
+    _, faults = read(model, judged, context=UNKNOWN_FIELDS)
+    if "spec" in judged and judged["spec"] is None:
+        # A file that lost its indentation: naming each of its lines would hide what happened.
+        inside = [fault for fault in faults if len(fault.path) != 1]
+        return [*inside, Fault(("spec",), "is empty; indent the lines that belong to it")]
+    return faults
+
+
+def _placeholders(document: Json) -> list[Fault]:
+    """``${CLUSTER_NAME}`` is valid text nearly everywhere, and hardly ever meant. Shell code may use it."""
+    found: list[Fault] = []
+    waiting: list[tuple[Path, object]] = [((), document)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [((*path, str(k)), v) for k, v in value.items() if k != "userData"]
+        elif isinstance(value, list):
+            waiting += [((*path, index), v) for index, v in enumerate(value)]
+        elif isinstance(value, str) and (seen := _PLACEHOLDER.search(value)):
+            found.append(
+                Fault(path, f"{seen[0]} is a placeholder; fill it in, for example with envsubst")
+            )
+    return sorted(found, key=str)
+
+
+def _defaults_added(document: Json, pool: DomainPool) -> list[Expression]:
+    """P-19: requirements that nobody wrote."""
+    said = {keys.normalise(one["key"]) for one in document["spec"].get("requirements") or []}
+    return [one for one in pool.requirements if one.key not in said]
+
+
+def _provisioner_warnings(document: Json) -> list[Fault]:
+    pool = parse_provisioner(document).record
+    if pool is None or not isinstance(document.get("spec"), Mapping):
+        return []
+    found = []
+    if added := _defaults_added(document, pool):
+        told = ", ".join(f"{one.key} {one.operator} [{', '.join(one.values)}]" for one in added)
+        found.append(Fault(("spec", "requirements"), f"defaults applied when read: {told}"))
+    if document["spec"].get("provider") is not None:
+        text = "is deprecated; move it to an AWSNodeTemplate and name that in providerRef"
+        found.append(Fault(("spec", "provider"), text))
+    return found
+
+
+_PARSERS: dict[type[Resource], Callable[[Json], Parsed[Any]]] = {
+    Provisioner: parse_provisioner,
+    AWSNodeTemplate: parse_node_template,
+    NodePool: parse_node_pool,
+    EC2NodeClass: parse_ec2_node_class,
+    NodeOverlay: parse_node_overlay,
+}
+"""Of kinds whose schema does not say everything."""
+_WARNINGS = {Provisioner: _provisioner_warnings, NodePool: warnings_of}
+
+KINDS: dict[tuple[str, str], type[Resource]] = {
+    (model.INFO.api_version, model.INFO.kind): model for model in catalogue.KINDS
+}
+"""(apiVersion, kind) of everything that can be checked."""

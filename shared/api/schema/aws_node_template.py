@@ -1,0 +1,231 @@
+"""karpenter.k8s.aws/v1alpha1 AWSNodeTemplate as users write it (T-01..T-12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from shared.api.faults import Path
+from shared.api.model import ApiModel, Json, Rule
+from shared.api.schema.block_devices import MOST_VOLUMES, BlockDevice, MetadataOptions
+from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
+from shared.api.schema.requirements import MinValuesRequirement
+from shared.api.schema.scalars import Text
+from shared.api.selector_maps import IMAGES, SECURITY_GROUPS, SUBNETS, Selectable, selector_faults
+
+DEFAULT_FAMILY = "AL2"
+Family = Literal["AL2", "AL2023", "Bottlerocket", "Ubuntu", "Windows2019", "Windows2022", "Custom"]
+RESERVED_TAGS = (
+    "karpenter.sh/provisioner-name",
+    "kubernetes.io/cluster/",
+    "karpenter.sh/managed-by",
+)
+MOST_TAGS = 50
+MOST_SELECTED_TAGS = 20
+MOST_FOUND = 1000
+MOST_IMAGES = 100
+MOST_USER_DATA = 16 * 1024
+"""Bytes EC2 takes; what is longer could never be launched."""
+
+SelectorValue = Annotated[str, Field(max_length=4096)]
+Selector = Annotated[dict[str, SelectorValue], Field(max_length=MOST_SELECTED_TAGS)]
+TagValue = Annotated[str, Field(max_length=256)]
+
+
+def _given(raw: Json, name: str) -> bool:
+    """Said, and not empty: an empty text or map selects or sets nothing."""
+    return raw.get(name) not in (None, "", {}, [])
+
+
+def _cel_given(name: str) -> str:
+    return f"(has(self.{name}) && size(self.{name}) > 0)"
+
+
+def _check_subnets(raw: Json) -> Iterable[tuple[Path, str]]:
+    if raw.get("subnetSelector") in (None, {}):
+        yield ("subnetSelector",), "select the subnets, for example by karpenter.sh/discovery"
+
+
+def _check_groups(raw: Json) -> Iterable[tuple[Path, str]]:
+    if not raw.get("launchTemplate") and raw.get("securityGroupSelector") in (None, {}):
+        yield (
+            ("securityGroupSelector",),
+            "select the security groups, for example by karpenter.sh/discovery",
+        )
+
+
+def _check_custom(raw: Json) -> Iterable[tuple[Path, str]]:
+    if raw.get("amiFamily") == "Custom" and not _given(raw, "amiSelector"):
+        yield ("amiSelector",), "amiFamily Custom needs an amiSelector (T-03)"
+
+
+def _check_tags(raw: Json) -> Iterable[tuple[Path, str]]:
+    tags = raw.get("tags")
+    for key in tags if isinstance(tags, Mapping) else ():
+        if isinstance(key, str) and (not key or key.startswith(RESERVED_TAGS)):
+            yield ("tags", key), "this tag is set by the autoscaler; choose another key"
+
+
+def _excluded(name: str, *, is_object: bool = False) -> Rule:
+    """T-07: a launch template that the user keeps says these things itself. CEL cannot see that an object is empty."""
+
+    def check(raw: Json) -> Iterable[tuple[Path, str]]:
+        said = name in raw if is_object else _given(raw, name)
+        if raw.get("launchTemplate") and said:
+            yield (name,), "cannot be combined with launchTemplate (T-07)"
+
+    cel = f"has(self.{name})" if is_object else _cel_given(name)
+    return Rule(
+        f"{name} cannot be combined with launchTemplate",
+        f"!{_cel_given('launchTemplate')} || !{cel}",
+        check,
+    )
+
+
+def _well_formed(name: str, kind: Selectable) -> Rule:
+    """T-10. That an id key stands alone is all that CEL can say of it within its cost limits."""
+
+    def check(raw: Json) -> Iterable[tuple[Path, str]]:
+        selector = raw.get(name)
+        for key, message in selector_faults(selector, kind):
+            yield ((name, key) if key is not None else (name,)), message
+
+    alone = " || ".join(f"'{key}' in self.{name}" for key in ("aws-ids", "aws::ids"))
+    return Rule(
+        f"aws-ids must be the only key of {name}",
+        f"!has(self.{name}) || size(self.{name}) == 1 || !({alone})",
+        check,
+    )
+
+
+_FREE_TAG = " && ".join(f"!key.startsWith('{prefix}')" for prefix in RESERVED_TAGS)
+
+
+class AWSNodeTemplateSpec(ApiModel):
+    """How nodes are made on AWS: networks, image, volumes, identity."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "select the subnets, for example by karpenter.sh/discovery",
+            _cel_given("subnetSelector"),
+            _check_subnets,
+        ),
+        Rule(
+            "select the security groups, for example by karpenter.sh/discovery",
+            f"{_cel_given('launchTemplate')} || {_cel_given('securityGroupSelector')}",
+            _check_groups,
+        ),
+        Rule(
+            "amiFamily Custom needs an amiSelector",
+            "!has(self.amiFamily) || self.amiFamily != 'Custom' || " + _cel_given("amiSelector"),
+            _check_custom,
+        ),
+        Rule(
+            "tags with these keys are set by the autoscaler; choose other keys",
+            f"!has(self.tags) || self.tags.all(key, key != '' && {_FREE_TAG})",
+            _check_tags,
+        ),
+        _well_formed("subnetSelector", SUBNETS),
+        _well_formed("securityGroupSelector", SECURITY_GROUPS),
+        _well_formed("amiSelector", IMAGES),
+        *(
+            _excluded(name)
+            for name in (
+                "securityGroupSelector", "amiFamily", "instanceProfile", "blockDeviceMappings",
+                "userData", "amiSelector",
+            )
+        ),
+        _excluded("metadataOptions", is_object=True),
+    )  # fmt: skip
+
+    subnet_selector: Selector = {}
+    """Tags of the subnets; required. All entries must match. A value is exact, a pattern with *, or several separated
+    by commas; the key aws-ids takes ids and stands alone."""
+    security_group_selector: Selector = {}
+    """Tags of the security groups; required unless launchTemplate is set. All entries must match. A value is exact, a
+    pattern with *, or several separated by commas; the key aws-ids takes ids and stands alone."""
+    ami_selector: Selector = {}
+    """Tags of the images to choose from; required with amiFamily Custom. All entries must match. A value is exact, a
+    pattern with *, or several separated by commas. The keys aws::name and aws::owners select by name and owner; the key
+    aws-ids takes ids and stands alone."""
+    ami_family: Family | None = None
+    """Operating system of the nodes; AL2 when absent."""
+    instance_profile: Text | None = None
+    """Name of the instance profile of the nodes; a setting of the launcher when absent."""
+    user_data: Annotated[str, Field(max_length=MOST_USER_DATA)] | None = None
+    """User data, merged with what the family needs."""
+    context: Text | None = None
+    """Reserved fleet context, passed through to CreateFleet."""
+    detailed_monitoring: bool | None = None
+    """Whether instances report metrics every minute."""
+    tags: Annotated[dict[str, TagValue], Field(max_length=MOST_TAGS)] = {}
+    """Tags of every resource that is created. Keys of the cluster's own ownership tags are refused."""
+    launch_template: Text | None = None
+    """Name of a launch template that is managed elsewhere. Excludes securityGroupSelector, metadataOptions, amiFamily,
+    instanceProfile, blockDeviceMappings, userData and amiSelector."""
+    metadata_options: MetadataOptions | None = None
+    """Access to the instance metadata service; enabled, IPv6 off, two hops and tokens required when absent."""
+    block_device_mappings: Annotated[list[BlockDevice], Field(max_length=MOST_VOLUMES)] = []
+    """Volumes of the nodes."""
+
+
+class SelectedSubnet(ApiModel):
+    """A subnet that the selector found."""
+
+    id: str
+    """Id of the subnet."""
+    zone: str
+    """Its availability zone."""
+
+
+class SelectedSecurityGroup(ApiModel):
+    """A security group that the selector found."""
+
+    id: str
+    """Id of the group."""
+
+
+class SelectedImage(ApiModel):
+    """An image that nodes may start from."""
+
+    id: str
+    """Id of the image."""
+    name: str | None = None
+    """Name of the image."""
+    requirements: Annotated[list[MinValuesRequirement], Field(max_length=100)] = []
+    """Nodes that the image suits."""
+
+
+class AWSNodeTemplateStatus(ApiModel):
+    """What the selectors found."""
+
+    subnets: Annotated[list[SelectedSubnet], Field(max_length=MOST_FOUND)] = []
+    """Subnets, the one with most free addresses first."""
+    security_groups: Annotated[list[SelectedSecurityGroup], Field(max_length=MOST_FOUND)] = []
+    """Security groups; every node gets all of them."""
+    amis: Annotated[list[SelectedImage], Field(max_length=MOST_IMAGES)] = []
+    """Images."""
+    conditions: list[StatusCondition] = []
+    """What the controllers observed last: Ready, and whether the template is valid."""
+
+
+class AWSNodeTemplate(Resource):
+    """An AWSNodeTemplate says how nodes are made on AWS: networks, image, volumes, identity."""
+
+    INFO: ClassVar[KindInfo] = KindInfo(
+        group="karpenter.k8s.aws",
+        version="v1alpha1",
+        kind="AWSNodeTemplate",
+        plural="awsnodetemplates",
+        columns=(
+            Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
+            Column("Age", ".metadata.creationTimestamp", type="date"),
+        ),
+    )
+
+    spec: AWSNodeTemplateSpec
+    """AWS settings of nodes."""
+    status: AWSNodeTemplateStatus = AWSNodeTemplateStatus()
+    """What the selectors found."""

@@ -1,0 +1,266 @@
+"""Settings of the kubelet, as a Provisioner and (in v1) an EC2NodeClass write them (P-20..P-23, EC-10, EC-11).
+
+They end up in the boot data of a node, so what is no known setting has its size bounded, and text is checked.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from shared.api.faults import Path
+from shared.api.model import ApiModel, Json, Rule
+from shared.api.schema.scalars import Quantity
+from shared.api.schema.worded import worded
+
+EVICTION_SIGNALS = (
+    "memory.available", "nodefs.available", "nodefs.inodesFree",
+    "imagefs.available", "imagefs.inodesFree", "pid.available",
+)  # fmt: skip
+RESERVED_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pid")
+THRESHOLD_PATTERN = (
+    r"^((100(\.0{1,3})?|[0-9]{1,2}(\.[0-9]{1,3})?)%"
+    r"|[0-9]{1,18}(\.[0-9]{1,9})?([KMGTPE]i|[numkMGTPE]|[eE][0-9]{1,2})?)$"
+)
+GRACE_PERIOD_PATTERN = r"^([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$"
+LARGEST_NUMBER = 2**31 - 1
+MOST_EXTRA_SIZE = 16 * 1024
+"""Characters and entries of all settings beyond the known ones: more than this fits into no boot data."""
+DEEPEST_EXTRA = 16
+
+Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
+Percent = Annotated[int, Field(ge=0, le=100)]
+Threshold = Annotated[str, *worded(THRESHOLD_PATTERN, "5% or 100Mi")]
+GracePeriod = Annotated[str, *worded(GRACE_PERIOD_PATTERN, "1m30s")]
+Thresholds = Annotated[dict[str, Threshold], Field(max_length=len(EVICTION_SIGNALS))]
+GracePeriods = Annotated[dict[str, GracePeriod], Field(max_length=len(EVICTION_SIGNALS))]
+Reserved = Annotated[dict[str, Quantity], Field(max_length=len(RESERVED_RESOURCES))]
+
+
+def _address(text: str) -> str:
+    # A scope ("fe80::1%eth0") may hold any character, and this text reaches a shell.
+    if "%" in text:
+        raise ValueError(f"{text[:40]!r} has a scope; write the IP address alone")
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is not an IP address such as 10.100.0.10") from None
+    return text
+
+
+IpAddress = Annotated[str, Field(max_length=45), AfterValidator(_address)]
+
+
+def _only_keys(name: str, allowed: tuple[str, ...]) -> Rule:
+    """The map ``name`` has no other keys than these (P-21, P-22)."""
+    listed = ", ".join(allowed)
+
+    def check(raw: Json) -> Iterable[tuple[Path, str]]:
+        for key in _keys(raw, name):
+            if key not in allowed:
+                yield (name, str(key)), f"is unknown; use one of {listed}"
+
+    quoted = ", ".join(f"'{key}'" for key in allowed)
+    cel = f"!has(self.{name}) || self.{name}.all(key, key in [{quoted}])"
+    return Rule(f"keys of {name} must be among {listed}", cel, check)
+
+
+def _also_in(name: str, other: str) -> Rule:
+    """Every key of the map ``name`` is one of the map ``other`` too (P-23)."""
+
+    def check(raw: Json) -> Iterable[tuple[Path, str]]:
+        there = set(map(str, _keys(raw, other)))
+        for key in _keys(raw, name):
+            if str(key) not in there:
+                yield (name, str(key)), f"needs an entry of the same name in {other}"
+
+    cel = f"!has(self.{name}) || self.{name}.all(key, has(self.{other}) && key in self.{other})"
+    return Rule(f"every entry of {name} needs one of the same name in {other}", cel, check)
+
+
+def _keys(raw: Json, name: str) -> list[Any]:
+    """Keys of the map ``name``; none of a map too large, about which the schema complains once."""
+    found = raw.get(name)
+    most = max(len(EVICTION_SIGNALS), len(RESERVED_RESOURCES))
+    return list(found) if isinstance(found, Mapping) and len(found) <= most else []
+
+
+def _check_collection(raw: Json) -> Iterable[tuple[Path, str]]:
+    high = raw.get("imageGCHighThresholdPercent")
+    low = raw.get("imageGCLowThresholdPercent")
+    if isinstance(high, int) and isinstance(low, int) and high < low:
+        yield (
+            ("imageGCHighThresholdPercent",),
+            f"{high} is below imageGCLowThresholdPercent ({low}); swap them",
+        )
+
+
+class KubeletConfiguration(ApiModel):
+    """Settings of the kubelet on the nodes."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        *(
+            _only_keys(name, EVICTION_SIGNALS)
+            for name in ("evictionHard", "evictionSoft", "evictionSoftGracePeriod")
+        ),
+        *(_only_keys(name, RESERVED_RESOURCES) for name in ("systemReserved", "kubeReserved")),
+        _also_in("evictionSoft", "evictionSoftGracePeriod"),
+        _also_in("evictionSoftGracePeriod", "evictionSoft"),
+        Rule(
+            "imageGCHighThresholdPercent must not be below imageGCLowThresholdPercent",
+            "!has(self.imageGCHighThresholdPercent) || !has(self.imageGCLowThresholdPercent) || "
+            "self.imageGCHighThresholdPercent >= self.imageGCLowThresholdPercent",
+            _check_collection,
+        ),
+    )
+
+    cluster_dns: Annotated[list[IpAddress], Field(max_length=16)] | None = Field(
+        default=None, alias="clusterDNS"
+    )
+    """IP addresses of the cluster's DNS servers, for pods."""
+    max_pods: Number | None = None
+    """How many pods a node takes; by default as many as its network interfaces have addresses for."""
+    pods_per_core: Number | None = None
+    """How many pods a node takes for each of its vCPUs; 0 for any number. The smaller of this and maxPods holds."""
+    system_reserved: Reserved | None = None
+    """Resources kept for the operating system: cpu, memory, ephemeral-storage, pid."""
+    kube_reserved: Reserved | None = None
+    """Resources kept for Kubernetes' own processes: cpu, memory, ephemeral-storage, pid."""
+    eviction_hard: Thresholds | None = None
+    """Thresholds, such as memory.available: 5%, below which pods are evicted at once."""
+    eviction_soft: Thresholds | None = None
+    """Thresholds below which pods are evicted after a grace period."""
+    eviction_soft_grace_period: GracePeriods | None = None
+    """How long, such as 1m30s, each threshold of evictionSoft may be undercut before pods are evicted."""
+    eviction_max_pod_grace_period: Number | None = None
+    """The longest time, in seconds, that a pod gets to end when a threshold of evictionSoft is undercut."""
+    image_gc_high_threshold_percent: Percent | None = Field(
+        default=None, alias="imageGCHighThresholdPercent"
+    )
+    """How full, in percent, the disk must be for unused images to be removed."""
+    image_gc_low_threshold_percent: Percent | None = Field(
+        default=None, alias="imageGCLowThresholdPercent"
+    )
+    """How full, in percent, the disk may still be when enough unused images are removed."""
+    cpu_cfs_quota: bool | None = Field(default=None, alias="cpuCFSQuota")
+    """Whether CPU limits of containers are enforced by quota."""
+
+
+class ProvisionerKubelet(KubeletConfiguration):
+    """Settings of the kubelet on the nodes."""
+
+    container_runtime: Literal["dockerd", "containerd"] | None = None
+    """Which container runtime nodes use."""
+
+
+FIXED_FIELDS = frozenset(
+    field.alias or name for name, field in KubeletConfiguration.model_fields.items()
+)
+"""EC-10: settings that every image family knows."""
+
+
+def extra_fields(raw: object) -> list[str]:
+    """Names of settings in a kubelet object beyond the fixed ones (EC-10)."""
+    if not isinstance(raw, Mapping):
+        return []
+    return [str(key) for key, value in raw.items() if key not in FIXED_FIELDS and value is not None]
+
+
+def _check_taints(raw: Json) -> Iterable[tuple[Path, str]]:
+    if "registerWithTaints" in raw:
+        yield (
+            ("registerWithTaints",),
+            "is not allowed; write the taints in spec.template.spec.taints of the NodePool",
+        )
+
+
+def _check_extra(raw: Json) -> Iterable[tuple[Path, str]]:
+    spent = 0
+    for name in raw.keys() - FIXED_FIELDS:
+        if not isinstance(name, str):
+            continue  # the schema says so
+        size, fault = _weigh(raw[name])
+        spent += size + len(name)
+        if fault:
+            yield (name,), fault
+    if spent > MOST_EXTRA_SIZE:
+        yield (
+            (),
+            f"settings are larger than {MOST_EXTRA_SIZE} characters in all; no boot data holds them",
+        )
+
+
+def _weigh(value: object) -> tuple[int, str]:
+    """(characters and entries, what is wrong) of any JSON value; looks at no more than needed."""
+    size, waiting = 0, [(value, 0)]
+    while waiting and size <= MOST_EXTRA_SIZE:
+        one, depth = waiting.pop()
+        size += len(one) if isinstance(one, str) else 1
+        if fault := _json_fault(one, depth):
+            return size, fault
+        inside = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        size += sum(len(key) for key in one) if isinstance(one, dict) else 0
+        waiting += [(part, depth + 1) for part in inside]
+    return size, ""
+
+
+def _json_fault(value: object, depth: int) -> str:
+    """What keeps one value, not looking inside it, from being sent to a node; empty if nothing does."""
+    if depth > DEEPEST_EXTRA:
+        return "is nested too deeply"
+    if isinstance(value, dict):
+        return "" if all(_is_text(key) for key in value) else "keys must be text"
+    if isinstance(value, str):
+        return "" if _is_text(value) else "is not valid Unicode"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "must be a finite number"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return "is too large a number"
+    known = value is None or isinstance(value, int | float | list)
+    return "" if known else "must be text, a number, a list or an object"
+
+
+class NodeClassKubelet(KubeletConfiguration):
+    """Settings of the kubelet on the nodes.
+
+    With the AL2023 family any field of the kubelet's own configuration may be written here, except
+    registerWithTaints.
+    """
+
+    PRESERVE_UNKNOWN: ClassVar[bool] = True
+    """The schema of the CRD keeps fields that it does not list."""
+    model_config = ConfigDict(extra="allow")
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        *KubeletConfiguration.RULES,
+        Rule(
+            "registerWithTaints is not allowed: taints belong to the NodePool", check=_check_taints
+        ),
+        Rule("other settings must be plain JSON of a bounded size", check=_check_extra),
+    )
+
+    @classmethod
+    def _unknown(cls, said: Json) -> Iterable[tuple[Path, str]]:
+        return ()
+
+
+def _is_text(value: object) -> bool:
+    """Text that can be sent: half of a surrogate pair cannot."""
+    return isinstance(value, str) and not any("\ud800" <= one <= "\udfff" for one in value)
+
+
+def kubelet_settings(written: KubeletConfiguration | None) -> dict[str, object]:
+    """The settings that were written, by their names in the API: what domain records hold and documents get.
+
+    Quantities become text, as the kubelet's own configuration wants them.
+    """
+    if written is None:
+        return {}
+    settings: dict[str, Any] = written.model_dump(by_alias=True, exclude_none=True)
+    for name in ("systemReserved", "kubeReserved"):
+        if name in settings:
+            settings[name] = {key: str(amount) for key, amount in settings[name].items()}
+    return settings

@@ -1,0 +1,66 @@
+"""Network interfaces and the processor's options of a v1 node class (EC-14)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from shared.api.model import ApiModel
+from shared.api.schema.scalars import DURATION_PATTERN, duration_seconds
+from shared.api.schema.worded import LONGEST_TEXT, worded
+
+LARGEST_INDEX = 2**31 - 1
+Index = Annotated[int, Field(ge=0, le=LARGEST_INDEX)]
+
+
+def _between(least: int, most: int) -> tuple[PlainValidator, WithJsonSchema]:
+    """Marks a time that is kept as whole seconds, and written as ``350s`` or 350."""
+    (form, _) = worded(DURATION_PATTERN, f"{least}s")
+
+    def seconds(written: Any) -> int:
+        if isinstance(written, bool) or not isinstance(written, int | str):
+            raise ValueError(f"must be a duration such as {least}s")
+        amount = written
+        if isinstance(written, str):
+            amount = int(duration_seconds(form.func(written)) or 0)  # type: ignore[call-arg]
+        if not least <= int(amount) <= most:
+            raise ValueError(f"must be from {least} to {most} seconds")
+        return int(amount)
+
+    schema = {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "pattern": DURATION_PATTERN,
+        "maxLength": LONGEST_TEXT,
+        "x-kubernetes-int-or-string": True,
+    }
+    return PlainValidator(seconds), WithJsonSchema(schema)
+
+
+class NetworkInterface(ApiModel):
+    """One network interface that every instance gets."""
+
+    network_card_index: Index = 0
+    """Which network card of the instance it is on."""
+    device_index: Index = 0
+    """Which device of the network card it is."""
+    interface_type: Literal["interface", "efa-only"] = "interface"
+    """interface carries IP traffic; efa-only carries the traffic of an Elastic Fabric Adapter and no IP."""
+
+
+class ConnectionTracking(ApiModel):
+    """After how much idle time security groups forget a connection; shorter times keep the table small."""
+
+    tcp_established_timeout: Annotated[int, *_between(60, 432_000)] | None = None
+    """For established TCP connections: 60s to 432000s (5 days)."""
+    udp_stream_timeout: Annotated[int, *_between(60, 180)] | None = None
+    """For UDP flows with more than one request and answer: 60s to 180s."""
+    udp_timeout: Annotated[int, *_between(30, 60)] | None = None
+    """For UDP flows with traffic in one direction, or one request and answer: 30s to 60s."""
+
+
+class CpuOptions(ApiModel):
+    """Options of the processor."""
+
+    nested_virtualization: Literal["enabled", "disabled"] | None = None
+    """Whether virtual machines can run inside the instance."""

@@ -1,0 +1,74 @@
+"""Small types that many fields share: quantities, durations, label keys and values."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic.types import StringConstraints
+
+from shared.domain.resources import LARGEST_AMOUNT, parse_quantity
+from shared.errors import InvalidObject
+
+QUANTITY_PATTERN = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+DURATION_PATTERN = r"^([0-9]+(s|m|h))+$"
+DURATION_OR_NEVER_PATTERN = r"^(([0-9]+(s|m|h))+|Never)$"
+NEVER = "Never"
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
+LONGEST_SECONDS = 100 * 365 * 24 * 3600
+"""Longer durations are typing errors."""
+
+
+def _quantity(value: Any) -> int | str:
+    """An amount of a resource. Raises ValueError in words that mend it."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("must be a quantity such as 500m, 2 or 1.5Gi; put fractions in quotes")
+    try:
+        amount = parse_quantity(value, field="")
+    except InvalidObject as error:
+        raise ValueError(error.message.removeprefix(": ")) from error
+    if not 0 <= amount <= LARGEST_AMOUNT:
+        raise ValueError("must not be negative" if amount < 0 else "is too large an amount")
+    return value
+
+
+Quantity = Annotated[
+    Any,
+    PlainValidator(_quantity),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": QUANTITY_PATTERN,
+            "x-kubernetes-int-or-string": True,
+        }
+    ),
+]
+"""A Kubernetes quantity of zero or more, as written: int or text."""
+
+ResourceList = dict[str, Quantity]
+
+Duration = Annotated[str, StringConstraints(pattern=DURATION_PATTERN, max_length=64)]
+"""A Go duration of whole hours, minutes and seconds, such as ``1h30m``."""
+DurationOrNever = Annotated[
+    str, StringConstraints(pattern=DURATION_OR_NEVER_PATTERN, max_length=64)
+]
+Text = Annotated[str, Field(max_length=1024)]
+
+
+def duration_seconds(text: str | None) -> float | None:
+    """Seconds of a Duration or DurationOrNever that passed its pattern; None for ``Never`` and for nothing."""
+    if text is None or text == NEVER:
+        return None
+    parts = re.findall(r"([0-9]+)(s|m|h)", text)
+    return float(
+        sum(min(int(number), LONGEST_SECONDS) * _UNIT_SECONDS[unit] for number, unit in parts)
+    )
+
+
+def duration_text(seconds: float | None) -> str:
+    """The inverse: ``2592000s``, as table 1.9 writes it; ``Never`` for None."""
+    return NEVER if seconds is None else f"{int(seconds)}s"

@@ -1,0 +1,64 @@
+"""Taints as pools and machines of both generations write them (P-03, P-18, NP-05)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from shared.api.faults import Path
+from shared.api.label_syntax import is_label_value, is_qualified_name
+from shared.api.model import ApiModel, Json, Rule
+from shared.domain.expressions import Taint
+
+
+def _check_taint(raw: Json) -> Iterable[tuple[Path, str]]:
+    key, value = raw.get("key"), raw.get("value")
+    if isinstance(key, str) and not is_qualified_name(key):
+        yield ("key",), f"{key[:80]!r} is not a qualified name"
+    if isinstance(value, str) and not is_label_value(value):
+        yield ("value",), f"{value[:40]!r} is not a label value"
+    if {"key", "effect"} - raw.keys():
+        yield (), "a taint needs a key, an effect and perhaps a value in one list item"
+
+
+class NodeTaint(ApiModel):
+    """A mark that keeps pods away which do not tolerate it."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule("key must be a qualified name and value a label value", check=_check_taint),
+    )
+
+    key: Annotated[str, Field(min_length=1, max_length=316)]
+    """The taint's key, such as example.com/special."""
+    value: Annotated[str, Field(max_length=63)] | None = None
+    """The taint's value."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+    """What happens to pods that do not tolerate the taint."""
+
+
+def check_unique(raw: Json) -> Iterable[tuple[Path, str]]:
+    """P-18: one taint per key and effect over ``taints`` and ``startupTaints`` of one object."""
+    seen: set[tuple[str, str]] = set()
+    for name in ("taints", "startupTaints"):
+        listed = raw.get(name)
+        for index, taint in enumerate(listed if isinstance(listed, list) else []):
+            pair = _pair(taint)
+            if pair is None:
+                continue
+            if pair in seen:
+                yield (name, index), f"{pair[0]}:{pair[1]} is there twice"
+            seen.add(pair)
+
+
+def _pair(taint: object) -> tuple[str, str] | None:
+    if not isinstance(taint, dict):
+        return None
+    key, effect = taint.get("key"), taint.get("effect")
+    return (key, effect) if isinstance(key, str) and isinstance(effect, str) else None
+
+
+def taints_of(written: Iterable[NodeTaint]) -> tuple[Taint, ...]:
+    """In the domain's words."""
+    return tuple(Taint(one.key, one.effect, one.value or "") for one in written)

@@ -1,0 +1,111 @@
+"""IAM: the instance profiles that are made for node classes with a role (EC-21).
+
+Every write may be repeated: what is there already, or gone already, is fine. What may go wrong: IAM answers from
+replicas, so a profile that was just made may be unknown to EC2 for some seconds; a role that does not exist is
+``NotFound``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.cloud.calls import MAXIMUM_PAGES, Json, ServiceCalls
+from shared.cloud.records import tags_to
+from shared.errors import AlreadyExists, DovetailError, NotFound, Unavailable
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+
+class InstanceProfile(msgspec.Struct, frozen=True):
+    """``roles``: names; IAM allows one at most."""
+
+    name: str
+    path: str
+    roles: tuple[str, ...]
+
+
+class Iam:
+    """Calls on IAM, which is the same in every region of a partition."""
+
+    def __init__(self, calls: ServiceCalls) -> None:
+        self._calls = calls
+
+    async def instance_profile(self, name: str) -> InstanceProfile:
+        """Raises NotFound."""
+        answer = await self._calls.read("get_instance_profile", InstanceProfileName=name)
+        return _profile_from(answer["InstanceProfile"])
+
+    async def instance_profiles(self, path: str) -> list[InstanceProfile]:
+        """The profiles whose path is exactly ``path``, which begins and ends with a slash."""
+        found: list[InstanceProfile] = []
+        position: Json = {}
+        for _ in range(MAXIMUM_PAGES):
+            answer = await self._calls.read("list_instance_profiles", PathPrefix=path, **position)
+            found += map(_profile_from, answer.get("InstanceProfiles") or ())
+            if not answer.get("IsTruncated"):
+                return [profile for profile in found if profile.path == path]
+            position = {"Marker": answer["Marker"]}
+        raise Unavailable(f"list_instance_profiles returned more than {MAXIMUM_PAGES} pages")
+
+    async def ensure_instance_profile(
+        self, name: str, *, role: str, path: str, tags: dict[str, str]
+    ) -> None:
+        """Let there be a profile of this name that holds this role and no other. Raises NotFound for the role."""
+        profile = await self._found_or_made(name, path, tags)
+        for other in profile.roles:
+            if other != role:
+                await self._remove_role(name, other)
+        if role not in profile.roles:
+            await self._add_role(name, role)
+
+    async def _add_role(self, name: str, role: str) -> None:
+        try:
+            await self._calls.write(
+                "add_role_to_instance_profile", InstanceProfileName=name, RoleName=role
+            )
+        except DovetailError as error:
+            # A profile holds one role: another launcher may have put it in since we looked.
+            full = error.context.get("code") == "LimitExceeded"
+            if not full or role not in (await self.instance_profile(name)).roles:
+                raise
+
+    async def _found_or_made(self, name: str, path: str, tags: dict[str, str]) -> InstanceProfile:
+        try:
+            return await self.instance_profile(name)
+        except NotFound:
+            log.debug("instance profile is missing, making it", instance_profile=name)
+        try:
+            answer = await self._calls.write(
+                "create_instance_profile", InstanceProfileName=name, Path=path, Tags=tags_to(tags)
+            )
+        except AlreadyExists:
+            return await self.instance_profile(name)
+        log.info("created instance profile", instance_profile=name)
+        return _profile_from(answer["InstanceProfile"])
+
+    async def delete_instance_profile(self, profile: InstanceProfile) -> None:
+        """Take its roles out and delete it. One that is gone already is fine."""
+        for role in profile.roles:
+            await self._remove_role(profile.name, role)
+        try:
+            await self._calls.write("delete_instance_profile", InstanceProfileName=profile.name)
+        except NotFound:
+            return
+        log.info("deleted instance profile", instance_profile=profile.name)
+
+    async def _remove_role(self, name: str, role: str) -> None:
+        try:
+            await self._calls.write(
+                "remove_role_from_instance_profile", InstanceProfileName=name, RoleName=role
+            )
+        except NotFound:
+            log.debug("role is out already", instance_profile=name, role=role)
+
+
+def _profile_from(item: Json) -> InstanceProfile:
+    return InstanceProfile(
+        name=item["InstanceProfileName"],
+        path=item.get("Path", "/"),
+        roles=tuple(role["RoleName"] for role in item.get("Roles") or ()),
+    )

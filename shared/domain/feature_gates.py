@@ -1,0 +1,54 @@
+"""Feature gates: behaviour that an operator switches on or off by name (OPS-02, GAT-*)."""
+
+from __future__ import annotations
+
+import msgspec
+
+ON = ("true", "1", "t", "yes")
+OFF = ("false", "0", "f", "no")
+
+
+class FeatureGates(msgspec.Struct, frozen=True):
+    """The state of every gate, with Karpenter's defaults."""
+
+    node_repair: bool = False
+    """Replace nodes that stay unhealthy (TRM-20)."""
+    reserved_capacity: bool = True
+    """Use capacity reservations."""
+    spot_to_spot_consolidation: bool = False
+    """Replace a spot node by a cheaper spot node (CON-08)."""
+    node_overlay: bool = False
+    """Read NodeOverlays (NO-01)."""
+    static_capacity: bool = False
+    """Keep pools with ``spec.replicas`` at that size (GAT-01)."""
+    capacity_buffer: bool = False
+    """Keep room for pods that do not exist yet."""
+    drift: bool = False
+    """Replace drifted Machines of Provisioners (DRF-08). NodeClaims of NodePools always may drift (OPS-05)."""
+
+
+def _gate_name(field: str) -> str:
+    return "".join(part.capitalize() for part in field.split("_"))
+
+
+_FIELDS = {_gate_name(field): field for field in FeatureGates.__struct_fields__}
+
+
+def parse_feature_gates(text: str) -> FeatureGates:
+    """``NodeRepair=true,Drift=false``: gates that are not named keep their defaults, the last word on a gate counts.
+
+    Raises ValueError that names every wrong part and the known gates.
+    """
+    said: dict[str, bool] = {}
+    wrong: list[str] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, state = (word.strip() for word in part.partition("="))
+        if name not in _FIELDS:
+            wrong.append(f"{name[:40]!r} is no feature gate; known are {', '.join(_FIELDS)}")
+        elif state.lower() not in (*ON, *OFF):
+            wrong.append(f"{name} must be true or false, as in {name}=true")
+        else:
+            said[_FIELDS[name]] = state.lower() in ON
+    if wrong:
+        raise ValueError("; ".join(wrong[:5]))
+    return FeatureGates(**said)

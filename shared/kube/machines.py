@@ -1,0 +1,134 @@
+"""Machines on the API server, whichever kind holds them: a v1alpha5 Machine or a v1 NodeClaim.
+
+Callers name a machine by its key (``NodeClaim/default-abc``). What may go wrong: one unreadable object (written by hand
+on a server without our schema) must not hide the others, so ``list`` skips it and says so in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from shared.api.machines import machine_conditions, parse_machine, with_readiness
+from shared.api.node_claims import parse_node_claim
+from shared.domain.machines import Condition, Machine
+from shared.errors import Conflict, InvalidObject, NotFound
+from shared.kube.client import Kube
+from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+TRIES = 5
+"""Others write a machine's status a few times in its life; losing five times in a row is no accident."""
+Json = Mapping[str, Any]
+_KINDS: dict[str, tuple[Resource, Callable[[Json], Machine]]] = {
+    "Machine": (MACHINES, parse_machine),
+    "NodeClaim": (NODE_CLAIMS, parse_node_claim),
+}
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """(kind, name) of ``NodeClaim/default-abc``; a bare name is a Machine's. Raises NotFound for another kind."""
+    kind, slash, name = key.rpartition("/")
+    kind = kind if slash else "Machine"
+    if kind not in _KINDS:
+        raise NotFound(f"{kind} is no kind of machine")
+    return kind, name
+
+
+class Machines:
+    """Reads and writes machines of both kinds."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    async def get(self, key: str) -> Machine:
+        """Raises NotFound, and InvalidObject naming the field."""
+        kind, name = split_key(key)
+        resource, parse = _KINDS[kind]
+        return parse(await self._kube.get(resource, name))
+
+    async def list(self) -> Sequence[Machine]:
+        """All readable machines."""
+        return (await self.list_all())[0]
+
+    async def list_all(self) -> tuple[Sequence[Machine], Sequence[Json]]:
+        """The readable machines, and the others as they are: whoever judges by absence must know of those too."""
+        found: list[Machine] = []
+        unreadable: list[Json] = []
+        for resource, parse in _KINDS.values():
+            for raw in (await self._kube.list(resource)).items:
+                try:
+                    found.append(parse(raw))
+                except InvalidObject as error:
+                    name = raw["metadata"]["name"]
+                    log.warning(
+                        "unreadable machine", kind=resource.kind, name=name, error=str(error)
+                    )
+                    unreadable.append(raw)
+        return found, unreadable
+
+    async def create(self, body: dict[str, Any]) -> Machine:
+        """Raises AlreadyExists."""
+        resource, parse = _KINDS[str(body["kind"])]
+        return parse(await self._kube.create(resource, body))
+
+    async def patch(self, machine: Machine, metadata: Json) -> None:
+        """Merge ``metadata`` into this machine's, and no namesake's. Raises NotFound and Conflict."""
+        body = {"metadata": {"uid": machine.uid, **metadata}}
+        await self._kube.patch(_KINDS[machine.kind][0], machine.name, body)
+
+    async def delete(self, machine: Machine) -> bool:
+        """Order its deletion. False when it is gone, or another machine has its name."""
+        try:
+            await self._kube.delete(_KINDS[machine.kind][0], machine.name, uid=machine.uid)
+        except (NotFound, Conflict):
+            return False
+        return True
+
+    async def write_condition(
+        self,
+        machine: Machine,
+        name: str,
+        condition: Condition,
+        status: dict[str, Any] | None = None,
+    ) -> bool:
+        """Write one condition, and ``status`` fields with it. False when the machine is gone or replaced.
+
+        A merge patch replaces the whole list of conditions, so each write reads the list first and is a
+        compare-and-set (R3). A condition that says already what it should is not written again.
+        Raises Conflict after ``TRIES``.
+        """
+        for attempt in range(TRIES):
+            try:
+                return await self._write_once(machine, name, condition, status)
+            except NotFound:
+                return False
+            except Conflict:
+                if attempt == TRIES - 1:
+                    raise
+        return False
+
+    async def _write_once(
+        self, machine: Machine, name: str, condition: Condition, status: dict[str, Any] | None
+    ) -> bool:
+        resource, parse = _KINDS[machine.kind]
+        raw = await self._kube.get(resource, machine.name)
+        if raw["metadata"]["uid"] != machine.uid:
+            return False
+        old = parse(raw).conditions
+        known = old.get(name)
+        told = known and (known.status, known.message) == (condition.status, condition.message)
+        if told and not status:
+            return True
+        after = with_readiness(old, name, condition)
+        body = {
+            "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]},
+            "status": {
+                **(status or {}),
+                "conditions": machine_conditions(after, machine.generation_api),
+            },
+        }
+        await self._kube.patch(resource, machine.name, body, subresource="status")
+        return True

@@ -1,0 +1,124 @@
+"""Keeps the settings of a running service in step with the ConfigMap ``karpenter-global-settings`` (OPS-04).
+
+It is read once before the bus opens and then every 15 s; what changed shows in ``env.settings``, which all parts of the
+service share. What may go wrong never stops the service: no ConfigMap is normal; one that is wrong, or that the service
+may not read, leaves the last good values in place (at start: the defaults), with a warning in the log and, where there
+is an object to point to, an event.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from shared.api.faults import texts_of
+from shared.api.global_settings import NAME, GlobalSettings, parse_global_settings
+from shared.api.references import to_object
+from shared.errors import ConfigurationError, DovetailError, NotFound, TransientError
+from shared.kube.client import Kube
+from shared.kube.recorder import Recorder
+from shared.kube.resources import CONFIG_MAPS
+from shared.log import get_logger
+from shared.settings import AT_START, ServiceSettings, apply, read
+
+log = get_logger(__name__)
+
+LOOK_SECONDS = 15.0
+INVALID = "ValidationFailed"
+LONGEST_PROBLEM = 1000
+MOST_NOTES = 20
+Config = TypeVar("Config", bound=ServiceSettings)
+
+
+class LiveSettings(Generic[Config]):
+    """The settings of one service. ``problem`` says why the ConfigMap is not heeded; "" while it is."""
+
+    settings: Config
+
+    def __init__(
+        self, kind: type[Config], kube: Kube, recorder: Recorder, *, namespace: str
+    ) -> None:
+        self.problem = ""
+        self._kind = kind
+        self._kube = kube
+        self._recorder = recorder
+        self._namespace = namespace
+        self._version: str | None = None
+
+    async def start(self) -> None:
+        """Make ``settings``. Raises TransientError, and ConfigurationError when nothing names the cluster."""
+        raw = await self._fetch()
+        parsed = parse_global_settings(raw or {})
+        said = parsed.record.said() if parsed.record else {}
+        try:
+            # The name and the defaults: enough to work with, whatever else the ConfigMap says.
+            self.settings = read(
+                self._kind, {name: said[name] for name in AT_START if name in said}
+            )
+        except ConfigurationError as error:
+            wrong = "; ".join(texts_of(parsed.faults)) or self.problem
+            raise ConfigurationError(
+                "the name of the cluster is missing: set CLUSTER_NAME, or aws.clusterName in "
+                f"ConfigMap {self._namespace}/{NAME}{f' ({wrong})' if wrong else ''}. "
+                "See --help for all variables"
+            ) from error
+        await self._heed(raw)
+
+    async def refresh(self) -> None:
+        """Look again. Raises TransientError: nothing has changed, the caller tries later."""
+        await self._heed(await self._fetch())
+
+    async def _fetch(self) -> dict[str, Any] | None:
+        """The ConfigMap, an empty one when there is none, None when we may not read it."""
+        try:
+            return await self._kube.get(CONFIG_MAPS, NAME, self._namespace)
+        except NotFound:
+            return {}
+        except TransientError:
+            raise
+        except DovetailError as error:
+            self._version = None
+            await self._tell(error.message, {})
+            return None
+
+    async def _heed(self, raw: dict[str, Any] | None) -> None:
+        """Judge a ConfigMap that is new or has changed, and adopt it when it is right."""
+        if raw is None:
+            return
+        version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
+        if version == self._version:
+            return
+        self._version = version
+        parsed = parse_global_settings(raw)
+        if parsed.record is None:
+            await self._tell("; ".join(texts_of(parsed.faults)), raw)
+            return
+        if parsed.record.notes:
+            log.info("settings without effect", keys=texts_of(parsed.record.notes[:MOST_NOTES]))
+        await self._tell(self._adopt(parsed.record), raw)
+
+    def _adopt(self, record: GlobalSettings) -> str:
+        """Bring ``settings`` up to date. What is wrong, or ""."""
+        ours = {name: getattr(self.settings, name) for name in AT_START}
+        try:
+            fresh = read(self._kind, ours | record.said())
+        except ConfigurationError as error:
+            return error.message
+        waiting = [name for name in AT_START if getattr(fresh, name) != ours[name]]
+        if waiting:
+            log.warning("settings that need a new start have changed", names=waiting)
+        if changed := apply(self.settings, fresh):
+            log.info("settings changed", names=changed)
+        return ""
+
+    async def _tell(self, problem: str, raw: dict[str, Any]) -> None:
+        """Say once what is wrong with the ConfigMap: in the log, and as an event on it."""
+        if problem == self.problem:
+            return
+        self.problem = problem
+        if not problem:
+            log.info("the ConfigMap is heeded again", name=NAME)
+            return
+        log.warning("keeping the last good settings", name=NAME, problem=problem[:LONGEST_PROBLEM])
+        if raw:
+            about = to_object(raw) | {"namespace": self._namespace}
+            await self._recorder.publish(about, "Warning", INVALID, problem[:LONGEST_PROBLEM])

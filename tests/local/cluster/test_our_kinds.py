@@ -1,0 +1,285 @@
+"""Real kubectl works on every kind of ours: apply, get, describe, edit, explain, patch, scale, delete, and refusals.
+
+One server for all tests: every test has objects of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from local.cluster.store import Store
+from shared.clock import SystemClock
+from tests.support.kubectl import Kubectl, served
+from tests.support.our_kinds import (
+    CLAIM,
+    CLASS,
+    CRDS,
+    KINDS,
+    MACHINE,
+    OVERLAY,
+    POOL,
+    PROVISIONER,
+    RECORD,
+    TEMPLATE,
+    ZONE,
+    OurKinds,
+    listed,
+    our_kinds,
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+changeable = pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind is not CLAIM], ids=lambda kind: kind.kind
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OurKinds]:
+    async with our_kinds(tmp_path_factory.mktemp("kubectl")) as cluster:
+        yield cluster
+
+
+async def test_the_definitions_can_be_applied_server_side(tmp_path):
+    """And again, which changes nothing; every kind is then served."""
+    store = Store(SystemClock(), random.Random(7))
+    async with served(store) as url:
+        kubectl = Kubectl.for_server(url, tmp_path)
+        code, text = await kubectl("apply", "--server-side", "-f", str(CRDS))
+        assert (code, text.count("serverside-applied")) == (0, len(KINDS)), text
+        revision = store.revision
+        assert (await kubectl("apply", "--server-side", "-f", str(CRDS)))[0] == 0
+        assert store.revision == revision
+        assert {kind.kind for kind in KINDS} <= {resource.kind for resource in store.served()}
+
+
+@pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client", "server"])
+async def test_apply_creates_every_kind_and_then_changes_nothing(cluster, options):
+    name = f"applied-{len(options)}"
+    documents = [kind.object(name) for kind in KINDS]
+    code, text = await cluster.apply(documents, *options)
+    assert (code, len(text.splitlines())) == (0, len(KINDS)), text
+    revision = cluster.store.revision
+    assert (await cluster.apply(documents, *options))[0] == 0
+    assert cluster.store.revision == revision
+    generations = {cluster.find(kind, name)["metadata"]["generation"] for kind in KINDS}
+    assert generations == {1}
+
+
+@every_kind
+async def test_get_shows_the_columns_of_the_kind(cluster, kind):
+    """P-14, M-04, NP-14, NC-04."""
+    cluster.create(kind, "shown")
+    cluster.set_status(kind, "shown")
+    _, table = await cluster.kubectl("get", kind.plural, "shown")
+    assert table.splitlines()[0].split() == ["NAME", *kind.columns.split()]
+    _, table = await cluster.kubectl("get", kind.kind.lower(), "shown", "-o", "wide")
+    heading, row = (line.split() for line in table.splitlines())
+    assert heading == ["NAME", *kind.wide.split()]
+    cells = dict(zip(heading, row, strict=False))
+    assert cells.pop("AGE", "0s").endswith("s")
+    assert list(cells.values()) == ["shown", *kind.shown.split()]
+
+
+async def test_describe_shows_spec_and_status_of_every_kind(cluster):
+    for kind in KINDS:
+        cluster.create(kind, "described")
+        cluster.set_status(kind, "described")
+    documents = [kind.object("described") for kind in KINDS]
+    code, text = await cluster.kubectl("describe", "-f", "-", stdin=json.dumps(listed(documents)))
+    assert code == 0
+    for kind in KINDS:
+        assert f"Kind:         {kind.kind}\n" in text
+    assert text.count("\nSpec:\n") == text.count("\nStatus:\n") == len(KINDS)
+
+
+@changeable
+async def test_edit_changes_the_object(cluster, kind):
+    cluster.create(kind, "edited")
+    before, after = kind.edit
+    editor = f"sed -i 's/{before}/{after}/'"
+    code, text = await cluster.kubectl("edit", kind.plural, "edited", editor=editor)
+    assert (code, "edited" in text) == (0, True), text
+    stored = cluster.find(kind, "edited")
+    assert after in yaml.safe_dump(stored["spec"])
+    assert stored["metadata"]["generation"] == 2
+
+
+@every_kind
+async def test_explain_describes_every_field(cluster, kind):
+    path, words = kind.explained
+    code, text = await cluster.kubectl("explain", f"{kind.kind.lower()}.spec.{path}")
+    assert (code, words in " ".join(text.split())) == (0, True), text
+
+
+async def test_patch_labels_every_kind_and_delete_takes_the_objects_away(cluster):
+    for kind in KINDS:
+        cluster.create(kind, "patched")
+    manifest = json.dumps(listed([kind.object("patched") for kind in KINDS]))
+    patch = ("--type=merge", "-p", '{"metadata": {"labels": {"team": "a"}}}')
+    code, text = await cluster.kubectl("patch", "-f", "-", *patch, stdin=manifest)
+    assert (code, text.count(" patched\n")) == (0, len(KINDS)), text
+    stored = [cluster.find(kind, "patched")["metadata"] for kind in KINDS]
+    assert {(m["labels"]["team"], m["generation"]) for m in stored} == {("a", 1)}
+    code, text = await cluster.kubectl("delete", "-f", "-", stdin=manifest)
+    assert (code, text.count(" deleted")) == (0, len(KINDS)), text
+    assert not any(cluster.find(kind, "patched") for kind in KINDS)
+
+
+async def test_the_kinds_have_their_short_names_and_category(cluster):
+    """API-02."""
+    cluster.create(CLASS, "short")
+    cluster.create(POOL, "in-category")
+    assert "short" in (await cluster.kubectl("get", "ec2nc"))[1]
+    _, names = await cluster.kubectl("get", "karpenter", "-o", "name")
+    assert "nodepool.karpenter.sh/in-category" in names.split()
+    assert "ec2nodeclass.karpenter.k8s.aws/short" in names.split()
+
+
+async def test_a_static_pool_is_scaled(cluster):
+    """NP-13: the scale subresource joins spec.replicas and status.nodes."""
+    cluster.create(POOL, "static", {"replicas": 1, "weight": None})
+    cluster.set_status(POOL, "static")
+    code, text = await cluster.kubectl("scale", "nodepool/static", "--replicas=3")
+    assert (code, "scaled" in text) == (0, True), text
+    assert cluster.find(POOL, "static")["spec"]["replicas"] == 3
+    path = "/apis/karpenter.sh/v1/nodepools/static/scale"
+    scale = json.loads((await cluster.kubectl("get", "--raw", path))[1])
+    assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (3, 2)
+
+
+async def test_a_dynamic_pool_is_not_scaled(cluster):
+    cluster.create(POOL, "dynamic")
+    code, text = await cluster.kubectl("scale", "nodepool/dynamic", "--replicas=3")
+    assert code != 0
+    assert 'the spec replicas field ".spec.replicas" does not exist' in text
+
+
+BAD_IN = {"key": ZONE, "operator": "In"}
+EBS = [{"deviceName": "/dev/xvda", "ebs": {"encrypted": True}}]
+REFUSED_ON_APPLY = [
+    (PROVISIONER, {"weight": 101}, "spec.weight: Invalid value: 101"),
+    (PROVISIONER, {"requirements": [{"key": ZONE}]}, "spec.requirements[0].operator: Required"),
+    (
+        PROVISIONER,
+        {"consolidation": {"enabled": True}, "ttlSecondsAfterEmpty": 30},
+        'spec: Invalid value: "object": consolidation cannot be enabled together',
+    ),
+    (PROVISIONER, {"provider": {}}, "exactly one of provider and providerRef"),
+    (PROVISIONER, {"labels": {"karpenter.sh/provisioner-name": "a"}}, "labels must not use keys"),
+    (TEMPLATE, {"amiFamily": "Gentoo"}, 'spec.amiFamily: Unsupported value: "Gentoo"'),
+    (TEMPLATE, {"launchTemplate": "mine"}, "cannot be combined with launchTemplate"),
+    (TEMPLATE, {"subnetSelector": None}, "select the subnets"),
+    (TEMPLATE, {"blockDeviceMappings": EBS}, "spec.blockDeviceMappings[0].ebs: Invalid value"),
+    (MACHINE, {"requirements": [BAD_IN]}, "spec.requirements[0]: Invalid value"),
+    (POOL, {"weight": 0}, "spec.weight: Invalid value: 0"),
+    (POOL, {"template": None}, "spec.template: Required value"),
+    (POOL, {"replicas": 2}, "a pool with replicas has no weight"),
+    (POOL, {"disruption": {"budgets": [{"schedule": "@daily"}]}}, "spec.disruption.budgets[0]"),
+    (POOL, {"template": {"spec": {"requirements": [BAD_IN]}}}, "template.spec.requirements[0]"),
+    (CLAIM, {"nodeClassRef": {"name": None}}, "spec.nodeClassRef.name: Required value"),
+    (CLAIM, {"requirements": [BAD_IN]}, "spec.requirements[0]: Invalid value"),
+    (CLASS, {"instanceProfile": "p"}, "exactly one of role and instanceProfile"),
+    (CLASS, {"role": None}, "exactly one of role and instanceProfile"),
+    (CLASS, {"amiSelectorTerms": [{"alias": "al3@latest"}]}, "spec.amiSelectorTerms[0]"),
+    (CLASS, {"amiFamily": "AL2"}, "amiFamily must be the family of the alias"),
+    (CLASS, {"subnetSelectorTerms": [{}]}, "spec.subnetSelectorTerms[0]: Invalid value"),
+    (CLASS, {"tags": {"kubernetes.io/cluster/demo": "owned"}}, "tags need keys"),
+    (OVERLAY, {"price": "1.5"}, "price and priceAdjustment exclude each other"),
+    (RECORD, {"machines": []}, "spec.machines: Invalid value"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def refusals(cluster: OurKinds) -> list[str]:
+    """The lines kubectl says when all of these are applied at once; each object is named by its place."""
+    documents = [
+        kind.object(f"refused-{place}", spec)
+        for place, (kind, spec, _) in enumerate(REFUSED_ON_APPLY)
+    ]
+    code, text = await cluster.apply(documents)
+    assert code != 0
+    return text.splitlines()
+
+
+@pytest.mark.parametrize("place", range(len(REFUSED_ON_APPLY)))
+async def test_apply_is_refused_with_the_field_and_the_rule(cluster, refusals, place):
+    kind, _, words = REFUSED_ON_APPLY[place]
+    named = f'{kind.kind}.{kind.api_version.partition("/")[0]} "refused-{place}" is invalid: '
+    (reason,) = (line.partition(named)[2] for line in refusals if named in line)
+    assert words in reason
+    assert cluster.find(kind, f"refused-{place}") is None
+
+
+REFUSED_CHANGES = [
+    (CLAIM, {"expireAfter": "1h"}, "spec cannot change"),
+    (CLAIM, {"nodeClassRef": {"kind": "Other"}}, "kind cannot change"),
+    (POOL, {"template": {"spec": {"nodeClassRef": {"kind": "Other"}}}}, "kind cannot change"),
+    (POOL, {"template": {"spec": {"nodeClassRef": {"group": "x.io"}}}}, "group cannot change"),
+    (POOL, {"replicas": 2, "weight": None}, "replicas cannot be added"),
+    (CLASS, {"instanceProfile": "p"}, "exactly one of role and instanceProfile"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "words"), REFUSED_CHANGES, ids=lambda v: getattr(v, "kind", None)
+)
+async def test_a_change_is_refused_and_the_object_stays(cluster, kind, spec, words):
+    name = f"kept-{REFUSED_CHANGES.index((kind, spec, words))}"
+    cluster.create(kind, name)
+    patch = json.dumps({"spec": spec})
+    code, text = await cluster.kubectl("patch", kind.plural, name, "--type=merge", "-p", patch)
+    assert code != 0
+    assert words in text
+    assert cluster.find(kind, name)["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        (POOL, {"template": {"spec": {"nodeClassRef": {"name": "green"}}}}),
+        (CLASS, {"role": None, "instanceProfile": "p"}),
+        (PROVISIONER, {"providerRef": None, "provider": TEMPLATE.spec}),
+    ],
+    ids=["another class", "profile instead of role", "in-line template"],
+)
+async def test_a_change_that_keeps_the_rules_is_taken(cluster, kind, spec):
+    """NP-04, EC-07, P-07."""
+    name = f"changed-{kind.plural}"
+    cluster.create(kind, name)
+    patch = json.dumps({"spec": spec})
+    code, text = await cluster.kubectl("patch", kind.plural, name, "--type=merge", "-p", patch)
+    assert code == 0, text
+
+
+async def test_a_claim_takes_status_and_finalizers_although_its_spec_is_fixed(cluster):
+    """NC-01, NC-05."""
+    cluster.create(CLAIM, "fixed")
+    status = ("--subresource=status", "--type=merge", "-p", '{"status": {"nodeName": "n1"}}')
+    assert (await cluster.kubectl("patch", "nodeclaim", "fixed", *status))[0] == 0
+    finalizer = '{"metadata": {"finalizers": ["karpenter.sh/termination"]}}'
+    patched = await cluster.kubectl("patch", "nodeclaim", "fixed", "--type=merge", "-p", finalizer)
+    assert patched[0] == 0
+
+
+async def test_an_unknown_field_is_refused_by_name(cluster):
+    code, text = await cluster.apply([POOL.object("typo", {"wieght": 1})])
+    assert code != 0
+    assert 'unknown field "spec.wieght"' in text
+
+
+async def test_edit_that_breaks_a_rule_says_why(cluster):
+    """kubectl opens the editor again with the reason; an editor that changes nothing ends it."""
+    cluster.create(POOL, "misedited")
+    editor = "sed -i 's/weight: 7$/weight: 700/'"
+    code, text = await cluster.kubectl("edit", "nodepool", "misedited", editor=editor)
+    assert code != 0
+    assert "is invalid" in text
+    assert cluster.find(POOL, "misedited")["spec"]["weight"] == 7

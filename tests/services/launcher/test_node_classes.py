@@ -1,0 +1,235 @@
+"""Node classes of both generations against an API server and AWS (T-12, EC-15..22)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.launcher.node_classes import CLUSTER_SECONDS, FRESH_SECONDS, NodeClasses
+from shared.api.conditions import known_conditions
+from shared.cloud.session import Cloud
+from shared.domain import labels as keys
+from shared.errors import InsufficientCapacity, InvalidObject, NotFound, Throttled
+from shared.kube.client import Kube
+from shared.kube.recorder import Recorder
+from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES
+from shared.settings import LauncherSettings, read
+from tests.services.conftest import CLUSTER, CRDS, Control, create_node_class, create_pool
+from tests.support.fake_clock import FakeClock
+
+V1_KEY, OLD_KEY = "EC2NodeClass/default", "AWSNodeTemplate/default"
+
+
+@pytest.fixture
+def node_classes(kube: Kube, cloud: Cloud, clock: FakeClock, recorder: Recorder) -> NodeClasses:
+    settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
+    return NodeClasses(kube, cloud, clock, recorder, settings)
+
+
+async def shown(kube: Kube, name: str = "default") -> dict[str, Any]:
+    found: dict[str, Any] = (await kube.get(EC2_NODE_CLASSES, name))["status"]
+    return found
+
+
+def failing(status: dict[str, Any]) -> dict[str, str]:
+    """Condition -> reason of those that are not True."""
+    found = known_conditions(status)
+    return {name: c.reason for name, c in found.items() if c.status != "True"}
+
+
+def reads(control: Control, action: str) -> int:
+    return sum(1 for call in control.get("calls")["calls"] if call["action"] == action)
+
+
+async def test_both_generations_are_resolved_and_shown(
+    kube: Kube, node_classes: NodeClasses, cloud: Cloud
+) -> None:
+    """T-12, EC-15, EC-16: namesakes of two kinds do not meet."""
+    await create_pool(kube)
+    await create_node_class(kube)
+    await node_classes.refresh_all()
+    new, old = await node_classes.resolve(V1_KEY), await node_classes.resolve(OLD_KEY)
+    assert new.node_class.key == V1_KEY
+    assert old.node_class.key == OLD_KEY
+    assert new.images != old.images
+    assert set(new.subnet_by_zone()) == {"us-west-2a", "us-west-2b", "us-west-2c"}
+    status = await shown(kube)
+    assert failing(status) == {}
+    assert len(known_conditions(status)) == 6
+    assert {one["id"] for one in status["amis"]} == set(new.images.values())
+    assert status["instanceProfile"] == new.profile
+    assert (await cloud.iam.instance_profile(new.profile)).roles == (
+        f"KarpenterNodeRole-{CLUSTER}",
+    )
+    template = (await kube.get(AWS_NODE_TEMPLATES, "default"))["status"]
+    assert {one["id"] for one in template["amis"]} == set(old.images.values())
+    assert failing(template) == {}
+
+
+async def test_every_part_that_fails_is_named_and_the_others_are_shown(
+    kube: Kube, node_classes: NodeClasses, events: Any
+) -> None:
+    """EC-17: three mistakes are mended in one go."""
+    nothing = [{"tags": {"no": "such"}}]
+    await create_node_class(
+        kube,
+        subnetSelectorTerms=nothing,
+        amiSelectorTerms=[{"id": "ami-0"}],
+        amiFamily="AL2023",
+        role="Nobody",
+    )
+    await node_classes.refresh_all()
+    status = await shown(kube)
+    assert failing(status) == {
+        "SubnetsReady": "SubnetsNotFound",
+        "AMIsReady": "AMINotFound",
+        "InstanceProfileReady": "InstanceProfileNotFound",
+        "Ready": "NodeClassNotReady",
+    }
+    message = known_conditions(status)["Ready"].message
+    for text in ("spec.subnetSelectorTerms: no subnet has tags no=such", "ami-0", "role Nobody"):
+        assert text in message
+    assert len(status["securityGroups"]) == 1
+    assert ("NodeClassNotReady", "default") in await events()
+    with pytest.raises(InvalidObject, match="role Nobody"):
+        await node_classes.resolve(V1_KEY)
+
+
+async def test_a_mended_class_is_ready_at_once(kube: Kube, node_classes: NodeClasses) -> None:
+    await create_node_class(kube, role="Nobody")
+    await node_classes.refresh_all()
+    role = {"spec": {"role": f"KarpenterNodeRole-{CLUSTER}"}}
+    await kube.patch(EC2_NODE_CLASSES, "default", role)
+    await node_classes.refresh_one(V1_KEY)
+    status = await shown(kube)
+    assert failing(status) == {}
+    generations = {one["observedGeneration"] for one in status["conditions"]}
+    assert generations == {(await kube.get(EC2_NODE_CLASSES, "default"))["metadata"]["generation"]}
+
+
+async def test_a_profile_that_stops_existing_leaves_the_status(
+    kube: Kube, node_classes: NodeClasses
+) -> None:
+    await create_node_class(kube)
+    await node_classes.refresh_all()
+    await kube.patch(EC2_NODE_CLASSES, "default", {"spec": {"role": "Nobody"}})
+    await node_classes.refresh_one(V1_KEY)
+    assert "instanceProfile" not in await shown(kube)
+
+
+async def test_looking_again_writes_nothing(
+    kube: Kube, node_classes: NodeClasses, clock: FakeClock
+) -> None:
+    """Each write would wake everybody who watches."""
+    await create_pool(kube)
+    await create_node_class(kube)
+    await create_node_class(kube, "bad", role="Nobody")
+    await node_classes.refresh_all()
+
+    async def versions() -> list[str]:
+        listed = [
+            *(await kube.list(EC2_NODE_CLASSES)).items,
+            *(await kube.list(AWS_NODE_TEMPLATES)).items,
+        ]
+        return [one["metadata"]["resourceVersion"] for one in listed]
+
+    before = await versions()
+    clock.advance(FRESH_SECONDS)
+    await node_classes.refresh_all()
+    assert await versions() == before
+
+
+async def test_the_finalizer_comes_before_anything_is_made(
+    kube: Kube, node_classes: NodeClasses, control: Control
+) -> None:
+    """EC-20. Others' finalizers stay; AWSNodeTemplates have none."""
+    await create_pool(kube)
+    await create_node_class(kube, finalizers=["example.com/mine"])
+    control.post("faults", action="CreateInstanceProfile", code="Throttling", status=400)
+    with pytest.raises(Throttled):
+        await node_classes.refresh_all()
+    meta = (await kube.get(EC2_NODE_CLASSES, "default"))["metadata"]
+    assert meta["finalizers"] == ["example.com/mine", keys.CLASS_FINALIZER]
+    assert "finalizers" not in (await kube.get(AWS_NODE_TEMPLATES, "default"))["metadata"]
+
+
+async def test_one_class_that_cannot_be_looked_up_does_not_stop_the_others(
+    kube: Kube, node_classes: NodeClasses, control: Control
+) -> None:
+    """F27; the error is raised in the end, for the log and the status page."""
+    for name in ("a", "b"):
+        await create_node_class(kube, name)
+    control.post("faults", action="CreateInstanceProfile", code="Throttling", status=400)
+    with pytest.raises(Throttled):
+        await node_classes.refresh_all()
+    ready = [name for name in ("a", "b") if "status" in await kube.get(EC2_NODE_CLASSES, name)]
+    assert len(ready) == 1
+    assert failing(await shown(kube, ready[0])) == {}
+
+
+async def test_a_missing_permission_is_said_on_the_class(
+    kube: Kube, node_classes: NodeClasses, control: Control
+) -> None:
+    """EC-21: the role of the launcher may not make profiles."""
+    await create_node_class(kube)
+    control.post("faults", action="CreateInstanceProfile", code="AccessDenied", status=403)
+    await node_classes.refresh_all()
+    status = await shown(kube)
+    assert failing(status) == {"InstanceProfileReady": "Unauthorized", "Ready": "NodeClassNotReady"}
+    assert "iam:CreateInstanceProfile" in known_conditions(status)["Ready"].message
+
+
+async def test_a_class_is_looked_up_once_a_minute(
+    kube: Kube, node_classes: NodeClasses, control: Control, clock: FakeClock
+) -> None:
+    """LCH-10, LCH-13."""
+    await create_node_class(kube)
+    await node_classes.refresh_all()
+    before = reads(control, "DescribeSubnets")
+    await node_classes.resolve(V1_KEY)
+    assert reads(control, "DescribeSubnets") == before
+    clock.advance(FRESH_SECONDS)
+    await node_classes.resolve(V1_KEY)
+    assert reads(control, "DescribeSubnets") == before + 1
+
+
+async def test_the_clusters_version_is_asked_every_five_minutes(
+    node_classes: NodeClasses, control: Control, clock: FakeClock
+) -> None:
+    """EC-23: after an upgrade aliases lead to new images."""
+    for _ in range(2):
+        assert (await node_classes.cluster()).version == "1.32"
+    assert reads(control, "DescribeCluster") == 1
+    clock.advance(CLUSTER_SECONDS)
+    await node_classes.cluster()
+    assert reads(control, "DescribeCluster") == 2
+
+
+async def test_a_class_that_does_not_exist_is_not_found(node_classes: NodeClasses) -> None:
+    for key in (V1_KEY, OLD_KEY, "default", "ConfigMap/default"):
+        with pytest.raises(NotFound):
+            await node_classes.resolve(key)
+        await node_classes.refresh_one(key)
+
+
+async def test_a_machine_does_not_wait_for_a_class_that_is_being_deleted(
+    kube: Kube, node_classes: NodeClasses
+) -> None:
+    """EC-20: the class waits for its machines, so they must not wait for it."""
+    await create_node_class(kube, finalizers=["example.com/mine"])
+    await node_classes.refresh_all()
+    await kube.delete(EC2_NODE_CLASSES, "default")
+    await node_classes.refresh_one(V1_KEY)
+    with pytest.raises(InsufficientCapacity, match="is being deleted"):
+        await node_classes.resolve(V1_KEY)
+
+
+async def test_a_cluster_with_the_kinds_of_one_generation_only_is_served(
+    kube: Kube, node_classes: NodeClasses
+) -> None:
+    """API-01, API-02."""
+    await create_node_class(kube)
+    await kube.delete(CRDS, "awsnodetemplates.karpenter.k8s.aws")
+    await node_classes.refresh_all()
+    assert failing(await shown(kube)) == {}

@@ -1,0 +1,180 @@
+"""Checking objects as they come from files: everything wrong at once, in words that mend it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.api.registry import KINDS, check, is_ours, title_of, warnings
+from tests.shared.api.conftest import json_values, objects
+
+PROVISIONER = "karpenter.sh/v1alpha5"
+
+
+def provisioner(name: Any = "default", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": PROVISIONER,
+        "kind": "Provisioner",
+        "metadata": {"name": name},
+        "spec": {"providerRef": {"name": "default"}, **spec},
+    }
+
+
+def told(document: dict[str, Any]) -> list[str]:
+    return [str(fault) for fault in check(document)]
+
+
+def test_an_object_without_faults_passes() -> None:
+    assert check(provisioner()) == []
+
+
+def test_structure_rules_unknown_fields_and_name_are_judged_at_once() -> None:
+    faulty = provisioner(
+        "Default_1", weight=101, wieght=3, ttlSecondsAfterEmpty=1, consolidation={"enabled": True}
+    )
+    lines = told(faulty)
+    assert [line.split(":")[0] for line in lines] == [
+        "metadata.name",
+        "spec.consolidation",
+        "spec.weight",
+        "spec.wieght",
+    ]
+    assert "did you mean weight?" in lines[3]
+
+
+@pytest.mark.parametrize("name", ["a", "a.b-c", "0", "x" * 253])
+def test_a_dns_subdomain_is_a_name(name: str) -> None:
+    assert check(provisioner(name)) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["", "A", "a_b", "-a", "a.", "a..b", "x" * 254, "a\n", 5, True, ["a"], "\u202ea"]
+)
+def test_anything_else_is_no_name(name: Any) -> None:
+    assert any(line.startswith("metadata.name: ") for line in told(provisioner(name)))
+
+
+def test_an_object_without_a_name_is_refused_unless_one_is_generated() -> None:
+    assert "metadata.name: is required" in told({**provisioner(), "metadata": {}})[0]
+    assert check({**provisioner(), "metadata": {"generateName": "a-"}}) == []
+
+
+def test_labels_of_the_object_must_be_text() -> None:
+    document = {**provisioner(), "metadata": {"name": "a", "labels": {"x": True}}}
+    assert told(document) == ["metadata.labels.x: must be text; put it in quotes"]
+
+
+def test_what_a_file_says_of_status_is_not_judged() -> None:
+    assert check({**provisioner(), "status": {"resources": 5, "nonsense": []}}) == []
+
+
+def test_an_older_version_is_told_which_one_to_write() -> None:
+    """API-03: v1beta1 was the bridge."""
+    document = {"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": "a"}}
+    assert is_ours(document)
+    assert told(document) == [
+        "apiVersion: NodePool is not read as karpenter.sh/v1beta1; write karpenter.sh/v1"
+    ]
+
+
+def test_a_misspelt_kind_is_told_its_name() -> None:
+    document = {"apiVersion": PROVISIONER, "kind": "Provisoner"}
+    assert told(document) == [
+        "kind: Provisoner is no kind of karpenter.sh/v1alpha5; did you mean Provisioner?"
+    ]
+
+
+def test_each_incomplete_taint_is_told_to_be_one_item() -> None:
+    """Scenario 11."""
+    spread = provisioner(taints=[{"key": "a/b"}, {"value": "true"}, {"effect": "NoSchedule"}])
+    lines = told(spread)
+    for index in range(3):
+        assert any(f"spec.taints[{index}]: a taint needs a key" in line for line in lines)
+
+
+def test_an_empty_spec_is_one_fault_not_one_for_every_line() -> None:
+    flat = {**provisioner(), "spec": None, "weight": 5, "limits": None}
+    assert told(flat) == ["spec: is empty; indent the lines that belong to it"]
+
+
+def test_the_global_settings_are_checked_and_other_config_maps_are_not_ours() -> None:
+    """OPS-04."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "karpenter-global-settings"},
+        "data": {"batchMaxDuration": "soon", "aws.clusterName": "one"},
+    }
+    assert [line.split(":")[0] for line in told(document)] == ["data.batchMaxDuration"]
+    assert not is_ours({**document, "metadata": {"name": "aws-auth"}})
+
+
+def test_defaults_that_will_be_applied_are_told() -> None:
+    """P-19, each only where nothing is said."""
+    labelled = provisioner(
+        labels={"kubernetes.io/arch": "arm64"},
+        requirements=[{"key": "beta.kubernetes.io/instance-type", "operator": "Exists"}],
+    )
+    lines = [str(warning) for warning in warnings(labelled)]
+    assert lines == [
+        "spec.requirements: defaults applied when read: kubernetes.io/os In [linux], "
+        "karpenter.sh/capacity-type In [on-demand]"
+    ]
+
+
+def test_values_that_no_offering_has_are_told() -> None:
+    """NP-18."""
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "a"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "requirements": [
+                        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["sopt"]}
+                    ],
+                    "nodeClassRef": {
+                        "group": "karpenter.k8s.aws",
+                        "kind": "EC2NodeClass",
+                        "name": "a",
+                    },
+                }
+            }
+        },
+    }
+    assert check(pool) == []
+    assert ["sopt" in str(warning) for warning in warnings(pool)] == [True]
+
+
+def test_a_placeholder_is_told_but_not_inside_of_user_data() -> None:
+    template = {
+        "apiVersion": "karpenter.k8s.aws/v1alpha1",
+        "kind": "AWSNodeTemplate",
+        "metadata": {"name": "a"},
+        "spec": {
+            "subnetSelector": {"a": "${CLUSTER_NAME}"},
+            "securityGroupSelector": {"a": "b"},
+            "userData": "echo ${HOME}",
+        },
+    }
+    assert [warning.path for warning in warnings(template)] == [("spec", "subnetSelector", "a")]
+
+
+@pytest.mark.parametrize("document", [None, [], "text", 5, {}, {"kind": "Provisioner"}])
+def test_what_is_no_object_of_ours_is_not_ours(document: Any) -> None:
+    assert not is_ours(document)
+    assert isinstance(title_of(document), str)
+
+
+@given(
+    st.sampled_from([*KINDS, ("karpenter.sh/v2", "X"), ("v1", "ConfigMap")]),
+    objects("metadata", "spec", "status", "data"),
+    json_values("name", "labels", "requirements", "template", "taints", "key", "values"),
+)
+def test_checking_never_raises(kind: tuple[str, str], document: dict[str, Any], spec: Any) -> None:
+    whole = {**document, "spec": spec, "apiVersion": kind[0], "kind": kind[1]}
+    faults = check(whole)
+    warnings(whole)
+    assert all(fault.message for fault in faults)
