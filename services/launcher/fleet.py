@@ -48,6 +48,7 @@ class Template(msgspec.Struct, frozen=True):
 
     id: str
     version: int
+    image: str
     types: frozenset[str]
 
 

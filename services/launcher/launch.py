@@ -117,9 +117,10 @@ class Launch:
             await self._drop_record(token)
             _raise_for(result)
         instance = result.instances[0]
+        images: dict[str, str] = record["spec"].get("images") or {}
         await self._finish(
             machine, token, instance.id, instance.instance_type, instance.zone or "",
-            instance.capacity_type, instance.image_id or "",
+            instance.capacity_type, images.get(instance.launch_template_id, ""),
         )  # fmt: skip
 
     async def _record(self, machine: Machine, attempt: int, token: str) -> Object:
@@ -127,7 +128,7 @@ class Launch:
         try:
             return await self.kube.get(LAUNCH_RECORDS, token)
         except NotFound:
-            request = await self._request(machine, token)
+            request, images = await self._request(machine, token)
         body = {
             "metadata": {"name": token},
             "spec": {
@@ -135,6 +136,7 @@ class Launch:
                 "clientToken": token,
                 "attempt": attempt,
                 "request": request,
+                "images": images,
                 "epoch": 0,
                 "createdAt": rfc3339(self.clock.now()),
             },
@@ -144,7 +146,8 @@ class Launch:
         except AlreadyExists:
             return await self.kube.get(LAUNCH_RECORDS, token)
 
-    async def _request(self, machine: Machine, token: str) -> Object:
+    async def _request(self, machine: Machine, token: str) -> tuple[Object, dict[str, str]]:
+        """The request, and the image of each of its templates, which EC2 will not say in its answer (LCH-58)."""
         catalogue = await self.catalogues.get()
         if catalogue is None:
             raise RetryLater(RETRY_SECONDS)
@@ -154,10 +157,11 @@ class Launch:
         capacity_type, choices = choose(machine, catalogue, subnets, unavailable)
         templates = await self.templates.ensure(machine, resolved, choices)
         tags = instance_tags(machine, resolved.node_class, self.settings.cluster_name, token)
-        return fleet_request(
+        request = fleet_request(
             choices, capacity_type, templates, subnets, tags,
             token=token, context=resolved.node_class.context,
         )  # fmt: skip
+        return request, {template.id: template.image for template in templates}
 
     async def _adopt(self, machine: Machine, token: str) -> bool:
         """EC2 knows the token: is its instance alive? Then it is ours already."""

@@ -204,11 +204,11 @@ class Templates:
         known = self._known.get(name)
         if known is None:
             made = await self.cloud.ec2.ensure_launch_template(name, data, tags)
-            known = Template(made.id, made.version, types)
+            known = Template(made.id, made.version, image, types)
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[name] = known
-        return Template(known.id, known.version, types)
+        return Template(known.id, known.version, image, types)
 
     async def _user_data(self, machine: Machine, node_class: NodeClass, pods: int) -> str:
         if node_class.ami_family == "Custom":

@@ -55,7 +55,7 @@ class FleetInstance(msgspec.Struct, frozen=True):
     zone: str | None
     subnet_id: str | None
     capacity_type: str
-    image_id: str | None
+    launch_template_id: str
 
 
 class FleetError(msgspec.Struct, frozen=True):
@@ -177,6 +177,13 @@ def _capacity_type(item: Json) -> str:
     return SPOT if item.get("Lifecycle") == "spot" else ON_DEMAND
 
 
+def _template_id(group: Json) -> str:
+    used: Json = (group.get("LaunchTemplateAndOverrides") or {}).get(
+        "LaunchTemplateSpecification"
+    ) or {}
+    return str(used.get("LaunchTemplateId") or "")
+
+
 def _fleet_instances(group: Json) -> list[FleetInstance]:
     override = _override(group)
     instance_type = group.get("InstanceType") or override.get("InstanceType")
@@ -189,7 +196,7 @@ def _fleet_instances(group: Json) -> list[FleetInstance]:
             zone=override.get("AvailabilityZone"),
             subnet_id=override.get("SubnetId"),
             capacity_type=_capacity_type(group),
-            image_id=override.get("ImageId"),
+            launch_template_id=_template_id(group),
         )
         for instance_id in group.get("InstanceIds") or ()
     ]

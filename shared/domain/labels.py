@@ -59,12 +59,12 @@ _AWS_INSTANCE_LABELS = (
 
 WELL_KNOWN = frozenset(
     {ARCH, OS, INSTANCE_TYPE, ZONE, REGION, ZONE_ID, WINDOWS_BUILD, CAPACITY_TYPE}
-    | {PROVISIONER_NAME, NODE_POOL}
     | {AWS_PREFIX + name for name in _AWS_INSTANCE_LABELS}
 )
 """Keys that the cloud fills in: a pod may ask for them although its pool says nothing (SCH-09).
 
-NODE_CLASS (IT-44) is not among them: no instance type has it, a v1 pool's template says it.
+The labels of pools and classes are not among them: each pool's template says its own, and a pod that asks for a
+NodePool must not land on the machine of a Provisioner (MAP-01).
 """
 
 _ALIASES = {

@@ -10,6 +10,7 @@ from shared.api.model import ApiModel
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 
 MOST_MACHINES = 1000
+MOST_TEMPLATES = 100
 LONGEST_TOKEN = 64
 """EC2's limit of client tokens."""
 
@@ -36,6 +37,8 @@ class LaunchRecordSpec(ApiModel):
     """Counts definite failures of the same machines; part of the client token."""
     request: dict[str, Any]
     """The exact parameters of CreateFleet, launch template version pinned."""
+    images: Annotated[dict[str, str], Field(max_length=MOST_TEMPLATES)] = {}
+    """Launch template id to the image it starts, which EC2 does not say in its answer."""
     epoch: Annotated[int, Field(ge=0)] | None = None
     """Fencing epoch of the scheduler that asked."""
     created_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})]

@@ -143,9 +143,9 @@ def request(**changes: Any) -> dict[str, Any]:
         "choices": choices,
         "capacity_type": keys.ON_DEMAND,
         "templates": [
-            Template("lt-1", 3, frozenset({"m5.large"})),
-            Template("lt-2", 1, frozenset({"m5.xlarge"})),
-            Template("lt-3", 1, frozenset({"c5.large"})),
+            Template("lt-1", 3, "ami-1", frozenset({"m5.large"})),
+            Template("lt-2", 1, "ami-1", frozenset({"m5.xlarge"})),
+            Template("lt-3", 1, "ami-1", frozenset({"c5.large"})),
         ],
         "subnets": SUBNETS,
         "tags": {"b": "2", "a": "1"},

@@ -68,6 +68,7 @@ async def test_a_machine_gets_its_instance(
     assert (found.instance_type, found.zone) == ("m5.large", instance["zone"])
     assert found.capacity_type == "on-demand"
     assert found.capacity["cpu"] == 2000
+    assert found.labels[keys.AWS_PREFIX + "instance-ami-id"].startswith("ami-")
     assert found.annotations[keys.PRICE_ANNOTATION] == "96000"
     assert await records(kube) == []
     token = launch_token(machine["metadata"]["uid"], 0)

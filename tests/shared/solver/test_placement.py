@@ -247,6 +247,16 @@ def test_np_23_a_static_pool_takes_no_pods() -> None:
     assert "static" in plan.unschedulable["uid-pod"]
 
 
+def test_map_01_a_pod_that_asks_for_one_generations_pool_gets_no_other() -> None:
+    """Both pools are called default."""
+    pools = (make_pool(), make_pool(generation_api=V1, uid="new"))
+    classes = (make_node_class(), V1_CLASS)
+    for key, kind in ((keys.PROVISIONER_NAME, "Provisioner"), (keys.NODE_POOL, "NodePool")):
+        pod = make_pod(node_selector={key: "default"})
+        (machine,) = plan_for(make_snapshot(pod, pools=pools, node_classes=classes)).machines
+        assert machine.pool_key == f"{kind}/default"
+
+
 def test_map_01_namesakes_of_two_generations_are_two_pools_with_two_classes() -> None:
     """Each plans with its own class and labels its machine with its own key."""
     old = make_pool(weight=1, limits={"cpu": 4000})
