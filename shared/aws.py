@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from shared.cloud.session import Cloud
+from shared.cloud.session import Cloud, Role
 from shared.environment import Environment, reach
 from shared.settings import AwsSettings
 
@@ -15,6 +15,13 @@ Config = TypeVar("Config", bound=AwsSettings)
 async def ping_ec2(cloud: Cloud) -> None:
     """Prove region, network, credentials and permission with a dry run."""
     await cloud.ec2.ping()
+
+
+def role_of(settings: AwsSettings) -> Role | None:
+    """The role that AWS calls take on, None to call with the credentials as they are."""
+    if not settings.assume_role_arn:
+        return None
+    return Role(settings.assume_role_arn, int(settings.assume_role_duration), "dovetail")
 
 
 async def open_cloud(
@@ -31,6 +38,7 @@ async def open_cloud(
         clock=env.clock,
         random=env.random,
         user_agent="dovetail/0.1.0",
+        role=role_of(settings),
     )
     env.stack.push_async_callback(cloud.close)
     where = settings.aws_endpoint_url or f"region {settings.aws_region}"

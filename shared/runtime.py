@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.clock import Clock
@@ -42,6 +42,26 @@ class Loop:
     error: str = ""
 
 
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP status and a JSON document."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Question:
+    """A POST with a body that changes nothing."""
+
+    path: str
+    summary: str
+    answer: Callable[[bytes, Mapping[str, str]], Awaitable[Answer]]
+    """From the body and the query's parameters. What it raises is answered with 500."""
+    most_bytes: int
+    """A larger body is refused before it is read to its end."""
+
+
 @dataclass
 class Service:
     """What ``build`` of a service returns."""
@@ -54,8 +74,8 @@ class Service:
     missing: Callable[[], list[str]] = field(default=lambda: [])
     """What the service still waits for, each a sentence; empty: it can work."""
     close: Callable[[], Awaitable[None]] | None = None
-    routes: Callable[[object], None] | None = None
-    """Adds routes of its own to the FastAPI app it is given."""
+    questions: Sequence[Question] = ()
+    """What the status server answers beside the usual pages."""
 
     def unready(self, now: float) -> list[str]:
         """Every reason why this service cannot do its work now."""

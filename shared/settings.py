@@ -156,6 +156,23 @@ class SchedulerSettings(ServiceSettings):
         pattern="^(Strict|BestEffort)$",
         description="Strict: no machine below a pool's minValues; BestEffort: fewer types will do.",
     )
+    nominate: str = Field(
+        "auto",
+        pattern="^(auto|on|off)$",
+        description="Tell kube-scheduler each pod's planned node (status.nominatedNodeName); auto: "
+        "where it listens, from Kubernetes 1.35 on.",
+    )
+    packing_policy: str = Field(
+        "FewestNodes",
+        pattern="^(FewestNodes|LowestCost)$",
+        description="FewestNodes or LowestCost, for pools without the annotation dovetail.sh/packing.",
+    )
+    packing_effort: int = Field(
+        200, ge=0, le=10_000, description="Work of LowestCost per plan, in about milliseconds."
+    )
+    packing_most_cpu: int = Field(
+        0, ge=0, description="LowestCost plans no larger nodes, in vCPU; 0: any size."
+    )
     mirror_max_age: Duration = Field(
         60.0, description="With an older picture of the cluster nothing is planned or deleted."
     )

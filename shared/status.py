@@ -1,4 +1,4 @@
-"""The status server of a service: ``/healthz`` ``/readyz`` ``/metrics`` ``/status``, read only.
+"""The status server of a service: ``/healthz`` ``/readyz`` ``/metrics`` ``/status``, and its own questions. Read only.
 
 ``/healthz`` says that the event loop turns and asks nobody: a blip of Redis must not restart five services.
 ``/readyz`` is 200 or 503 with the reasons.
@@ -11,13 +11,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 import uvicorn
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from shared.clock import Clock
 from shared.errors import ConfigurationError
-from shared.runtime import Loop, Service
+from shared.runtime import Loop, Question, Service
 
 
 class _Server(uvicorn.Server):
@@ -63,9 +63,31 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
             **service.status(),
         }
 
-    if service.routes is not None:
-        service.routes(app)
+    for question in service.questions:
+        _serve_question(app, question)
     return app
+
+
+def _serve_question(app: FastAPI, question: Question) -> None:
+    @app.post(question.path, summary=question.summary)
+    async def ask(request: Request) -> Response:
+        body = await _body(request, question.most_bytes)
+        if body is None:
+            text = f"the body is larger than {question.most_bytes} bytes"
+            return JSONResponse({"error": text}, status_code=413)
+        answer = await question.answer(body, dict(request.query_params))
+        return Response(answer.body, answer.status, media_type="application/json")
+
+
+async def _body(request: Request, most_bytes: int) -> bytes | None:
+    """The body; None when it is too large."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most_bytes:
+            return None
+        parts.append(part)
+    return b"".join(parts)
 
 
 def mount(services: Sequence[Service], clock: Clock, *, docs: bool = False) -> FastAPI:

@@ -9,7 +9,9 @@ go wrong: a definition whose names are taken is kept with ``NamesAccepted=False`
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jsonschema
@@ -50,7 +52,7 @@ class CustomKind:
 
     def __init__(self, definition: Document) -> None:
         spec = definition["spec"]
-        self.versions = {v["name"]: _version(spec, v) for v in spec["versions"]}
+        self.versions = {v["name"]: _version(spec, v, i) for i, v in enumerate(spec["versions"])}
         stored = next(v["name"] for v in spec["versions"] if v.get("storage"))
         self.storage = self.versions[stored].resource
 
@@ -64,7 +66,7 @@ class CustomKind:
         return self.versions.get(name) or self.versions[self.storage.version]
 
 
-def _version(spec: Document, version: Document) -> CustomVersion:
+def _version(spec: Document, version: Document, index: int) -> CustomVersion:
     names = spec["names"]
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {PRESERVE: True}
     if spec.get("preserveUnknownFields"):
@@ -85,7 +87,27 @@ def _version(spec: Document, version: Document) -> CustomVersion:
     columns = tuple(version.get("additionalPrinterColumns") or ())
     scale = _scale_paths((version.get("subresources") or {}).get("scale") or {})
     served = bool(version.get("served"))
-    return CustomVersion(resource, schema, Validator(schema), columns, scale, served)
+    validator = _validator(schema, _schema_path(index))
+    return CustomVersion(resource, schema, validator, columns, scale, served)
+
+
+def _validator(schema: Schema, path: str) -> Validator:
+    """Made once per content: a definition is read when it is stored, when it is served and at every new start.
+
+    Raises jsonschema.SchemaError, TypeError or AttributeError for what is no schema.
+    """
+    return _made_validator(json.dumps(schema, sort_keys=True), path)
+
+
+@lru_cache(maxsize=64)
+def _made_validator(text: str, path: str) -> Validator:
+    schema: Schema = json.loads(text)
+    check_schema(schema)
+    return Validator(schema, path)
+
+
+def _schema_path(index: int) -> str:
+    return f"spec.versions[{index}].schema.openAPIV3Schema"
 
 
 def _scale_paths(scale: Document) -> ScalePaths:
@@ -110,7 +132,7 @@ def definition_errors(definition: Document) -> list[FieldError]:
         text = "must have exactly one version marked as storage version"
         errors.append(invalid_value("spec.versions", [v.get("name") for v in versions], text))
     for index, version in enumerate(versions):
-        errors += _schema_errors(version, f"spec.versions[{index}].schema.openAPIV3Schema")
+        errors += _schema_errors(version, _schema_path(index))
     return errors
 
 
@@ -119,8 +141,7 @@ def _schema_errors(version: Document, path: str) -> list[FieldError]:
     if not isinstance(schema, dict):
         return [required(path, "schemas are required")]
     try:
-        check_schema(schema)
-        return Validator(schema, path).rule_errors
+        return _validator(schema, path).rule_errors
     except (jsonschema.SchemaError, TypeError, AttributeError) as error:
         return [invalid_value(path, version.get("name"), f"not a schema: {str(error)[:200]}")]
 

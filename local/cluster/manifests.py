@@ -21,6 +21,8 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 Manifest = tuple[Path, dict[str, Any]]
+FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Ten times as fast as the other, where PyYAML was built with libyaml."""
 
 
 def read_manifests(directory: Path) -> list[Manifest]:
@@ -33,7 +35,7 @@ def read_manifests(directory: Path) -> list[Manifest]:
     found: list[Manifest] = []
     for path in sorted(directory.glob("*.yaml")):
         try:
-            documents = list(yaml.safe_load_all(path.read_text()))
+            documents = list(yaml.load_all(path.read_text(), Loader=FAST_LOADER))
         except yaml.YAMLError as error:
             raise ConfigurationError(f"CRD_DIRECTORY: {path.name} is not YAML: {error}") from error
         found += [(path, document) for document in documents if document]

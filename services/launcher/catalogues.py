@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from shared import log as logs
 from shared.clock import Clock, SystemClock
 from shared.cloud.catalogue import load_catalogue
-from shared.cloud.node_settings import ModelSettings
+from shared.cloud.instance_model import ModelSettings
 from shared.cloud.session import Cloud
 from shared.domain.instance_types import encode_catalogue
 from shared.errors import Unavailable

@@ -14,11 +14,13 @@ import msgspec
 
 from shared.cloud.records import tag_specification
 from shared.domain import labels as keys
+from shared.domain.instance_sizes import adapted
 from shared.domain.instance_types import Catalogue, InstanceType, Offering
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1, NodeClass
 from shared.domain.requirements import Requirements
 from shared.domain.resources import fits
+from shared.domain.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InsufficientCapacity
 
@@ -68,13 +70,15 @@ def choose(
     catalogue: Catalogue,
     zones: Iterable[str],
     unavailable: frozenset[OfferingKey],
+    sizes: SizeSettings = USUAL,
 ) -> tuple[str, list[Choice]]:
-    """The capacity type to ask for, and at most 60 types in price order.
+    """The capacity type to ask for, and at most 60 types in price order, with the sizes that this machine gets.
 
     Raises InsufficientCapacity when no offering is left (LCH-53).
     """
     wanted = Requirements.of(machine.requirements)
-    candidates = [t for t in catalogue.types if _suits(t, wanted, machine)]
+    listed = (adapted(t, sizes) for t in catalogue.types if _is_named(t, wanted))
+    candidates = [t for t in listed if _suits(t, wanted, machine)]
     offered = set(zones)
     for capacity_type in _capacity_types(wanted):
         choices = _with_offerings(candidates, wanted, capacity_type, offered, unavailable)
@@ -90,6 +94,12 @@ def _capacity_types(wanted: Requirements) -> list[str]:
     """LCH-47: spot first where it is allowed."""
     rule = wanted.get(keys.CAPACITY_TYPE)
     return [c for c in (keys.SPOT, keys.ON_DEMAND) if rule is None or rule.has(c)]
+
+
+def _is_named(kind: InstanceType, wanted: Requirements) -> bool:
+    """Most machines name their types: no other needs to be adapted."""
+    rule = wanted.get(keys.INSTANCE_TYPE)
+    return rule is None or rule.has(kind.name)
 
 
 def _suits(kind: InstanceType, wanted: Requirements, machine: Machine) -> bool:

@@ -34,7 +34,10 @@ from shared.cloud.errors import is_capacity_error
 from shared.cloud.records import FleetResult
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
+from shared.domain.instance_sizes import adapted
+from shared.domain.instance_types import InstanceType
 from shared.domain.machines import LAUNCHED, Condition, Machine
+from shared.domain.size_settings import SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import (
     AlreadyExists,
@@ -154,7 +157,8 @@ class Launch:
         resolved = await self.node_classes.resolve(machine.node_class_key)
         subnets = resolved.subnet_by_zone()
         unavailable = await self.unavailable.current()
-        capacity_type, choices = choose(machine, catalogue, subnets, unavailable)
+        sizes = SizeSettings.of(machine, resolved.node_class)
+        capacity_type, choices = choose(machine, catalogue, subnets, unavailable, sizes)
         templates = await self.templates.ensure(machine, resolved, choices)
         tags = instance_tags(machine, resolved.node_class, self.settings.cluster_name, token)
         request = fleet_request(
@@ -187,10 +191,7 @@ class Launch:
         capacity_type: str,
         image: str,
     ) -> None:
-        catalogue = await self.catalogues.get()
-        kind = (
-            next((t for t in catalogue.types if t.name == type_name), None) if catalogue else None
-        )
+        kind = await self._kind(machine, type_name)
         await self.writer.launched(machine, instance, type_name, zone, capacity_type, image, kind)
         await self._drop_record(token)
         log.info(
@@ -202,6 +203,22 @@ class Launch:
             capacity_type=capacity_type,
         )
         await self.writer.tell(streams.MACHINES, MachineLaunched(machine=machine.key), machine.uid)
+
+    async def _kind(self, machine: Machine, name: str) -> InstanceType | None:
+        """The type with the sizes that this machine gets; None for one that the catalogue does not have.
+
+        An instance that runs is written down, even if its class has become unreadable meanwhile.
+        """
+        catalogue = await self.catalogues.get()
+        kind = next((t for t in catalogue.types if t.name == name), None) if catalogue else None
+        if kind is None:
+            return None
+        try:
+            node_class = await self.node_classes.read(machine.node_class_key)
+            return adapted(kind, SizeSettings.of(machine, node_class))
+        except (NotFound, InvalidObject) as error:
+            log.warning("using the usual sizes", machine=machine.name, error=error.message)
+            return kind
 
     async def _remember_shortage(self, result: FleetResult) -> None:
         """LCH-61: what EC2 has not got is not asked for again for three minutes."""

@@ -107,9 +107,9 @@ class NodeClasses:
         Raises NotFound, InvalidObject for a class that is not ready, and InsufficientCapacity for one that is being
         deleted: a machine that waits for it would hold up its end, and must be planned elsewhere.
         """
-        held = self._known.get(key)
-        if held is not None and self.clock.monotonic() - held[0] < FRESH_SECONDS:
-            return held[1]
+        held = self._held(key)
+        if held is not None:
+            return held
         resource, parse, name = _split(key)
         raw = await self.kube.get(resource, name)
         if raw["metadata"].get("deletionTimestamp"):
@@ -119,6 +119,20 @@ class NodeClasses:
         if findings.problems:
             raise InvalidObject(message_of(findings.problems), field=key)
         return self._known[key][1]
+
+    async def read(self, key: str) -> NodeClass:
+        """The class as it is written, whatever AWS has of it. Raises NotFound and InvalidObject."""
+        held = self._held(key)
+        if held is not None:
+            return held.node_class
+        resource, parse, name = _split(key)
+        return parse(await self.kube.get(resource, name)).require(key)
+
+    def _held(self, key: str) -> Resolved | None:
+        found = self._known.get(key)
+        if found is None or self.clock.monotonic() - found[0] >= FRESH_SECONDS:
+            return None
+        return found[1]
 
     async def refresh_all(self) -> None:
         """Bring every class's status up to date. One that fails does not stop the others; its error comes last."""

@@ -18,7 +18,7 @@ from services.launcher.templates import Templates
 from services.launcher.writing import Writer
 from shared import streams
 from shared.aws import open_cloud
-from shared.cloud.node_settings import ModelSettings
+from shared.cloud.instance_model import ModelSettings
 from shared.environment import Entry, Environment
 from shared.kube.machines import Machines
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from services.scheduler.planning import Planner
-from services.scheduler.view import View, waiting_pods
+from services.scheduler.view import View
 from shared.bus import Envelope, RetryLater
 from shared.messages import (
     InterruptionReceived,
@@ -46,5 +46,5 @@ class Handlers:
         self.planner.trigger(f"interruption/{message.event}")
 
     def _trigger_waiting(self) -> None:
-        for pod in waiting_pods(self.view.pods()):
+        for pod in self.planner.waiting():
             self.planner.trigger(pod.uid)

@@ -9,16 +9,20 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
+from services.scheduler.handover import Handover
 from services.scheduler.report import Reporter
-from services.scheduler.view import View, moving_pods, waiting_pods
+from services.scheduler.view import View, waiting_pods
 from services.scheduler.window import Window
 from shared import streams
 from shared.api.node_claims import planned_object
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain.machines import MACHINE_KINDS
+from shared.domain.pods import Pod
 from shared.domain.resources import exceeded, sum_of
-from shared.domain.snapshot import Snapshot
+from shared.domain.snapshot import Snapshot, moving_pods
 from shared.errors import AlreadyExists, DovetailError
 from shared.kube.machines import Machines
 from shared.log import get_logger
@@ -53,6 +57,7 @@ class Planner:
     catalogues: CatalogueStore
     unavailable: UnavailableOfferings
     reporter: Reporter
+    handover: Handover
     window: Window = field(init=False)
     rounds: int = 0
     last_progress: float = 0.0
@@ -74,10 +79,14 @@ class Planner:
         self._stale = True
 
     def nominated(self) -> set[str]:
-        """Nodes and machines that a recent plan promised to pods (BAT-11)."""
+        """Nodes and machines that a recent plan promised to pods, or that pods are nominated to (BAT-11)."""
         now = self.clock.monotonic()
         self._nominated = {name: until for name, until in self._nominated.items() if until > now}
-        return set(self._nominated)
+        return {*self._nominated, *self.handover.nodes()}
+
+    def waiting(self) -> list[Pod]:
+        """Pods that wait for capacity now, those whose nomination came to nothing included (POD-01)."""
+        return waiting_pods(self.handover.settled(self.view.pods()))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Plan whenever a window closes, until ``stop``."""
@@ -98,7 +107,7 @@ class Planner:
 
     def _recheck(self) -> None:
         """BAT-01: pods that wait, and machines on their way out whose pods will wait."""
-        for pod in waiting_pods(self.view.pods()):
+        for pod in self.waiting():
             self.trigger(pod.uid)
         for machine in self.view.machines(now=self.clock.monotonic()):
             if machine.terminating:
@@ -119,6 +128,7 @@ class Planner:
         log.info("batched pods", triggers=count, seconds=round(opened, 3))
         unavailable = await self.unavailable.current()
         snapshot = self.view.snapshot(catalogue, unavailable, now=self.clock.monotonic())
+        snapshot = replace(snapshot, pods=tuple(self.handover.settled(snapshot.pods)))
         moving = moving_pods(snapshot)
         waiting = waiting_pods(snapshot.pods)
         if not waiting and not moving:
@@ -126,6 +136,7 @@ class Planner:
         plan = await self._solve(snapshot, moving)
         created = await self._create(plan, snapshot)
         self._nominate(plan, created)
+        self.handover.promise(plan, (machine.name for machine in created), snapshot.pods)
         self.rounds += 1
         self.last_plan = plan
         await self.reporter.tell(plan, snapshot, created)
@@ -143,7 +154,13 @@ class Planner:
 
     async def _solve(self, snapshot: Snapshot, moving: frozenset[str]) -> Plan:
         started = self.clock.monotonic()
-        settings = SolverSettings(preference_policy=self.settings.preference_policy)
+        settings = SolverSettings(
+            preference_policy=self.settings.preference_policy,
+            min_values_policy=self.settings.min_values_policy,
+            packing_policy=self.settings.packing_policy,
+            effort=self.settings.packing_effort,
+            most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
+        )
         plan = await asyncio.to_thread(
             solve, snapshot, now=self.clock.now(), settings=settings, reschedule=moving
         )
@@ -158,6 +175,8 @@ class Planner:
             placed=sum(len(m.pods) for m in plan.machines),
             existing=sum(len(pods) for pods in plan.existing.values()),
             unschedulable=len(plan.unschedulable),
+            cost_micro_usd_per_hour=plan.cost_micro_usd_per_hour,
+            lower_bound=plan.lower_bound_micro_usd_per_hour,
             seconds=round(seconds, 3),
         )
         return plan

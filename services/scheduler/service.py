@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from services.scheduler.disruption import Disruption
 from services.scheduler.handlers import Handlers
+from services.scheduler.handover import Handover
 from services.scheduler.planning import Planner
 from services.scheduler.report import Reporter
+from services.scheduler.simulate import Simulator
 from services.scheduler.view import View
 from shared import streams
-from shared.domain.records import NODE_CLASSES, NODE_POOLS
+from shared.domain.records import (
+    CLAIMS,
+    MACHINES,
+    NODE_CLASSES,
+    NODE_POOLS,
+    NODES,
+    STORAGE_CLASSES,
+    VOLUMES,
+)
 from shared.environment import Entry, Environment
 from shared.kube.machines import Machines
 from shared.mirror import Change, MirrorReader
@@ -26,8 +36,10 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
     """Wire the scheduler."""
 
     def on_change(change: Change) -> None:
-        if change.kind in (NODE_POOLS, NODE_CLASSES):
+        if change.kind in (NODE_POOLS, NODE_CLASSES, CLAIMS, VOLUMES, STORAGE_CLASSES):
             planner.reconsider()
+        if change.kind in (NODES, MACHINES):
+            handover.look()
 
     reader = MirrorReader(
         env.settings.redis_url,
@@ -37,7 +49,9 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         on_change=on_change,
     )
     view, machines = View(reader), Machines(env.kube)
+    catalogues = CatalogueStore(env.bus.redis, env.bus.prefix)
     reporter = Reporter(env.recorder, {})
+    handover = Handover(env.settings, view, env.kube, env.clock)
     planner = Planner(
         settings=env.settings,
         view=view,
@@ -45,9 +59,10 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         bus=env.bus,
         clock=env.clock,
         metrics=env.metrics,
-        catalogues=CatalogueStore(env.bus.redis, env.bus.prefix),
+        catalogues=catalogues,
         unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
         reporter=reporter,
+        handover=handover,
     )
     handlers = Handlers(planner, view)
     disruption = Disruption(
@@ -68,18 +83,29 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
             "lastPlan": plan.id if plan else None,
             "unschedulable": reporter.last_reasons,
             "nominated": sorted(planner.nominated()),
+            "handover": handover.status(),
         }
 
     loops = [
         Loop("mirror", reader.run, progress=lambda: reader.last_progress),
         *(env.consumer_loop(stream, "scheduler", handler) for stream, handler in consumers.items()),
         Loop("planning", planner.run, progress=lambda: planner.last_progress),
+        Loop(
+            "handover",
+            lambda stop: handover.run(stop, planner.not_synced),
+            progress=lambda: handover.last_progress,
+        ),
         periodic(
             "disruption", DISRUPTION_SECONDS, disruption.step, clock=env.clock, jitter=env.random
         ),
     ]
     return Service(
-        "scheduler", loops, env.metrics, status, lambda: list(filter(None, [planner.not_synced()]))
+        "scheduler",
+        loops,
+        env.metrics,
+        status,
+        lambda: list(filter(None, [planner.not_synced()])),
+        questions=[Simulator(catalogues, env.clock).question()],
     )
 
 

@@ -13,8 +13,10 @@ from shared.domain.instance_types import Catalogue
 from shared.domain.machines import Machine
 from shared.domain.nodepools import NodePool
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod, is_provisionable, is_reschedulable
+from shared.domain.pods import Pod, is_provisionable
 from shared.domain.records import (
+    CLAIMS,
+    CSI_NODES,
     DAEMON_SETS,
     MACHINES,
     NODE_CLASSES,
@@ -22,6 +24,8 @@ from shared.domain.records import (
     NODES,
     PODS,
     RECORD_TYPES,
+    STORAGE_CLASSES,
+    VOLUMES,
     decode_record,
 )
 from shared.domain.snapshot import OfferingKey, Snapshot
@@ -90,23 +94,15 @@ class View:
             daemon_sets=tuple(sorted(self.records(DAEMON_SETS).values(), key=lambda d: d.key)),
             catalogue=catalogue,
             unavailable=unavailable,
+            claims=_sorted(self.records(CLAIMS).values()),
+            volumes=_sorted(self.records(VOLUMES).values()),
+            storage_classes=_sorted(self.records(STORAGE_CLASSES).values()),
+            csi_nodes=_sorted(self.records(CSI_NODES).values()),
         )
 
 
 def _sorted(records: Collection[Any]) -> tuple[Any, ...]:
     return tuple(sorted(records, key=lambda record: (record.name, getattr(record, "key", ""))))
-
-
-def moving_pods(snapshot: Snapshot) -> frozenset[str]:
-    """POD-09: pods on nodes that are going away need a place before they are evicted."""
-    # A machine without a node must not match the pods that wait: they have none either.
-    going = {m.node_name for m in snapshot.machines if m.terminating and m.node_name}
-    going |= {node.name for node in snapshot.nodes if node.terminating and node.is_managed}
-    return frozenset(
-        pod.uid
-        for pod in snapshot.pods
-        if pod.node_name in going and is_reschedulable(pod) and pod.do_not_disrupt != "true"
-    )
 
 
 def waiting_pods(pods: Collection[Pod]) -> list[Pod]:

@@ -20,13 +20,18 @@ from shared.api.node_templates import parse_node_template
 from shared.api.nodes import parse_node
 from shared.api.pods import parse_daemon_set, parse_pod
 from shared.api.provisioners import parse_provisioner
+from shared.api.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.domain.records import (
+    CLAIMS,
+    CSI_NODES,
     DAEMON_SETS,
     MACHINES,
     NODE_CLASSES,
     NODE_POOLS,
     NODES,
     PODS,
+    STORAGE_CLASSES,
+    VOLUMES,
 )
 from shared.errors import InvalidObject
 from shared.kube import resources
@@ -75,4 +80,8 @@ KINDS = (
     Kind(NODE_CLASSES, resources.EC2_NODE_CLASSES, parse_ec2_node_class),
     Kind(MACHINES, resources.MACHINES, _lenient(parse_machine)),
     Kind(MACHINES, resources.NODE_CLAIMS, _lenient(parse_node_claim)),
+    Kind(CLAIMS, resources.PVCS, _lenient(parse_claim)),
+    Kind(VOLUMES, resources.PVS, _lenient(parse_volume)),
+    Kind(STORAGE_CLASSES, resources.STORAGE_CLASSES, _lenient(parse_storage_class)),
+    Kind(CSI_NODES, resources.CSI_NODES, _lenient(parse_csi_node)),
 )

@@ -69,6 +69,7 @@ def node_claim_object(
 ) -> dict[str, Any]:
     """The NodeClaim to create for one planned machine (NC-05..09)."""
     metadata = planned_metadata(planned, pool, node_class, plan=plan, owner_api=API_VERSION)
+    metadata["annotations"][keys.MIN_VALUES_RELAXED] = str(planned.min_values_relaxed).lower()
     grace = pool.termination_grace_seconds
     return {
         "apiVersion": API_VERSION,

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared.api.shapes import entries, mapping, text
 from shared.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.nodes import Node
 from shared.domain.resources import parse_resources
+from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
 
 
 def parse_node(raw: Json) -> Node:
-    """The planner's record of a node. Raises InvalidObject for a quantity that does not parse."""
-    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    """The planner's record of a node. Raises InvalidObject naming the field."""
+    meta = raw["metadata"]
+    spec, status = mapping(raw.get("spec"), "spec"), mapping(raw.get("status"), "status")
     labels = {keys.normalise(k): v for k, v in (meta.get("labels") or {}).items()}
     return Node(
         uid=meta["uid"],
         name=meta["name"],
-        provider_id=spec.get("providerID") or "",
+        provider_id=text(spec.get("providerID"), "spec.providerID"),
         created_at=parse_rfc3339(meta["creationTimestamp"]),
         labels=labels,
         annotations={
@@ -38,11 +41,18 @@ def parse_node(raw: Json) -> Node:
 
 
 def parse_taints(raw: object) -> tuple[Taint, ...]:
-    """Taints as the API server stores them; the server has checked them."""
+    """Taints of a node's spec. Raises InvalidObject naming the entry."""
     return tuple(
-        Taint(t["key"], t["effect"], t.get("value") or "")
-        for t in (raw if isinstance(raw, list) else [])
+        _taint(one, f"spec.taints[{index}]")
+        for index, one in enumerate(entries(raw, "spec.taints"))
     )
+
+
+def _taint(raw: Json, field: str) -> Taint:
+    key, value, effect = (text(raw.get(n), f"{field}.{n}") for n in ("key", "value", "effect"))
+    if not key or not effect:
+        raise InvalidObject("needs a key, an effect and perhaps a value", field=field)
+    return Taint(key, effect, value)
 
 
 def taint_objects(taints: tuple[Taint, ...]) -> list[dict[str, str]]:
@@ -54,8 +64,8 @@ def taint_objects(taints: tuple[Taint, ...]) -> list[dict[str, str]]:
 
 
 def is_ready(status: Json) -> bool:
-    """Is the Ready condition True?"""
+    """Is the Ready condition True? Raises InvalidObject."""
     return any(
         c.get("type") == "Ready" and c.get("status") == "True"
-        for c in status.get("conditions") or ()
+        for c in entries(status.get("conditions"), "status.conditions")
     )

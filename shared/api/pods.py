@@ -13,18 +13,31 @@ from msgspec.structs import replace
 
 from shared.api.faults import Faults
 from shared.api.label_syntax import is_label_value
+from shared.api.pod_requests import pod_requests
 from shared.api.shapes import entries, mapping, text, text_list, texts, whole
 from shared.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain import resources
 from shared.domain.expressions import Expression, Toleration
 from shared.domain.nodes import DaemonSet
-from shared.domain.pods import AffinityTerm, Owner, Pod, PreferredTerm, SpreadConstraint
+from shared.domain.pods import (
+    NOBODY,
+    AffinityTerm,
+    Owner,
+    Pod,
+    PreferredTerm,
+    SpreadConstraint,
+)
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
-OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
+SELECTOR_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+"""Of label selectors, which compare text only."""
+OPERATORS = SELECTOR_OPERATORS | {"Gt", "Lt", "Gte", "Lte"}
 MOST_TOLERATIONS = 1000
+_ASKABLE = keys.WELL_KNOWN | {keys.NODE_POOL, keys.PROVISIONER_NAME, keys.NODE_CLASS}
+_OURS = ("karpenter.sh/", keys.AWS_PREFIX)
+_WHEN_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _Affinity = tuple[tuple[tuple[Expression, ...], ...], tuple[PreferredTerm, ...]]
@@ -39,13 +52,15 @@ def parse_pod(raw: Json) -> Pod:
     status = attempt(lambda: mapping(raw.get("status"), "status"), nothing)
     nowhere: _Affinity = ((), ())
     required, preferred = attempt(lambda: _node_affinity(spec), nowhere)
+    for fault in (*_restricted_keys(required), *_devices(spec)):
+        faults.note(*fault)
     record = Pod(
         uid=meta["uid"],
         namespace=meta["namespace"],
         name=meta["name"],
         created_at=parse_rfc3339(meta["creationTimestamp"]),
         labels=meta.get("labels") or {},
-        requests=attempt(lambda: pod_requests(spec), {resources.PODS: 1}),
+        requests=attempt(lambda: pod_requests(spec, status), {resources.PODS: 1}),
         node_name=attempt(lambda: text(spec.get("nodeName"), "spec.nodeName"), ""),
         nominated_node=attempt(
             lambda: text(status.get("nominatedNodeName"), "status.nominatedNodeName"), ""
@@ -89,40 +104,6 @@ def parse_daemon_set(raw: Json) -> DaemonSet:
     )
 
 
-def pod_requests(spec: Json) -> dict[str, int]:
-    """SCH-60: what a node must have free for this pod. Raises InvalidObject naming the container."""
-    steady = resources.sum_of(
-        _container(c, f"spec.containers[{i}]")
-        for i, c in enumerate(entries(spec.get("containers"), "spec.containers"))
-    )
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    init_containers = entries(spec.get("initContainers"), "spec.initContainers")
-    for index, container in enumerate(init_containers):
-        request = _container(container, f"spec.initContainers[{index}]")
-        if container.get("restartPolicy") == "Always":
-            sidecars = resources.add(sidecars, request)
-            request = {}
-        peak = resources.at_least(peak, resources.add(sidecars, request))
-    total = resources.at_least(resources.add(steady, sidecars), peak)
-    overhead = resources.parse_resources(spec.get("overhead"), field="spec.overhead")
-    total = resources.add(total, overhead, {resources.PODS: 1})
-    for name, amount in total.items():
-        if amount > resources.LARGEST_AMOUNT:  # the record would not fit in 64 bits
-            raise InvalidObject(
-                f"all containers together ask for more {name} than any machine has",
-                field="spec.containers",
-            )
-    return total
-
-
-def _container(container: Json, field: str) -> dict[str, int]:
-    raw = mapping(container.get("resources"), f"{field}.resources")
-    limits = mapping(raw.get("limits"), f"{field}.resources.limits")
-    requests = mapping(raw.get("requests"), f"{field}.resources.requests")
-    return resources.parse_resources({**limits, **requests}, field=f"{field}.resources.requests")
-
-
 def _is_unschedulable(status: Json) -> bool:
     return any(
         c.get("type") == "PodScheduled"
@@ -141,6 +122,9 @@ def _owner(meta: Json) -> Owner | None:
 
 def _selector(spec: Json) -> dict[str, str]:
     selector = texts(spec.get("nodeSelector"), "spec.nodeSelector")
+    for key, value in selector.items():
+        if not is_label_value(value):
+            raise InvalidObject("must be a label value", field=f"spec.nodeSelector[{key}]")
     return {keys.normalise(key): value for key, value in selector.items()}
 
 
@@ -219,6 +203,24 @@ def _term(term: Json, field: str) -> tuple[Expression, ...]:
     return parse_expressions(term.get("matchExpressions"), field=f"{field}.matchExpressions")
 
 
+def _restricted_keys(required: tuple[tuple[Expression, ...], ...]) -> list[tuple[str, str]]:
+    """POD-05: labels that only the autoscaler or the kubelet writes cannot be asked of a new node."""
+    asked = sorted({expression.key for term in required for expression in term})
+    field = f"spec.affinity.nodeAffinity.{_REQUIRED}"
+    return [
+        (field, f"label {key} is restricted; use a well-known label or one of a domain of your own")
+        for key in asked
+        if key not in _ASKABLE and (key == keys.HOSTNAME or key.startswith(_OURS))
+    ]
+
+
+def _devices(spec: Json) -> list[tuple[str, str]]:
+    """POD-08."""
+    if not spec.get("resourceClaims"):
+        return []
+    return [("spec.resourceClaims", "dynamic resource allocation (DRA) is not supported")]
+
+
 def _tolerations(spec: Json) -> tuple[Toleration, ...]:
     raw = entries(spec.get("tolerations"), "spec.tolerations")
     if len(raw) > MOST_TOLERATIONS:
@@ -242,23 +244,44 @@ def _spread(spec: Json) -> tuple[SpreadConstraint, ...]:
 
 def _spread_constraint(raw: Json, field: str) -> SpreadConstraint:
     match_labels, expressions = _label_selector(raw, field)
-    when = text(raw.get("whenUnsatisfiable"), f"{field}.whenUnsatisfiable")
     return SpreadConstraint(
-        max_skew=whole(raw.get("maxSkew"), f"{field}.maxSkew") or 1,
+        max_skew=_one_or_more(raw, "maxSkew", field) or 1,
         topology_key=_topology_key(raw, field),
-        when_unsatisfiable=when or "DoNotSchedule",
+        when_unsatisfiable=_one_of(raw, "whenUnsatisfiable", field, _WHEN_UNSATISFIABLE),
         match_labels=match_labels,
         expressions=expressions,
-        min_domains=whole(raw.get("minDomains"), f"{field}.minDomains"),
+        min_domains=_one_or_more(raw, "minDomains", field),
         match_label_keys=text_list(raw.get("matchLabelKeys"), f"{field}.matchLabelKeys"),
+        node_affinity_policy=_one_of(raw, "nodeAffinityPolicy", field, ("Honor", "Ignore")),
+        node_taints_policy=_one_of(raw, "nodeTaintsPolicy", field, ("Ignore", "Honor")),
     )
 
 
+def _one_of(raw: Json, name: str, field: str, choices: tuple[str, ...]) -> str:
+    """One of a few words; the first when absent."""
+    found = text(raw.get(name), f"{field}.{name}") or choices[0]
+    if found not in choices:
+        raise InvalidObject(f"must be one of {', '.join(choices)}", field=f"{field}.{name}")
+    return found
+
+
+def _one_or_more(raw: Json, name: str, field: str) -> int | None:
+    found = whole(raw.get(name), f"{field}.{name}")
+    if found is not None and found < 1:
+        raise InvalidObject("must be at least 1", field=f"{field}.{name}")
+    return found
+
+
 def _label_selector(raw: Json, field: str) -> tuple[dict[str, str], tuple[Expression, ...]]:
+    """Labels and expressions. An absent selector selects nobody, an empty one everybody."""
+    if raw.get("labelSelector") is None:
+        return {}, (NOBODY,)
     field = f"{field}.labelSelector"
     selector = mapping(raw.get("labelSelector"), field)
     return texts(selector.get("matchLabels"), f"{field}.matchLabels"), parse_expressions(
-        selector.get("matchExpressions"), field=f"{field}.matchExpressions"
+        selector.get("matchExpressions"),
+        field=f"{field}.matchExpressions",
+        operators=SELECTOR_OPERATORS,
     )
 
 
@@ -294,9 +317,26 @@ def _affinity_term(term: Json, field: str, weight: int | None) -> AffinityTerm:
         topology_key=_topology_key(term, field),
         match_labels=match_labels,
         expressions=expressions,
-        namespaces=text_list(term.get("namespaces"), f"{field}.namespaces") or None,
+        namespaces=_namespaces(term, field),
         weight=weight,
     )
+
+
+def _namespaces(term: Json, field: str) -> tuple[str, ...] | None:
+    """SCH-83: the namespaces a term names, () for all, None for the pod's own.
+
+    Labels of namespaces are not known here, so a selector that reads them is refused rather than guessed.
+    """
+    selector = term.get("namespaceSelector")
+    if selector is None:
+        return text_list(term.get("namespaces"), f"{field}.namespaces") or None
+    field = f"{field}.namespaceSelector"
+    if any(mapping(selector, field).values()):
+        raise InvalidObject(
+            "labels of namespaces are not looked at; name the namespaces, or select all with {}",
+            field=field,
+        )
+    return ()
 
 
 def _host_ports(spec: Json) -> tuple[tuple[str, str, int], ...]:

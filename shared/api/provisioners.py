@@ -15,7 +15,7 @@ import msgspec
 
 from shared.api.faults import Fault, Parsed
 from shared.api.hashes import pool_hash
-from shared.api.metadata import Metadata, read_metadata
+from shared.api.metadata import Metadata, packing_faults, pool_metadata, read_metadata
 from shared.api.model import UNKNOWN_FIELDS, read
 from shared.api.node_pools import amounts_of, usage_of
 from shared.api.nodes import taint_objects
@@ -57,7 +57,8 @@ def parse_provisioner(raw: Json) -> Parsed[NodePool]:
     """The pool, or every fault of its spec. Never raises."""
     said = raw.get("spec")
     spec, faults = read(ProvisionerSpec, {} if said is None else said, at=("spec",))
-    if spec is None:
+    faults = [*faults, *packing_faults(raw)]
+    if spec is None or faults:
         return Parsed(None, tuple(faults))
     written = spec.limits.resources if spec.limits else {}
     limits, too_large = amounts_of(written, at=("spec", "limits", "resources"))
@@ -89,6 +90,7 @@ def _record(
         expire_seconds=None if expires is None else float(expires),
         consolidation_policy=policy,
         consolidate_after_seconds=after,
+        packing=meta.packing,
         terminating=meta.terminating,
         usage=usage,
     )
@@ -196,7 +198,7 @@ def provisioner_object(pool: NodePool) -> Written:
     document = {
         "apiVersion": API_VERSION,
         "kind": Provisioner.INFO.kind,
-        "metadata": {"name": pool.name},
+        "metadata": pool_metadata(pool),
         "spec": spec,
     }
     _, refused = read(ProvisionerSpec, spec, at=("spec",), context=UNKNOWN_FIELDS)

@@ -11,10 +11,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from shared.api import instance_types
 from shared.api.ec2_node_classes import parse_ec2_node_class
 from shared.api.faults import Fault, Parsed, Path
 from shared.api.global_settings import NAME as SETTINGS_NAME
 from shared.api.global_settings import parse_global_settings
+from shared.api.instance_types import parse_instance_type
 from shared.api.model import UNKNOWN_FIELDS, read
 from shared.api.node_overlays import parse_node_overlay
 from shared.api.node_pools import parse_node_pool, warnings_of
@@ -44,6 +46,8 @@ def check(document: Json) -> list[Fault]:
     """Everything wrong with an object of ours, by path: structure, rules, unknown fields, name. Never raises."""
     if identity(document) == CONFIG_MAP:
         return list(parse_global_settings(document).faults)
+    if identity(document) == (instance_types.API_VERSION, instance_types.KIND):
+        return [*_metadata_faults(document), *parse_instance_type(document).faults]
     model = KINDS.get(identity(document))
     if model is None:
         return [_unknown_kind(*identity(document))]

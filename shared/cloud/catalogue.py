@@ -1,7 +1,9 @@
 """The catalogue: every instance type of the region with zones and prices, ready for the planner.
 
-    market = await read_market(cloud, settings)          EC2 and Price List, once in 12 hours
-    catalogue = build_catalogue(market, settings, node)   pure, once per node template
+    market = await read_market(cloud, settings)     EC2 and Price List, once in 12 hours
+    catalogue = build_catalogue(market, settings)   pure
+
+Its amounts are those of the usual settings; ``shared.domain.instance_sizes`` adapts them to a pool.
 
 Prices (IT-05, IT-06): on demand from the Price List API, else from the last reading, else from the
 bundled book with a warning. Spot from the price history; before it was ever read, the on-demand
@@ -21,8 +23,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from shared.cloud.instance_model import build_instance_type
-from shared.cloud.node_settings import ModelSettings, NodeSettings
+from shared.cloud.instance_model import ModelSettings, build_instance_type
 from shared.cloud.reference_data import bundled_prices, network_bandwidth, vpc_limits
 from shared.cloud.session import Cloud
 from shared.domain.instance_types import Catalogue, InstanceType, Offering
@@ -124,12 +125,8 @@ def price_offerings(
     return tuple(found)
 
 
-def build_catalogue(
-    market: Market, settings: ModelSettings, node: NodeSettings | None = None
-) -> Catalogue:
-    """All types that have at least one offering, sorted by name. Pure; raises InvalidObject
-    (kubelet settings).
-    """
+def build_catalogue(market: Market, settings: ModelSettings) -> Catalogue:
+    """All types that have at least one offering, sorted by name. Pure."""
     limits, bandwidth = vpc_limits(), network_bandwidth()
     types: list[InstanceType] = []
     for description in market.descriptions:
@@ -151,7 +148,6 @@ def build_catalogue(
             limits=limits,
             bandwidth=bandwidth,
             zone_ids=market.zone_ids,
-            node=node,
         )
         if built:
             types.append(built)
@@ -168,9 +164,7 @@ def generation_of(types: Iterable[InstanceType]) -> str:
     return digest.hexdigest()
 
 
-async def load_catalogue(
-    cloud: Cloud, settings: ModelSettings, node: NodeSettings | None = None
-) -> Catalogue:
-    """Read the market once and build the catalogue of one node template, off the event loop."""
+async def load_catalogue(cloud: Cloud, settings: ModelSettings) -> Catalogue:
+    """Read the market once and build the catalogue, off the event loop."""
     market = await read_market(cloud, settings)
-    return await asyncio.to_thread(build_catalogue, market, settings, node)
+    return await asyncio.to_thread(build_catalogue, market, settings)

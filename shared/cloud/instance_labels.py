@@ -6,16 +6,11 @@ hypervisor of bare metal, whose value is the empty text (IT-42).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from shared.cloud.node_settings import WINDOWS_BUILDS, NodeSettings
 from shared.domain import labels
-from shared.domain.instance_types import Offering
-
-INSTANCE_NAME = re.compile(r"(^[a-z]+)(\-[0-9]+tb)?([0-9]+).*\.")
-"""IT-03: group 1 is the category, group 3 the generation."""
+from shared.domain.instance_types import INSTANCE_NAME, Offering
 
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 TENANCIES = ("dedicated", "default")
@@ -45,20 +40,21 @@ def build_labels(
     *,
     offerings: Sequence[Offering],
     region: str,
-    pods: int,
     bandwidth: Mapping[str, int],
     zone_ids: Mapping[str, str],
-    node: NodeSettings,
 ) -> Labels:
-    """All labels of a type whose name matches ``INSTANCE_NAME``; values sorted."""
+    """Labels of a type whose name matches ``INSTANCE_NAME``; values sorted.
+
+    Without those that follow from a pool's settings (``shared.domain.instance_sizes``).
+    """
     name: str = description["InstanceType"]
     ids = (zone_ids.get(offering.zone) for offering in offerings)
     single = (
-        _kubernetes(description, region, node)
+        _kubernetes(description, region)
         | _name_parts(name)
         | _hardware(description)
         | _accelerators(description)
-        | {"instance-pods": str(pods), "instance-network-bandwidth": bandwidth.get(name)}
+        | {"instance-network-bandwidth": bandwidth.get(name)}
     )
     many = {
         labels.ZONE: {offering.zone for offering in offerings},
@@ -75,13 +71,12 @@ def _full(key: str) -> str:
     return key if "/" in key else labels.AWS_PREFIX + key
 
 
-def _kubernetes(description: Description, region: str, node: NodeSettings) -> dict[str, Any]:
+def _kubernetes(description: Description, region: str) -> dict[str, Any]:
     return {
         labels.INSTANCE_TYPE: description["InstanceType"],
         labels.ARCH: architecture(description),
-        labels.OS: "windows" if node.windows else "linux",
+        labels.OS: "linux",
         labels.REGION: region,
-        labels.WINDOWS_BUILD: WINDOWS_BUILDS.get(node.family),
     }
 
 

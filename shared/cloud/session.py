@@ -22,11 +22,16 @@ import gc
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import cached_property, partial
 from random import Random
 from typing import Any
 
 from aiobotocore.config import AioConfig
+from aiobotocore.credentials import (
+    AioAssumeRoleCredentialFetcher,
+    AioDeferredRefreshableCredentials,
+)
 from aiobotocore.session import AioSession
 from botocore.loaders import Loader
 
@@ -47,6 +52,32 @@ READ_TIMEOUT_SECONDS = 30
 QUEUE_READ_TIMEOUT_SECONDS = 40
 """Longer than SQS's longest poll of 20 s, or every quiet poll would look like a dead network."""
 POOL_CONNECTIONS = 50
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role to take on for all calls (OPS-04: aws.assumeRoleARN, aws.assumeRoleDuration)."""
+
+    arn: str
+    session_seconds: int
+    session_name: str
+
+
+def _take_on(
+    session: AioSession, found: Any, role: Role, region: str, endpoint_url: str | None
+) -> None:
+    """Sign calls with the role's credentials, fetched at the first call and again before they expire."""
+    fetcher = AioAssumeRoleCredentialFetcher(
+        partial(session.create_client, region_name=region, endpoint_url=endpoint_url),
+        found,
+        role.arn,
+        extra_args={"DurationSeconds": role.session_seconds, "RoleSessionName": role.session_name},
+    )
+    session._credentials = (
+        AioDeferredRefreshableCredentials(  # the client library has no setter for these
+            fetcher.fetch_credentials, "assume-role"
+        )
+    )
 
 
 class Cloud:
@@ -83,9 +114,11 @@ class Cloud:
         clock: Clock,
         random: Random,
         user_agent: str,
+        role: Role | None = None,
     ) -> Cloud:
-        """Find credentials; no AWS API is called yet (``ec2.ping`` does). Raises
-        ConfigurationError.
+        """Find credentials; no AWS API is called yet (``ec2.ping`` does). With ``role`` they only serve to take it on.
+
+        Raises ConfigurationError.
         """
         if not region:
             raise missing_region()
@@ -94,8 +127,11 @@ class Cloud:
         session.register_component("response_parser_factory", ThreadedParserFactory(executor))
         session.register_component("data_loader", Loader(file_loader=CompactFileLoader()))
         with translated("credentials"):
-            if await session.get_credentials() is None:
+            found = await session.get_credentials()
+            if found is None:
                 raise missing_credentials()
+        if role is not None:
+            _take_on(session, found, role, region, endpoint_url or None)
         return cls(
             session,
             executor=executor,

@@ -39,6 +39,9 @@ class Taint(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
+_EQUAL = ("", "Equal")
+
+
 class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
     """A pod's toleration; an empty key with operator Exists tolerates everything."""
 
@@ -55,7 +58,7 @@ class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
             return False
         if self.operator == "Exists":
             return True
-        return bool(self.key) and self.value == taint.value
+        return self.operator in _EQUAL and bool(self.key) and self.value == taint.value
 
 
 def first_untolerated(

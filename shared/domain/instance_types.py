@@ -10,9 +10,13 @@ to ``labels`` or ``capacity``), and is not hashable. A document of another versi
 with ``msgspec.ValidationError``.
 """
 
+import re
 from typing import Any
 
 import msgspec
+
+INSTANCE_NAME = re.compile(r"(^[a-z]+)(\-[0-9]+tb)?([0-9]+).*\.")
+"""IT-03: group 1 is the category, group 3 the generation."""
 
 
 class Offering(msgspec.Struct, frozen=True):
@@ -23,8 +27,21 @@ class Offering(msgspec.Struct, frozen=True):
     price_micro_usd_per_hour: int
 
 
+class SizeFacts(msgspec.Struct, frozen=True):
+    """What decides over pods and disk once a pool has said how it wants them (IT-13..15, IT-31)."""
+
+    interfaces: int
+    """Network interfaces of the default card."""
+    pod_interfaces: int | None
+    """Those of them that pods may use; None: pods are not limited by addresses."""
+    addresses_per_interface: int
+    """IPv4."""
+    instance_store_gb: int = 0
+    """The type's own disks together, in 10**9 bytes."""
+
+
 class InstanceType(msgspec.Struct, frozen=True):
-    """One machine shape.
+    """One machine shape, in a catalogue with the usual settings (see ``instance_sizes.adapted``).
 
     ``labels``: label key -> possible values (IT-40..46). ``capacity`` and ``overhead``: resource ->
     amount; cpu in milli-CPU; memory, ephemeral-storage and hugepages in bytes; pods and extended
@@ -37,6 +54,8 @@ class InstanceType(msgspec.Struct, frozen=True):
     capacity: dict[str, int]
     overhead: dict[str, int]
     offerings: tuple[Offering, ...]
+    facts: SizeFacts | None = None
+    """None: a type that somebody described by hand, whose amounts hold for every pool."""
 
     def allocatable(self) -> dict[str, int]:
         """Capacity minus overhead per resource, never below zero (IT-34)."""
@@ -102,4 +121,5 @@ def _sharing(one: InstanceType, texts: dict[object, Any]) -> InstanceType:
             Offering(share(o.zone), share(o.capacity_type), o.price_micro_usd_per_hour)
             for o in one.offerings
         ),
+        facts=share(one.facts),
     )

@@ -22,6 +22,8 @@ BALANCED = "Balanced"
 UNDERUTILIZED, EMPTY, DRIFTED = "Underutilized", "Empty", "Drifted"
 """Reasons a budget can name (NP-10)."""
 
+PACKING_POLICIES = ("FewestNodes", "LowestCost")
+
 POOL_KINDS = {V1ALPHA5: "Provisioner", V1: "NodePool"}
 CLASS_KINDS = {V1ALPHA5: "AWSNodeTemplate", V1: "EC2NodeClass"}
 
@@ -71,6 +73,8 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     """None: a drain may wait for ever (NP-06)."""
     replicas: int | None = None
     """A static pool's number of machines (NP-13); None: as many as pods need."""
+    packing: str = ""
+    """Packing policy of this pool: FewestNodes or LowestCost; empty: the scheduler's own setting."""
     terminating: bool = False
     usage: dict[str, int] = {}
     """status.resources."""

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import msgspec
 
+from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Toleration
+
+NOBODY = Expression("", "In")
+"""Stands for an absent label selector, which selects no pod; an empty one selects every pod."""
+
+_POOL_LABELS = (keys.NODE_POOL, keys.PROVISIONER_NAME)
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -20,6 +26,9 @@ class SpreadConstraint(msgspec.Struct, frozen=True, omit_defaults=True):
     expressions: tuple[Expression, ...] = ()
     min_domains: int | None = None
     match_label_keys: tuple[str, ...] = ()
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    """Which nodes count as domains (SCH-76): Honor or Ignore what the pod's affinity and tolerations say."""
 
 
 class PreferredTerm(msgspec.Struct, frozen=True):
@@ -30,7 +39,7 @@ class PreferredTerm(msgspec.Struct, frozen=True):
 
 
 class AffinityTerm(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One pod affinity or anti-affinity term. ``namespaces`` None means the pod's own."""
+    """One pod affinity or anti-affinity term. ``namespaces`` None means the pod's own, () means all (SCH-83)."""
 
     topology_key: str
     match_labels: dict[str, str] = {}
@@ -110,7 +119,15 @@ def is_provisionable(pod: Pod) -> bool:
         and not pod.is_terminal
         and not pod.is_daemon
         and not pod.is_mirror
+        and not opts_out(pod)
     )
+
+
+def opts_out(pod: Pod) -> bool:
+    """POD-04: the pod refuses machines of any pool, as the autoscaler's own pods do. The first required term decides:
+    it is the one that counts before anything is relaxed (SCH-20)."""
+    first = pod.required_terms[0] if pod.required_terms else ()
+    return any(e.operator == "DoesNotExist" and e.key in _POOL_LABELS for e in first)
 
 
 def is_reschedulable(pod: Pod) -> bool:

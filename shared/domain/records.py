@@ -10,9 +10,12 @@ from shared.domain.machines import Machine
 from shared.domain.nodepools import NodeClass, NodePool
 from shared.domain.nodes import DaemonSet, Node
 from shared.domain.pods import Pod
+from shared.domain.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 
 PODS, NODES, DAEMON_SETS = "pods", "nodes", "daemonsets"
 NODE_POOLS, NODE_CLASSES, MACHINES = "nodepools", "nodeclasses", "machines"
+CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
+STORAGE_CLASSES, CSI_NODES = "storageclasses", "csinodes"
 
 RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     PODS: Pod,
@@ -21,6 +24,10 @@ RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     NODE_POOLS: NodePool,
     NODE_CLASSES: NodeClass,
     MACHINES: Machine,
+    CLAIMS: VolumeClaim,
+    VOLUMES: Volume,
+    STORAGE_CLASSES: StorageClass,
+    CSI_NODES: CsiNode,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(record) for kind, record in RECORD_TYPES.items()

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 import msgspec
+from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
@@ -262,6 +263,10 @@ class Requirements:
     def intersect(self, other: Requirements) -> Requirements:
         """Key by key."""
         return self.add(*other)
+
+    def with_min_values(self, key: str, least: int) -> Requirements:
+        """With another number of values for a key that has one, also a smaller one (SCH-12)."""
+        return Requirements(replace(r, min_values=least) if r.key == key else r for r in self)
 
     def without(self, *dropped: str) -> Requirements:
         """Without these keys."""

@@ -8,7 +8,8 @@ from shared.domain.instance_types import Catalogue
 from shared.domain.machines import Machine
 from shared.domain.nodepools import NodeClass, NodePool
 from shared.domain.nodes import DaemonSet, Node
-from shared.domain.pods import Pod
+from shared.domain.pods import Pod, is_reschedulable
+from shared.domain.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 
 OfferingKey = tuple[str, str, str]
 """(capacity type, instance type, zone)."""
@@ -26,3 +27,19 @@ class Snapshot(msgspec.Struct, frozen=True):
     daemon_sets: tuple[DaemonSet, ...]
     catalogue: Catalogue
     unavailable: frozenset[OfferingKey] = frozenset()
+    claims: tuple[VolumeClaim, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    storage_classes: tuple[StorageClass, ...] = ()
+    csi_nodes: tuple[CsiNode, ...] = ()
+
+
+def moving_pods(snapshot: Snapshot) -> frozenset[str]:
+    """POD-09: pods on nodes that are going away need a place before they are evicted."""
+    # A machine without a node must not match the pods that wait: they have none either.
+    going = {m.node_name for m in snapshot.machines if m.terminating and m.node_name}
+    going |= {node.name for node in snapshot.nodes if node.terminating and node.is_managed}
+    return frozenset(
+        pod.uid
+        for pod in snapshot.pods
+        if pod.node_name in going and is_reschedulable(pod) and pod.do_not_disrupt != "true"
+    )

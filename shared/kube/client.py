@@ -40,6 +40,7 @@ WRITE_TRIES = 4
 LIST_RESTARTS = 3
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
+_VERSION = Resource("", "v1", "version", "Info", False)
 Object = dict[str, Any]
 Objects = list[Object]
 T = TypeVar("T")
@@ -254,15 +255,15 @@ class Kube:
         Asks discovery, which every service account may read, whatever its role.
         """
         call = Call("discover", resource)
-        path = f"/apis/{resource.api_version}"
         try:
-            data = await self._again(
-                lambda: self._connection.unary(call, "GET", path, {}), TransientError, READ_TRIES
-            )
+            found = await self._ask(call, f"/apis/{resource.api_version}")
         except NotFound:
             return False
-        served = decode_object(call, data).get("resources") or []
-        return any(row.get("name") == resource.plural for row in served)
+        return any(row.get("name") == resource.plural for row in found.get("resources") or [])
+
+    async def version(self) -> Object:
+        """What the server is: ``major``, ``minor``, ``gitVersion``. Every service account may ask."""
+        return await self._ask(Call("read", _VERSION), "/version")
 
     async def watch(
         self,
@@ -325,6 +326,12 @@ class Kube:
         return await self._again(
             lambda: self._connection.unary(call, "GET", path, query), TransientError, READ_TRIES
         )
+
+    async def _ask(self, call: Call, path: str) -> Object:
+        data = await self._again(
+            lambda: self._connection.unary(call, "GET", path, {}), TransientError, READ_TRIES
+        )
+        return decode_object(call, data)
 
     async def _write(
         self, call: Call, method: str, body: object, content_type: str = "application/json"

@@ -13,7 +13,7 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.expressions import first_untolerated
-from shared.domain.requirements import Requirements
+from shared.domain.requirements import Requirement, Requirements
 from shared.solver import reasons
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable
 from shared.solver.pod_classes import PodClass
@@ -37,7 +37,7 @@ class OpenClaim:
 
     def host(self, requirements: Requirements) -> Host:
         """As topology sees it, with these requirements."""
-        return Host(self.hostname, requirements, True, self.template.zone_names)
+        return self.template.host(self.hostname, requirements)
 
     def commit(self, admission: Admission, pods: PodClass, uids: list[str]) -> None:
         """Takes the pods in."""
@@ -61,8 +61,9 @@ class Admission:
 class Admitter:
     """Decides whether a claim can take pods. Remembers how requirements meet: they repeat."""
 
-    def __init__(self, table: TypeTable, topology: Topology) -> None:
-        self._table = table
+    def __init__(self, topology: Topology, *, best_effort: bool = False) -> None:
+        """``best_effort``: a new claim may have fewer kinds than minValues asks for (SCH-12)."""
+        self._best_effort = best_effort
         self._topology = topology
         self._met: dict[tuple[Requirements, PodClass], Requirements | str] = {}
 
@@ -92,7 +93,10 @@ class Admitter:
         if isinstance(merged, str):
             return Refusal(reasons.incompatible_requirements(merged), is_final=True)
         if keys.ZONE_ID in merged:
-            return Refusal(reasons.unsupported_key(keys.ZONE_ID, keys.ZONE), is_final=True)
+            if not claim.template.zone_ids:
+                unknown = reasons.zone_ids_unknown(claim.template.pool.node_class)
+                return Refusal(unknown, is_final=True)
+            merged = claim.host(merged).pinned(merged)
         host = pods.requirements.get(keys.HOSTNAME)
         if host is not None and not host.has(claim.hostname):
             there = f"{keys.HOSTNAME} In [{claim.hostname}]"
@@ -104,7 +108,7 @@ class Admitter:
         """Types of the claim that still meet requirements and offering, and no daemon's ports."""
         if requirements is claim.requirements and not pods.pod.host_ports and claim.pods:
             return claim.types
-        table, template = self._table, claim.template
+        table, template = claim.template.table, claim.template
         zones = table.zone_mask(requirements, template.zones)
         kept = table.matching(requirements) & table.with_offering(
             zones, table.capacity_mask(requirements)
@@ -131,30 +135,26 @@ class Admitter:
         placed = min(count, int(capacity.max(initial=0)))
         if placed < 1:
             return Refusal(reasons.EXCEEDS_NODE, is_final)
+        if any(wanted.min_values is not None for wanted in requirements):
+            table = claim.template.table
+            if self._best_effort and not claim.pods:
+                requirements = lowered(requirements, types[capacity >= 1], table)
+            placed = _with_choice(requirements, types, capacity, placed, table)
+            if placed < 1:
+                lacking = lacking_values(requirements, types[capacity >= 1], table)
+                return Refusal("; ".join(lacking.values()), is_final)
         kept = types[capacity >= placed]
-        lacking = self._min_values(requirements, kept)
-        if lacking is not None:
-            return Refusal(lacking, is_final)
         return Admission(placed, requirements, kept, claim.used + placed * pods.requests)
-
-    def _min_values(self, requirements: Requirements, types: Indices) -> str | None:
-        """SCH-12, strict."""
-        for wanted in requirements:
-            if wanted.min_values is not None:
-                values = self._table.distinct_values(wanted.key, types)
-                found = sum(map(wanted.has, values))
-                if found < wanted.min_values:
-                    return reasons.min_values_unmet(wanted.key, wanted.min_values, found)
-        return None
 
     def why_no_type(self, claim: OpenClaim, pods: PodClass) -> str:
         """SCH-42, SCH-43: which of the three conditions was ever met, for a claim without pods."""
-        table, template = self._table, claim.template
+        table, template = claim.template.table, claim.template
         merged = claim.requirements.intersect(pods.requirements.without(keys.HOSTNAME))
+        merged = claim.host(merged).pinned(merged)
         narrowed = self._topology.narrow(pods, claim.host(merged), merged)
         asked = merged if isinstance(narrowed, Refusal) else narrowed
         zones, capacities = table.zone_mask(asked, template.zones), table.capacity_mask(asked)
-        within = template.within_limits(table)
+        within = template.within_limits()
         matching: Mask = within & table.matching(asked)
         offering: Mask = within & table.with_offering(zones, capacities)
         fitting: Mask = within & (_how_many(template.available, pods.requests) >= 1)
@@ -171,6 +171,48 @@ class Admitter:
         cause = reasons.no_instance_type(met, cpu)
         text = reasons.unsatisfied(table.axis.resources(total), asked, cause)
         return text + reasons.excluded_by_limits(int((~within[template.types]).sum()))
+
+
+def _with_choice(
+    requirements: Requirements, types: Indices, capacity: Amounts, most: int, table: TypeTable
+) -> int:
+    """How many pods leave as many kinds of machines as minValues asks for: each one more
+    leaves fewer."""
+    enough, too_many = 0, most + 1
+    while too_many - enough > 1:
+        middle = most if too_many > most else (enough + too_many) // 2
+        if lacking_values(requirements, types[capacity >= middle], table):
+            too_many = middle
+        else:
+            enough = middle
+    return enough
+
+
+def lacking_values(requirements: Requirements, types: Indices, table: TypeTable) -> dict[str, str]:
+    """SCH-12: the keys of which these types have fewer values than minValues asks for, and the
+    words for it."""
+    found = {}
+    for wanted in requirements:
+        if wanted.min_values is not None:
+            count = _distinct(wanted, types, table)
+            if count < wanted.min_values:
+                text = reasons.min_values_unmet(wanted.key, wanted.min_values, count)
+                found[wanted.key] = text
+    return found
+
+
+def lowered(requirements: Requirements, types: Indices, table: TypeTable) -> Requirements:
+    """SCH-12, BestEffort: minValues as far as these types reach it."""
+    for wanted in requirements:
+        if wanted.min_values is not None:
+            reached = max(1, _distinct(wanted, types, table))
+            if reached < wanted.min_values:
+                requirements = requirements.with_min_values(wanted.key, reached)
+    return requirements
+
+
+def _distinct(wanted: Requirement, types: Indices, table: TypeTable) -> int:
+    return sum(map(wanted.has, table.distinct_values(wanted.key, types)))
 
 
 def _meet(existing: Requirements, wanted: Requirements) -> Requirements | str:

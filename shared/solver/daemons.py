@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
 from shared.domain.nodes import DaemonSet
+from shared.domain.pods import Pod
 from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, subtract, sum_of
+from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject
 from shared.solver.encode import Amounts, Mask, TypeTable
 from shared.solver.pod_classes import effective_requests
@@ -29,6 +32,22 @@ class DaemonLoad:
     def total(self) -> dict[str, int]:
         """All of them together, for messages."""
         return sum_of(effective_requests(daemon.requests) for daemon, _ in self.daemons)
+
+
+def with_running_daemons(snapshot: Snapshot) -> Snapshot:
+    """SCH-46: a daemon set counts with what its newest pod asks for, which an autoscaler of requests
+    may have changed since the template was written."""
+    newest: dict[str, Pod] = {}
+    for pod in snapshot.pods:
+        if pod.owner is not None and pod.is_daemon and not pod.faults:
+            known = newest.get(pod.owner.uid)
+            if known is None or (known.created_at, known.uid) < (pod.created_at, pod.uid):
+                newest[pod.owner.uid] = pod
+    found = tuple(
+        replace(d, requests=newest[d.uid].requests) if d.uid in newest else d
+        for d in snapshot.daemon_sets
+    )
+    return snapshot if found == snapshot.daemon_sets else replace(snapshot, daemon_sets=found)
 
 
 def load_on_new_nodes(

@@ -9,16 +9,20 @@ sum of a machine's content and one more pod can overflow.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from shared.domain import labels as keys
+from shared.domain.instance_sizes import adapted
 from shared.domain.instance_types import Catalogue, InstanceType
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import CPU, MEMORY, PODS, Resources
+from shared.domain.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
+from shared.solver.reasons import price_fault
 
 Amounts: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -28,8 +32,10 @@ LARGEST = 2**61
 NO_PRICE = np.iinfo(np.int64).max
 """The price of an offering that cannot be bought."""
 
-_ELSEWHERE = frozenset({keys.ZONE, keys.CAPACITY_TYPE, keys.PROVISIONER_NAME, keys.NODE_POOL})
-"""Well-known keys that offerings or pools answer, not the type."""
+_ELSEWHERE = frozenset(
+    {keys.ZONE, keys.ZONE_ID, keys.CAPACITY_TYPE, keys.PROVISIONER_NAME, keys.NODE_POOL}
+)
+"""Keys that offerings, subnets or pools answer, not the type."""
 
 
 class ResourceAxis:
@@ -62,10 +68,35 @@ class TypeTable:
         self.index = {name: i for i, name in enumerate(self.names)}
         self.allocatable = self._matrix([t.allocatable() for t in self.types])
         self._encode_offerings(unavailable)
+        self._sized: dict[SizeSettings, TypeTable] = {USUAL: self}
+        self._forget()
+
+    def _forget(self) -> None:
         self._codes: dict[str, tuple[list[tuple[str, ...]], Indices]] = {}
         self._masks: dict[Requirement, Mask] = {}
         self._compatible: dict[Requirements, Mask] = {}
         self._offered: dict[tuple[bytes, bytes], Mask] = {}
+
+    def sized(self, settings: SizeSettings) -> TypeTable:
+        """The same rows, zones and prices with the sizes that pools of these settings get; equal settings share one.
+
+        Usual settings get the table itself.
+        """
+        usual = self._sized[USUAL]
+        if settings not in self._sized:
+            self._sized[settings] = usual._adapted(settings)
+        return self._sized[settings]
+
+    def _adapted(self, settings: SizeSettings) -> TypeTable:
+        other = copy(self)
+        other.types = tuple(adapted(t, settings) for t in self.types)
+        other.allocatable = self._matrix([t.allocatable() for t in other.types])
+        sold = np.array([bool(t.offerings) for t in other.types], dtype=np.bool_)
+        other.offered = self.offered & sold[:, np.newaxis, np.newaxis]
+        other.price = np.where(other.offered, self.price, NO_PRICE)
+        other.available = other.price != NO_PRICE
+        other._forget()
+        return other
 
     def _matrix(self, rows: list[dict[str, int]]) -> Amounts:
         found = [self.axis.vector(row) for row in rows]
@@ -74,6 +105,10 @@ class TypeTable:
 
     def _encode_offerings(self, unavailable: frozenset[OfferingKey]) -> None:
         offers = [(i, t.name, o) for i, t in enumerate(self.types) for o in t.offerings]
+        wrong = [(name, o) for _, name, o in offers if not _is_price(o.price_micro_usd_per_hour)]
+        self.faults = [price_fault(name, o) for name, o in wrong]
+        if wrong:
+            offers = [o for o in offers if _is_price(o[2].price_micro_usd_per_hour)]
         self.zones = sorted({o.zone for _, _, o in offers})
         self.capacity_types = sorted({o.capacity_type for _, _, o in offers})
         zone_at = {zone: i for i, zone in enumerate(self.zones)}
@@ -161,6 +196,11 @@ class TypeTable:
             return {self.capacity_types[i] for i in np.unique(self.offered[types].nonzero()[2])}
         distinct, codes = self._coded(key)
         return {value for code in np.unique(codes[types]) for value in distinct[int(code)]}
+
+
+def _is_price(amount: object) -> bool:
+    """Free is a price (a reservation that is paid for), and nothing costs less."""
+    return isinstance(amount, int) and 0 <= amount <= LARGEST
 
 
 def _allowed(requirement: Requirement | None, values: list[str]) -> Mask:

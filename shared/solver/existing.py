@@ -14,10 +14,12 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines import INITIALIZED as MACHINE_INITIALIZED
 from shared.domain.machines import Machine
+from shared.domain.nodepools import NodeClass
 from shared.domain.nodes import DaemonSet, Node, is_ephemeral
 from shared.domain.pods import Pod
 from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, add, subtract, sum_of
+from shared.domain.size_settings import SizeSettings
 from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject
 from shared.solver.daemons import load_on_new_nodes, remaining_on_node
@@ -25,6 +27,7 @@ from shared.solver.encode import NO_PRICE, Amounts, TypeTable
 from shared.solver.pod_classes import effective_requests
 from shared.solver.ports import HostPort
 from shared.solver.topology import Host
+from shared.solver.volumes import Attachments, Volumes
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +40,7 @@ class ExistingTarget:
     room: Amounts
     initialized: bool
     ports: list[HostPort] = field(default_factory=list)
+    attachments: Attachments = field(default_factory=Attachments)
 
     @property
     def labels(self) -> Requirements:
@@ -44,7 +48,7 @@ class ExistingTarget:
 
 
 def existing_targets(
-    snapshot: Snapshot, table: TypeTable, bound: Mapping[str, list[Pod]]
+    snapshot: Snapshot, table: TypeTable, bound: Mapping[str, list[Pod]], volumes: Volumes
 ) -> list[ExistingTarget]:
     """SCH-32 (a): initialised first, then by name. ``bound``: node name -> pods that stay there."""
     by_provider = {m.provider_id: m for m in snapshot.machines if m.provider_id}
@@ -56,10 +60,14 @@ def existing_targets(
             with_node.add(machine.uid)
         if not _is_leaving(node, machine):
             pods = bound.get(node.name, [])
-            found.append(_node_target(node, machine, pods, snapshot.daemon_sets, table))
+            target = _node_target(node, machine, pods, snapshot.daemon_sets, table)
+            target.attachments = volumes.attachments(node.name, pods)
+            found.append(target)
+    classes = {node_class.key: node_class for node_class in snapshot.node_classes}
     for machine in snapshot.machines:
         if machine.uid not in with_node and not machine.terminating:
-            found += _machine_target(machine, snapshot.daemon_sets, table)
+            node_class = classes.get(machine.node_class_key)
+            found += _machine_target(machine, node_class, snapshot.daemon_sets, table)
     return sorted(found, key=lambda target: (not target.initialized, target.name))
 
 
@@ -85,7 +93,7 @@ def _node_target(
     room = subtract(_allocatable(node, machine, initialized), add(used, coming))
     return ExistingTarget(
         name=node.name,
-        host=Host(host_name(node), labels),
+        host=Host(host_name(node), labels, taints=node.taints),
         taints=taints,
         room=table.axis.vector(room),
         initialized=initialized,
@@ -124,11 +132,17 @@ def node_labels(node: Node) -> Requirements:
 
 
 def _machine_target(
-    machine: Machine, daemon_sets: tuple[DaemonSet, ...], table: TypeTable
+    machine: Machine,
+    node_class: NodeClass | None,
+    daemon_sets: tuple[DaemonSet, ...],
+    table: TypeTable,
 ) -> list[ExistingTarget]:
-    """None for a machine of which nothing is known that could tell its size."""
+    """None for a machine of which nothing is known that could tell its size. One that is not
+    launched yet gets the size that its kubelet's settings and its class leave to pods."""
     try:
         labels = Requirements.of(machine.requirements, machine.labels)
+        if node_class is not None:
+            table = table.sized(SizeSettings.of(machine, node_class))
     except InvalidObject:
         return []
     index = _type_of(machine, labels, table)
@@ -143,7 +157,16 @@ def _machine_target(
     name = machine.node_name or machine.name
     named = labels.without(keys.HOSTNAME).intersect(Requirements.of(labels={keys.HOSTNAME: name}))
     ports = [port for daemon, _ in load.daemons for port in daemon.host_ports]
-    return [ExistingTarget(name, Host(name, named), taints, allocatable - overhead, False, ports)]
+    return [
+        ExistingTarget(
+            name,
+            Host(name, named, taints=machine.taints),
+            taints,
+            allocatable - overhead,
+            False,
+            ports,
+        )
+    ]
 
 
 def _type_of(machine: Machine, labels: Requirements, table: TypeTable) -> int | None:

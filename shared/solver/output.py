@@ -46,8 +46,7 @@ def planned_machine(
     """One claim, finished (SCH-103, NC-08, NC-09). ``most`` is the cap on the type list."""
     pool = claim.template.pool
     prices = _prices(claim, table)
-    order = sorted(map(int, claim.types), key=lambda i: (int(prices[i].min()), table.names[i]))
-    order = order[:most]
+    order = _by_price(claim, prices)[:most]
     offering = _cheapest_offering(order[0], prices, table)
     overhead = claim.template.daemons.overhead[order[0]]
     requests = add(*map(effective_requests, pod_requests), table.axis.resources(overhead))
@@ -67,7 +66,29 @@ def planned_machine(
         startup_taints=pool.startup_taints,
         instance_type=names[0],
         offering=offering,
+        min_values_relaxed=_is_relaxed(claim),
     )
+
+
+def price_order(claim: OpenClaim, table: TypeTable) -> list[int]:
+    """The claim's types, cheapest first (SCH-103)."""
+    return _by_price(claim, _prices(claim, table))
+
+
+def _by_price(claim: OpenClaim, prices: Amounts) -> list[int]:
+    """Of equal prices the first by name: rows are in the names' order."""
+    cheapest = prices[claim.types].min(axis=(1, 2))
+    found: list[int] = claim.types[np.lexsort((claim.types, cheapest))].tolist()
+    return found
+
+
+def _is_relaxed(claim: OpenClaim) -> bool:
+    """SCH-12: is any number of values smaller than its pool's?"""
+    for asked in claim.template.requirements:
+        now = claim.requirements.get(asked.key)
+        if now is not None and (now.min_values or 0) < (asked.min_values or 0):
+            return True
+    return False
 
 
 def _prices(claim: OpenClaim, table: TypeTable) -> Amounts:

@@ -17,21 +17,31 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.domain.expressions import Taint, first_untolerated
-from shared.domain.requirements import Requirement, Requirements
+from shared.domain.expressions import first_untolerated
+from shared.domain.requirements import Requirements
 from shared.errors import InvalidObject
 from shared.solver import reasons
-from shared.solver.claims import Admission, Admitter, OpenClaim
+from shared.solver.claims import Admission, Admitter, OpenClaim, lacking_values, lowered
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable
 from shared.solver.existing import ExistingTarget
+from shared.solver.output import price_order
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.ports import first_conflict
 from shared.solver.relaxation import relax
 from shared.solver.templates import PoolTemplate
-from shared.solver.topology import Refusal, Topology
+from shared.solver.topology import DomainLimit, Group, Refusal, Topology
+
+BEST_EFFORT = "BestEffort"
+"""The minValues policy that would rather have fewer kinds of machines than none (SCH-12)."""
+
+_TAINTS = "/taints"
+"""Stands beside label keys, and is none."""
 
 Run = tuple[PodClass, list[str]]
 """A class and the UIDs of some of its pods, in queue order."""
+
+
+UNDECIDED = -1
 
 
 @dataclass(slots=True)
@@ -42,32 +52,79 @@ class ClaimColumns:
     roomiest: Amounts
     """The largest amount among each claim's types: exceeding it rules the claim out."""
     pods: Amounts
+    zone: Indices
+    """Number of the zone that a claim is pinned to; UNDECIDED where there are several."""
     size: int = 0
+    zones: dict[str, int] = field(default_factory=dict)
+    by_host: dict[int, tuple[Group, Amounts]] = field(default_factory=dict)
+    """Of each group that counts by host name and was asked for: its pods in each claim, by id of the group."""
 
     @classmethod
     def empty(cls, width: int) -> ClaimColumns:
         zero = np.zeros((16, width), dtype=np.int64)
-        return cls(zero, zero.copy(), np.zeros(16, dtype=np.int64))
+        undecided = np.full(16, UNDECIDED, dtype=np.intp)
+        return cls(zero, zero.copy(), np.zeros(16, dtype=np.int64), undecided)
 
     def append(self) -> None:
         if self.size == len(self.pods):
             self.used = np.concatenate([self.used, np.zeros_like(self.used)])
             self.roomiest = np.concatenate([self.roomiest, np.zeros_like(self.roomiest)])
             self.pods = np.concatenate([self.pods, np.zeros_like(self.pods)])
+            self.zone = np.concatenate([self.zone, np.full_like(self.zone, UNDECIDED)])
+            self.by_host = {
+                key: (group, np.concatenate([counts, np.zeros_like(counts)]))
+                for key, (group, counts) in self.by_host.items()
+            }
         self.size += 1
 
     def update(self, index: int, claim: OpenClaim) -> None:
         self.used[index] = claim.used
         self.roomiest[index] = claim.template.available[claim.types].max(axis=0)
         self.pods[index] = len(claim.pods)
+        self.zone[index] = self._zone_number(claim)
 
-    def candidates(self, request: Amounts, ruled_out: set[int]) -> list[int]:
-        """Claims that may have room, fewest pods first, then oldest."""
+    def count(self, index: int, claim: OpenClaim) -> None:
+        """After topology has counted the claim's new pods."""
+        for group, counts in self.by_host.values():
+            counts[index] = group.counts.get(claim.hostname, 0)
+
+    def _zone_number(self, claim: OpenClaim) -> int:
+        zone = claim.requirements.get(keys.ZONE)
+        value = zone.single_value if zone is not None else None
+        if value is None:
+            return UNDECIDED
+        return self.zones.setdefault(value, len(self.zones))
+
+    def outside(self, limits: list[DomainLimit], claims: list[OpenClaim]) -> Mask:
+        """Claims that topology would refuse, by host name or by the zone they are pinned to."""
+        refused = np.zeros(len(self.pods), dtype=np.bool_)
+        for group, least, most in limits:
+            if group.rule.key == keys.HOSTNAME:
+                counts = self._counts(group, claims)
+                refused |= (counts < least) | (counts > most)
+            elif group.rule.key == keys.ZONE:
+                for zone, number in self.zones.items():
+                    if not least <= group.counts.get(zone, 0) <= most:
+                        refused |= self.zone == number
+        return refused
+
+    def _counts(self, group: Group, claims: list[OpenClaim]) -> Amounts:
+        known = self.by_host.get(id(group))
+        if known is None:
+            counts = np.zeros(len(self.pods), dtype=np.int64)
+            for index, claim in enumerate(claims):
+                counts[index] = group.counts.get(claim.hostname, 0)
+            known = self.by_host[id(group)] = group, counts
+        return known[1]
+
+    def candidates(self, request: Amounts, ruled_out: Mask) -> list[int]:
+        """Claims that may have room, fewest pods first, then oldest. ``ruled_out``: one entry per
+        row, or more."""
         n = self.size
         room = (self.used[:n] + request <= self.roomiest[:n]).all(axis=1)
-        found = np.flatnonzero(room)
-        ordered = found[np.argsort(self.pods[found], kind="stable")]
-        return [int(i) for i in ordered if int(i) not in ruled_out]
+        found = np.flatnonzero(room & ~ruled_out[:n])
+        ordered: list[int] = found[np.argsort(self.pods[found], kind="stable")].tolist()
+        return ordered
 
 
 @dataclass(slots=True)
@@ -85,16 +142,21 @@ class Placement:
     claims: list[OpenClaim] = field(default_factory=list)
     existing: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     verdicts: dict[str, str] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+    """What of the input is left out because it is wrong."""
+    min_values_policy: str = "Strict"
+    max_instance_types: int = 600
     _admitter: Admitter = field(init=False)
     _columns: ClaimColumns = field(init=False)
     _room: Amounts = field(init=False)
     _open_to: dict[PodClass, Mask] = field(default_factory=dict)
-    _domain_codes: dict[str, Indices] = field(default_factory=dict)
-    _closed_to: dict[PodClass, set[int]] = field(default_factory=lambda: defaultdict(set))
+    _target_codes: dict[str, Indices] = field(default_factory=dict)
+    _closed_to: dict[PodClass, Mask] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         width = len(self.table.axis.names)
-        self._admitter = Admitter(self.table, self.topology)
+        best_effort = self.min_values_policy == BEST_EFFORT
+        self._admitter = Admitter(self.topology, best_effort=best_effort)
         self._columns = ClaimColumns.empty(width)
         rows = [target.room for target in self.targets]
         self._room = np.array(rows, dtype=np.int64).reshape(len(rows), width)
@@ -107,12 +169,32 @@ class Placement:
             changed, failed = False, []
             for pods, uids in queue:
                 left = self._place(pods, uids)
+                for other in pods.others:
+                    left = self._place(other, left)
                 changed = changed or len(left) < len(uids)
                 if left:
                     relaxed = self._relaxed(pods)
                     changed = changed or relaxed is not None
                     failed.append((relaxed or pods, left))
             queue = failed
+        self.claims = [claim for claim in self.claims if self._has_choice(claim)]
+
+    def _has_choice(self, claim: OpenClaim) -> bool:
+        """SCH-103: does the list of types, cut at its length, still hold what minValues asks for?
+        If not, the claim is lowered (BestEffort), or its pods get a verdict."""
+        choosy = any(wanted.min_values is not None for wanted in claim.requirements)
+        if not choosy or len(claim.types) <= self.max_instance_types:
+            return True
+        kept = np.array(price_order(claim, self.table)[: self.max_instance_types], dtype=np.intp)
+        lacking = lacking_values(claim.requirements, kept, self.table)
+        if lacking and self.min_values_policy == BEST_EFFORT:
+            claim.requirements = lowered(claim.requirements, kept, self.table)
+        elif lacking:
+            cause = "; ".join(lacking.values())
+            verdict = reasons.min_values_unmet_by_pool(claim.template.pool, cause)
+            self.verdicts.update(dict.fromkeys(claim.pods, verdict))
+            return False
+        return True
 
     def _relaxed(self, pods: PodClass) -> PodClass | None:
         pod = relax(pods.pod, tolerate_preferred=self.tolerate_preferred)
@@ -127,20 +209,20 @@ class Placement:
 
     def _place(self, pods: PodClass, uids: list[str]) -> list[str]:
         """The UIDs that found no place. What stops the first of a class stops the rest too."""
-        single = self.topology.concerns(pods) or bool(pods.pod.host_ports)
-        left = uids
-        while left:
-            batch = left[:1] if single else left
+        single = self.topology.concerns(pods) or bool(pods.pod.host_ports) or pods.attaches
+        at = 0
+        while at < len(uids):
+            batch = uids[at : at + 1] if single else uids[at:]
             placed = self._on_existing(pods, batch) or self._on_claims(pods, batch)
             if placed == 0:
                 placed = self._on_new_claim(pods, batch)
             if placed == 0:
-                self.verdicts.update(dict.fromkeys(left, self.verdicts[batch[0]]))
+                self.verdicts.update(dict.fromkeys(uids[at:], self.verdicts[batch[0]]))
                 break
-            for uid in left[:placed]:
+            for uid in batch[:placed]:
                 self.verdicts.pop(uid, None)
-            left = left[placed:]
-        return left
+            at += placed
+        return uids[at:]
 
     def _on_existing(self, pods: PodClass, uids: list[str]) -> int:
         """SCH-50. Places from the front of ``uids`` on the first target with room; how many."""
@@ -153,7 +235,7 @@ class Placement:
         left = np.flatnonzero(fitting)
         while left.size:
             index = int(left[0])
-            refusal = self._refusal(index, pods)
+            refusal = self._refusal(index, pods, uids[0])
             if refusal is None:
                 count = min(len(uids), _times(self._room[index], pods.requests))
                 self._commit_existing(index, pods, uids[:count])
@@ -164,9 +246,13 @@ class Placement:
             left = left[1:] if same.size == 1 else left[~np.isin(left, same)]
         return 0
 
-    def _refusal(self, index: int, pods: PodClass) -> Refusal | None:
-        """Ports and topology of one target."""
+    def _refusal(self, index: int, pods: PodClass, uid: str) -> Refusal | None:
+        """Volumes, ports and topology of one target (SCH-50)."""
         target = self.targets[index]
+        if pods.attaches:
+            volumes = self.registry.volumes[uid]
+            if excess := target.attachments.excess(volumes.attached):
+                return Refusal(excess, is_final=not volumes.shared)
         conflict = first_conflict(pods.pod.host_ports, target.ports)
         if conflict is not None:
             return Refusal(reasons.port_conflict(conflict), is_final=True)
@@ -174,40 +260,50 @@ class Placement:
         return narrowed if isinstance(narrowed, Refusal) else None
 
     def _domains(self, key: str) -> Indices | None:
-        """A number per target, equal for equal values of a topology key, so that one refusal rules
-        out a whole zone. None where the targets are their own domains."""
-        if key in ("", keys.HOSTNAME):
-            return None
-        if key not in self._domain_codes:
-            codes: dict[Requirement | None, int] = {}
-            values = [target.labels.get(key) for target in self.targets]
+        """Equal numbers for targets in one domain of a topology key, so that one refusal rules out
+        a whole zone. None where the targets are their own domains."""
+        return None if key in ("", keys.HOSTNAME) else self._codes(key)
+
+    def _codes(self, key: str) -> Indices:
+        """A number per target, equal for equal values of a label; for ``_TAINTS``, equal taints."""
+        if key not in self._target_codes:
+            codes: dict[object, int] = {}
+            values = (t.taints if key == _TAINTS else t.labels.get(key) for t in self.targets)
             numbers = [codes.setdefault(value, len(codes)) for value in values]
-            self._domain_codes[key] = np.array(numbers, dtype=np.intp)
-        return self._domain_codes[key]
+            self._target_codes[key] = np.array(numbers, dtype=np.intp)
+        return self._target_codes[key]
 
     def _allowed_targets(self, pods: PodClass) -> Mask:
         """Taints and labels of each target, decided once per distinct combination that matters."""
-        seen: dict[tuple[tuple[Taint, ...], tuple[Requirement | None, ...]], bool] = {}
-        found: Mask = np.array((self._room >= 0).all(axis=1), dtype=np.bool_)
-        wanted = list(pods.requirements)
-        for i, target in enumerate(self.targets):
-            at = (target.taints, tuple(target.labels.get(w.key) for w in wanted))
-            if at not in seen:
-                tolerated = first_untolerated(target.taints, pods.pod.tolerations) is None
-                seen[at] = tolerated and _holds_everywhere(target.labels, pods.requirements)
-            found[i] &= seen[at]
-        return found
+        combined = self._codes(_TAINTS)
+        for wanted in pods.requirements:
+            codes = self._codes(wanted.key)
+            both = combined * (int(codes.max()) + 1) + codes
+            combined = np.unique(both, return_inverse=True)[1]
+        _, firsts, kinds = np.unique(combined, return_index=True, return_inverse=True)
+        verdicts = [self._allows(self.targets[int(first)], pods) for first in firsts]
+        allowed: Mask = np.array(verdicts, dtype=np.bool_)[kinds]
+        return allowed & (self._room >= 0).all(axis=1)
+
+    def _allows(self, target: ExistingTarget, pods: PodClass) -> bool:
+        tolerated = first_untolerated(target.taints, pods.pod.tolerations) is None
+        return tolerated and _holds_everywhere(target.labels, pods.requirements)
 
     def _commit_existing(self, index: int, pods: PodClass, uids: list[str]) -> None:
         target = self.targets[index]
         self._room[index] -= len(uids) * pods.requests
         target.ports += pods.pod.host_ports
+        for uid in uids if pods.attaches else ():
+            target.attachments.add(self.registry.volumes[uid].attached)
         self.existing[target.name] += uids
         self.topology.record(pods, target.host, len(uids))
 
     def _on_claims(self, pods: PodClass, uids: list[str]) -> int:
         """SCH-32 (b)."""
-        closed = self._closed_to[pods]
+        limits = self.topology.limits(pods)
+        closed = self._closed(pods)
+        if limits:
+            closed = closed | self._columns.outside(limits, self.claims)
         candidates = self._columns.candidates(pods.requests, closed)
         count = len(uids) if len(candidates) == 1 else 1
         for index in candidates:
@@ -216,14 +312,26 @@ class Placement:
                 self._commit(index, admission, pods, uids)
                 return admission.count
             if admission.is_final:
-                closed.add(index)
+                self._closed(pods)[index] = True
         return 0
+
+    def _closed(self, pods: PodClass) -> Mask:
+        """Claims that will not take this class any more, one entry per row of the columns."""
+        rows = len(self._columns.pods)
+        closed = self._closed_to.get(pods)
+        if closed is None:
+            closed = self._closed_to[pods] = np.zeros(rows, dtype=np.bool_)
+        elif len(closed) < rows:
+            new = np.zeros(rows - len(closed), dtype=np.bool_)
+            closed = self._closed_to[pods] = np.concatenate([closed, new])
+        return closed
 
     def _commit(self, index: int, admission: Admission, pods: PodClass, uids: list[str]) -> None:
         claim = self.claims[index]
         claim.commit(admission, pods, uids[: admission.count])
         self._columns.update(index, claim)
         self.topology.record(pods, claim.host(claim.requirements), admission.count)
+        self._columns.count(index, claim)
 
     def _on_new_claim(self, pods: PodClass, uids: list[str]) -> int:
         """SCH-32 (c), SCH-104: the first pool in order of preference that works."""
@@ -238,7 +346,7 @@ class Placement:
             self.claims.append(claim)
             self._columns.append()
             self._commit(len(self.claims) - 1, admission, pods, uids)
-            template.take(map(int, claim.types), self.table)
+            template.take(map(int, claim.types))
             return admission.count
         causes += [self.no_template] if self.no_template else []
         verdict = "; ".join(causes)
@@ -275,7 +383,7 @@ class Placement:
     def _types_within_limits(self, template: PoolTemplate) -> Indices:
         if template.remaining is None:
             return template.types
-        found: Indices = template.types[template.within_limits(self.table)[template.types]]
+        found: Indices = template.types[template.within_limits()[template.types]]
         return found
 
     def _remember(self, template: PoolTemplate, pods: PodClass, verdict: str) -> str:

@@ -28,6 +28,8 @@ class PlannedMachine(msgspec.Struct, frozen=True):
     instance_type: str
     """Of the cheapest offering, the one the cost below assumes."""
     offering: Offering
+    min_values_relaxed: bool = False
+    """It may become fewer kinds of machines than its pool asks for (SCH-12 BestEffort, NC-07)."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -42,3 +44,12 @@ class Plan(msgspec.Struct, frozen=True):
     unschedulable: dict[str, str]
     """Pod UID -> reason, in Karpenter's words (SCH-43)."""
     cost_micro_usd_per_hour: int = 0
+    """Of the new machines, each at its cheapest offering."""
+    lower_bound_micro_usd_per_hour: int | None = None
+    """No plan that places the same pods on new machines can cost less; None: not computed."""
+    relaxed: tuple[str, ...] = ()
+    """Constraints that the bound leaves out: with them it may be out of reach."""
+    faults: tuple[str, ...] = ()
+    """What of the input was left out because it is wrong, each naming its object; pods have verdicts instead."""
+    policies: dict[str, str] = {}
+    """Pool key -> packing policy that made its machines, where it is not FewestNodes."""

@@ -8,7 +8,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,13 +18,14 @@ from shared.domain.requirements import Requirements
 from shared.domain.resources import PODS, Resources, at_least
 from shared.solver.encode import Amounts, ResourceAxis
 from shared.solver.relaxation import pod_requirements, strict_requirements
+from shared.solver.volumes import PodVolumes, choices, reachable
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
-def effective_requests(requests: Resources) -> dict[str, int]:
+def effective_requests(requests: Resources) -> Resources:
     """SCH-60: every pod takes one pod slot, also when its record does not say so."""
-    return at_least(requests, {PODS: 1})
+    return requests if requests.get(PODS, 0) >= 1 else at_least(requests, {PODS: 1})
 
 
 @dataclass(slots=True, eq=False)
@@ -35,9 +36,13 @@ class PodClass:
     pod: Pod
     requests: Amounts
     requirements: Requirements
-    """With the heaviest preference (SCH-20)."""
+    """With the heaviest preference (SCH-20) and the place of the volumes (SCH-93)."""
     strict: Requirements
-    """Without preferences; topology counts its domains by these."""
+    """Without preferences and volumes; topology counts its domains by these (SCH-95)."""
+    attaches: bool = False
+    """Has it volumes that some node limits the number of (SCH-91)? Such pods are placed one by one."""
+    others: tuple[PodClass, ...] = ()
+    """The same pods with their volumes' other alternatives, to be tried after this one (SCH-93)."""
     errors: dict[str, str] = field(default_factory=dict)
     """Pool name -> why this class never fits a new machine of it. Machines only fill up in a plan,
     so
@@ -49,29 +54,53 @@ class PodClass:
 
 
 class ClassRegistry:
-    """Finds the class of a pod. ``label_keys`` are the label keys that some selector reads."""
+    """Finds the class of a pod. ``label_keys`` are the label keys that some selector reads,
+    ``volumes`` what is known of the pods with claims, by UID."""
 
-    def __init__(self, axis: ResourceAxis, label_keys: frozenset[str]) -> None:
+    def __init__(
+        self,
+        axis: ResourceAxis,
+        label_keys: frozenset[str],
+        volumes: Mapping[str, PodVolumes] | None = None,
+    ) -> None:
+        self.volumes = volumes or {}
         self._axis = axis
         self._label_keys = label_keys
-        self._found: dict[bytes, PodClass] = {}
+        self._found: dict[tuple[bytes, object], PodClass] = {}
+        self._count = 0
 
     def __iter__(self) -> Iterator[PodClass]:
         return iter(self._found.values())
 
     def intern(self, pod: Pod) -> PodClass:
-        """The class of this pod. Raises InvalidObject when one of its expressions is wrong."""
-        identity = self._identity(pod)
+        """The class of this pod. Raises InvalidObject when one of its expressions is wrong, or when
+        it excludes the place of its volumes."""
+        volumes = self.volumes.get(pod.uid) if pod.volume_claims else None
+        identity = (self._identity(pod), volumes.identity if volumes else None)
         known = self._found.get(identity)
         if known is None:
-            known = self._found[identity] = PodClass(
-                index=len(self._found),
-                pod=pod,
-                requests=self._axis.vector(effective_requests(pod.requests)),
-                requirements=pod_requirements(pod),
-                strict=strict_requirements(pod),
-            )
+            known = self._found[identity] = self._new(pod, volumes)
         return known
+
+    def _new(self, pod: Pod, volumes: PodVolumes | None) -> PodClass:
+        if volumes is None:
+            return self._class(pod, pod_requirements(pod))
+        pod = reachable(pod, volumes.alternatives)
+        wanted = choices(pod, volumes.alternatives)
+        first, *others = (self._class(pod, one, bool(volumes.attached)) for one in wanted)
+        first.others = tuple(others)
+        return first
+
+    def _class(self, pod: Pod, requirements: Requirements, attaches: bool = False) -> PodClass:
+        self._count += 1
+        return PodClass(
+            index=self._count - 1,
+            pod=pod,
+            requests=self._axis.vector(effective_requests(pod.requests)),
+            requirements=requirements,
+            strict=strict_requirements(pod),
+            attaches=attaches,
+        )
 
     def _identity(self, pod: Pod) -> bytes:
         seen = {k: v for k, v in pod.labels.items() if k in self._label_keys}

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from shared.domain import labels as keys
+from shared.domain.instance_types import Offering
 from shared.domain.nodepools import V1ALPHA5, NodePool
 from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, format_resources
@@ -163,14 +165,30 @@ def min_values_unmet(key: str, needed: int, found: int) -> str:
     )
 
 
-def volumes_unsupported(claims: tuple[str, ...]) -> str:
-    """Placing such a pod could put it where its volume is not, so it is refused."""
+def min_values_unmet_by_pool(pool: NodePool, cause: str) -> str:
+    """SCH-103: the list of types is cut, and what is left is too few kinds."""
     return (
-        "pods with persistent volume claims cannot be planned by this version: "
-        f"{', '.join(claims[:5])}"
+        f"pod didn't schedule because {pool_noun(pool)} \"{pool.name}\" couldn't meet minValues"
+        f" requirements, {cause}"
     )
 
 
-def unsupported_key(key: str, instead: str) -> str:
-    """A key whose domain a plan cannot pin yet: refused rather than left to chance."""
-    return f"requirements on {key} cannot be planned by this version; use {instead}"
+def price_fault(instance_type: str, offering: Offering) -> str:
+    """An offering that cannot be compared with others is left out."""
+    return (
+        f"instance type {instance_type}, {offering.capacity_type} in {offering.zone}:"
+        f" {offering.price_micro_usd_per_hour!r} is no price in micro-USD per hour; the offering is left out"
+    )
+
+
+def zone_ids_unknown(node_class: str) -> str:
+    """Subnets of a v1alpha5 class do not say their zone's id: refused rather than left to chance."""
+    return (
+        f'the subnets of node class "{node_class}" do not tell their zone ids;'
+        f" ask for {keys.ZONE} instead of {keys.ZONE_ID}"
+    )
+
+
+def contradictory(key: str) -> str:
+    """A pool that no machine can satisfy, whatever the cloud offers."""
+    return f"its requirements and labels contradict each other on {key}"

@@ -57,8 +57,9 @@ def of_term(pod: Pod, term: AffinityTerm) -> Selector:
 
 
 def label_keys(pod: Pod) -> set[str]:
-    """All label keys that this pod's rules read."""
-    found: set[str] = set()
+    """All label keys that this pod's rules read, and ``""`` when it has rules at all: one that selects every pod reads
+    no label."""
+    found: set[str] = {""} if pod.spread or pod.affinity or pod.anti_affinity else set()
     for constraint in pod.spread:
         found.update(constraint.match_labels, constraint.match_label_keys)
         found.update(expression.key for expression in constraint.expressions)

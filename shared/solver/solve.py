@@ -5,8 +5,7 @@ two processes make the same plan, byte for byte, whatever their hash seed. A pod
 planned gets a verdict in ``Plan.unschedulable``; it never stops the others.
 
 Which pods: those that wait for capacity (POD-01), and those in ``reschedule``, which are still
-bound to a node that goes (POD-09). What is not supported yet is refused in words, never misplaced:
-pods with persistent volume claims.
+bound to a node that goes (POD-09).
 """
 
 from __future__ import annotations
@@ -19,16 +18,20 @@ from shared.domain.resources import CPU, MEMORY
 from shared.domain.snapshot import Snapshot
 from shared.errors import ConfigurationError, InvalidObject
 from shared.solver import reasons
+from shared.solver.daemons import with_running_daemons
 from shared.solver.encode import ResourceAxis, TypeTable
 from shared.solver.existing import existing_targets, group_by_node, host_name, node_labels
+from shared.solver.lowest_cost.choice import cheaper
+from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.output import machine_name, plan_id, planned_machine
-from shared.solver.placement import Placement, Run
+from shared.solver.placement import BEST_EFFORT, Placement, Run
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.relaxation import IGNORE, without_preferences
 from shared.solver.selectors import label_keys
-from shared.solver.templates import PoolTemplate, domains_of, usable_templates
+from shared.solver.templates import PoolTemplate, domain_sources, usable_templates
 from shared.solver.topology import BoundPods, Host, Topology
+from shared.solver.volumes import Volumes
 
 
 class SolverSettings(msgspec.Struct, frozen=True):
@@ -36,6 +39,14 @@ class SolverSettings(msgspec.Struct, frozen=True):
 
     max_instance_types: int = 600
     preference_policy: str = "Respect"
+    min_values_policy: str = "Strict"
+    """Strict or BestEffort (SCH-12)."""
+    packing_policy: str = "FewestNodes"
+    """FewestNodes or LowestCost, for pools that do not say."""
+    effort: int = 200
+    """How much work LowestCost may put into a plan: about this many milliseconds on a usual core, counted in steps."""
+    most_node_cpu_milli: int | None = None
+    """LowestCost plans no larger machines, unless one pod needs it."""
 
     def __post_init__(self) -> None:
         """Raises ConfigurationError for a value that no plan could follow."""
@@ -43,6 +54,8 @@ class SolverSettings(msgspec.Struct, frozen=True):
             raise ConfigurationError("max_instance_types must be at least 1")
         if self.preference_policy not in ("Respect", IGNORE):
             raise ConfigurationError("preference_policy must be Respect or Ignore")
+        if self.min_values_policy not in ("Strict", BEST_EFFORT):
+            raise ConfigurationError("min_values_policy must be Strict or BestEffort")
 
 
 def solve(
@@ -56,17 +69,22 @@ def solve(
     no rule
     of this placement depends on it. ``reschedule``: UIDs of bound pods that need another home."""
     del now
-    chosen, verdicts = _pods_to_place(snapshot, reschedule)
+    snapshot = with_running_daemons(snapshot)
+    volumes = Volumes(snapshot)
+    chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes)
     pods = {pod.uid: pod for pod in chosen}
-    placement, queue = _prepare(snapshot, chosen, verdicts, settings, reschedule)
-    placement.run(queue)
+    given = (snapshot, chosen, verdicts, settings, reschedule, volumes)
+    fewest, queue = _prepare(*given)
+    fewest.run(queue)
+    choice = cheaper(fewest, queue, _packing(settings), lambda: _prepare(*given))
+    placement = choice.placement
     identity = plan_id(
         pods,
         (m.uid or m.name for m in snapshot.machines),
         (n.uid or n.name for n in snapshot.nodes),
     )
     machines = _machines(placement, pods, identity, settings.max_instance_types)
-    verdicts.update(placement.verdicts)
+    verdicts.update({u: text + volumes.explanation(u) for u, text in placement.verdicts.items()})
     return Plan(
         id=identity,
         generation=snapshot.generation,
@@ -74,13 +92,21 @@ def solve(
         existing={name: tuple(placement.existing[name]) for name in sorted(placement.existing)},
         unschedulable={uid: verdicts[uid] for uid in sorted(verdicts)},
         cost_micro_usd_per_hour=sum(m.offering.price_micro_usd_per_hour for m in machines),
+        lower_bound_micro_usd_per_hour=choice.lower_bound_micro_usd_per_hour,
+        relaxed=choice.relaxed,
+        policies=choice.policies,
+        faults=placement.faults,
     )
 
 
+def _packing(settings: SolverSettings) -> PackingSettings:
+    return PackingSettings(settings.packing_policy, settings.effort, settings.most_node_cpu_milli)
+
+
 def _pods_to_place(
-    snapshot: Snapshot, reschedule: frozenset[str]
+    snapshot: Snapshot, reschedule: frozenset[str], volumes: Volumes
 ) -> tuple[list[Pod], dict[str, str]]:
-    """Pods in queue order, and verdicts about those that are not planned at all."""
+    """Pods in queue order, and verdicts about those that are not planned at all (POD-03, POD-06)."""
     chosen, verdicts = [], {}
     for pod in snapshot.pods:
         moves = pod.uid in reschedule and is_reschedulable(pod)
@@ -88,10 +114,13 @@ def _pods_to_place(
             continue
         if pod.faults:
             verdicts[pod.uid] = "; ".join(pod.faults)
-        elif pod.volume_claims:
-            verdicts[pod.uid] = reasons.volumes_unsupported(pod.volume_claims)
-        else:
-            chosen.append(pod)
+            continue
+        try:
+            volumes.resolve(pod)
+        except InvalidObject as error:
+            verdicts[pod.uid] = str(error)
+            continue
+        chosen.append(pod)
     return sorted(chosen, key=_queue_position), verdicts
 
 
@@ -106,6 +135,7 @@ def _prepare(
     verdicts: dict[str, str],
     settings: SolverSettings,
     reschedule: frozenset[str],
+    volumes: Volumes,
 ) -> tuple[Placement, list[Run]]:
     """Everything encoded, and the queue."""
     bound = group_by_node(snapshot.pods, reschedule)
@@ -116,11 +146,11 @@ def _prepare(
     table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
     templates, refusals = usable_templates(snapshot, table)
     selected = frozenset[str]().union(*map(label_keys, [*chosen, *owners]))
-    topology = _topology(snapshot, table, templates, bound, selected)
+    topology = _topology(snapshot, templates, bound, selected)
     for pod in owners:
         if pod.node_name in topology.hosts:
             topology.add_bound_owner(pod, pod.node_name)
-    registry = ClassRegistry(axis, selected)
+    registry = ClassRegistry(axis, selected, volumes.resolved)
     queue = _queue(chosen, registry, verdicts, settings)
     for pods, _ in queue:
         topology.register(pods)
@@ -128,10 +158,13 @@ def _prepare(
         table=table,
         topology=topology,
         registry=registry,
-        targets=existing_targets(snapshot, table, bound),
+        targets=existing_targets(snapshot, table, bound, volumes),
         templates=templates,
         tolerate_preferred=_has_preferred_taint(snapshot),
         no_template="; ".join(refusals) if snapshot.pools else reasons.NO_POOL,
+        faults=(*table.faults, *refusals),
+        min_values_policy=settings.min_values_policy,
+        max_instance_types=settings.max_instance_types,
     )
     return placement, queue
 
@@ -164,22 +197,20 @@ def _queue(
 
 def _topology(
     snapshot: Snapshot,
-    table: TypeTable,
     templates: list[PoolTemplate],
     bound: dict[str, list[Pod]],
     selected: frozenset[str],
 ) -> Topology:
-    hosts = {node.name: Host(host_name(node), node_labels(node)) for node in snapshot.nodes}
+    hosts = {
+        node.name: Host(host_name(node), node_labels(node), taints=node.taints)
+        for node in snapshot.nodes
+    }
     staying = [hosts[n.name] for n in snapshot.nodes if not n.terminating]
-
-    def universe(key: str) -> set[str]:
-        values = set().union(*(domains_of(template, key, table) for template in templates))
-        for host in staying:
-            label = host.requirements.get(key)
-            values.update(label.values if label else ())
-        return values
-
-    return Topology(universe, hosts, _bound_pods(bound, hosts, selected))
+    return Topology(
+        lambda key: domain_sources(templates, staying, key),
+        hosts,
+        _bound_pods(bound, hosts, selected),
+    )
 
 
 def _bound_pods(

@@ -7,21 +7,23 @@ can be used from those that cannot, with the reason as a user reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1, NodeClass, NodePool, by_preference
-from shared.domain.requirements import Requirement, Requirements
+from shared.domain.requirements import DOES_NOT_EXIST, Requirement, Requirements
 from shared.domain.resources import Resources, add, at_least
+from shared.domain.size_settings import SizeSettings
 from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject
 from shared.solver import reasons
 from shared.solver.daemons import DaemonLoad, load_on_new_nodes
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable
+from shared.solver.topology import Host
 
 NODES = "nodes"
 """The limit on the number of nodes (SCH-101)."""
@@ -32,6 +34,8 @@ class PoolTemplate:
     """One usable pool. ``available`` is [types, resources]: allocatable minus daemon overhead."""
 
     pool: NodePool
+    table: TypeTable
+    """With the sizes that this pool's machines get."""
     requirements: Requirements
     types: Indices
     """Types that meet the pool's requirements and have an offering in its zones."""
@@ -42,13 +46,19 @@ class PoolTemplate:
     overhead: dict[str, int]
     remaining: dict[str, int] | None
     """Limits minus usage, in the resources that are limited; None without limits (SCH-100)."""
+    zone_ids: Mapping[str, str] = field(default_factory=dict)
+    """Zone -> id of the zone, as far as the subnets tell it."""
 
-    def within_limits(self, table: TypeTable) -> Mask:
+    def host(self, name: str, requirements: Requirements) -> Host:
+        """A machine of this pool, as topology sees it."""
+        return Host(name, requirements, True, self.zone_names, self.pool.taints, self.zone_ids)
+
+    def within_limits(self) -> Mask:
         """SCH-101: types whose whole capacity is still allowed."""
-        within = np.ones(len(table.types), dtype=np.bool_)
+        within = np.ones(len(self.table.types), dtype=np.bool_)
         for name, left in sorted((self.remaining or {}).items()):
             if name != NODES:
-                capacity = [t.capacity.get(name, 0) <= left for t in table.types]
+                capacity = [t.capacity.get(name, 0) <= left for t in self.table.types]
                 within &= np.array(capacity, dtype=np.bool_)
         return within
 
@@ -56,13 +66,13 @@ class PoolTemplate:
     def nodes_exhausted(self) -> bool:
         return self.remaining is not None and self.remaining.get(NODES, 1) < 1
 
-    def take(self, types: Iterable[int], table: TypeTable) -> None:
+    def take(self, types: Iterable[int]) -> None:
         """SCH-100: a new machine counts with the largest capacity among its types."""
         if self.remaining is None:
             return
         largest: dict[str, int] = {NODES: 1}
         for index in types:
-            largest = at_least(largest, table.types[index].capacity)
+            largest = at_least(largest, self.table.types[index].capacity)
         for name in self.remaining:
             self.remaining[name] -= largest.get(name, 0)
 
@@ -116,7 +126,12 @@ def _template(
     pool: NodePool, node_class: NodeClass, snapshot: Snapshot, table: TypeTable
 ) -> PoolTemplate:
     requirements = pool_requirements(pool)
-    reachable = {subnet.zone for subnet in node_class.subnets}
+    table = table.sized(SizeSettings.of(pool, node_class))
+    _refuse_contradictions(pool, requirements)
+    zone_ids = {subnet.zone: subnet.zone_id for subnet in node_class.subnets if subnet.zone_id}
+    if keys.ZONE_ID in requirements and not zone_ids:
+        raise InvalidObject(reasons.zone_ids_unknown(node_class.name), field="spec.requirements")
+    reachable = {s.zone for s in node_class.subnets if _has_id(requirements, s.zone_id)}
     zones = table.zone_mask(requirements) & np.array(
         [z in reachable for z in table.zones], np.bool_
     )
@@ -126,6 +141,7 @@ def _template(
     daemons = load_on_new_nodes(snapshot.daemon_sets, pool.taints, requirements, table)
     return PoolTemplate(
         pool=pool,
+        table=table,
         requirements=requirements,
         types=types,
         zones=zones,
@@ -134,7 +150,20 @@ def _template(
         available=table.allocatable - daemons.overhead,
         overhead=daemons.total(),
         remaining=_remaining(pool, snapshot, table),
+        zone_ids=zone_ids,
     )
+
+
+def _refuse_contradictions(pool: NodePool, requirements: Requirements) -> None:
+    absent = {keys.normalise(e.key) for e in pool.requirements if e.operator == DOES_NOT_EXIST}
+    for requirement in requirements:
+        if requirement.is_empty and requirement.key not in absent:
+            raise InvalidObject(reasons.contradictory(requirement.key), field="spec.requirements")
+
+
+def _has_id(requirements: Requirements, zone_id: str) -> bool:
+    wanted = requirements.get(keys.ZONE_ID)
+    return wanted is None or wanted.has(zone_id)
 
 
 def _remaining(pool: NodePool, snapshot: Snapshot, table: TypeTable) -> dict[str, int] | None:
@@ -173,12 +202,29 @@ def _largest(machine: Machine, table: TypeTable) -> Resources:
     return largest
 
 
-def domains_of(template: PoolTemplate, key: str, table: TypeTable) -> set[str]:
+def domain_sources(
+    templates: Iterable[PoolTemplate], nodes: Iterable[Host], key: str
+) -> Iterator[tuple[Host, Iterable[str]]]:
+    """SCH-71: who brings which domains of a key: each pool, and each node by its label."""
+    for template in templates:
+        yield (
+            template.host(template.pool.name, template.requirements),
+            domains_of(template, key),
+        )
+    for node in nodes:
+        label = node.requirements.get(key)
+        if label is not None:
+            yield node, label.values
+
+
+def domains_of(template: PoolTemplate, key: str) -> set[str]:
     """SCH-71: the values of a topology key that this pool can build."""
     if key == keys.ZONE:
         return set(template.zone_names)
+    if key == keys.ZONE_ID:
+        return {template.zone_ids[z] for z in template.zone_names if z in template.zone_ids}
     allowed = template.requirements.get(key) or Requirement(key, complement=True)
-    values = table.distinct_values(key, template.types)
+    values = template.table.distinct_values(key, template.types)
     if allowed.complement:
         return {value for value in values if allowed.has(value)}
     return {value for value in allowed.values if not values or value in values}

@@ -11,34 +11,28 @@ become either of two zones is counted in neither for spread, and in both for ant
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shared.domain import labels as keys
-from shared.domain.pods import AffinityTerm, Pod
+from shared.domain.expressions import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
+from shared.domain.pods import Pod
 from shared.domain.requirements import Requirement, Requirements
 from shared.solver import reasons
 from shared.solver.pod_classes import PodClass
-from shared.solver.relaxation import strict_requirements
-from shared.solver.selectors import Selector, of_spread, of_term
+from shared.solver.topology_rules import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    SPREAD,
+    Rule,
+    inverse_rule,
+    owned_rules,
+    required,
+)
 
-SPREAD, AFFINITY, ANTI_AFFINITY = "topology spread", "pod affinity", "pod anti-affinity"
 _SHOWN_DOMAINS = 10
-
-
-class Rule(NamedTuple):
-    """What makes two constraints the same (SCH-70). ``inverse``: counts owners, blocks selected
-    pods.
-    """
-
-    kind: str
-    key: str
-    selector: Selector
-    max_skew: int = 0
-    min_domains: int | None = None
-    node_filter: tuple[Requirements, ...] = ()
-    inverse: bool = False
+_ANY_NUMBER = 2**62
 
 
 @dataclass(slots=True, eq=False)
@@ -47,10 +41,14 @@ class Group:
 
     rule: Rule
     counts: dict[str, int]
+    inhabited: frozenset[str] = frozenset()
+    """Domains in which a node is."""
     matched: dict[tuple[Requirements, bool], bool] = field(default_factory=dict)
 
     def counts_on(self, host: Host) -> bool:
-        """SCH-76: only nodes that the owner's node selector and affinity allow are counted."""
+        """SCH-76: only nodes that the owner may use are counted, as far as its policies say so."""
+        if self.rule.tolerations is not None and not _tolerable(host, self.rule.tolerations):
+            return False
         if not self.rule.node_filter:
             return True
         at = (host.requirements, host.is_new)
@@ -76,16 +74,29 @@ class Group:
         self, selects_pod: bool, pod_domains: Requirement, candidates: list[str]
     ) -> list[str]:
         """SCH-73: skew within bounds, then the smallest count, then the name."""
-        ceiling = self._smallest(pod_domains) + self.rule.max_skew - int(selects_pod)
+        _, ceiling = self.bounds(selects_pod, pod_domains)
         fitting = [(self.counts.get(d, 0), d) for d in candidates]
         allowed = [(count, d) for count, d in fitting if count <= ceiling]
         return [min(allowed)[1]] if allowed else []
+
+    def bounds(self, selects_pod: bool, pod_domains: Requirement) -> tuple[int, int]:
+        """How many pods a domain must, and may, hold already if it is to take one more."""
+        if self.rule.kind == ANTI_AFFINITY:
+            return 0, 0
+        if self.rule.kind == SPREAD:
+            return 0, self._smallest(pod_domains) + self.rule.max_skew - int(selects_pod)
+        starts = selects_pod and not self._is_known(pod_domains)
+        return 0 if starts else 1, _ANY_NUMBER
 
     def _smallest(self, pod_domains: Requirement) -> int:
         """SCH-74, SCH-75: zero for host names, and with fewer domains than minDomains."""
         if self.rule.key == keys.HOSTNAME:
             return 0
-        counts = [count for d, count in self.counts.items() if pod_domains.has(d)]
+        counts = [
+            count
+            for d, count in self.counts.items()
+            if pod_domains.has(d) or (self.rule.everywhere and d in self.inhabited)
+        ]
         if self.rule.min_domains is not None and len(counts) < self.rule.min_domains:
             return 0
         return min(counts, default=0)
@@ -97,8 +108,10 @@ class Group:
         taken = [d for d in candidates if self.counts.get(d)]
         if taken:
             return taken
-        known = any(count and pod_domains.has(d) for d, count in self.counts.items())
-        return candidates[:1] if selects_pod and not known else []
+        return candidates[:1] if selects_pod and not self._is_known(pod_domains) else []
+
+    def _is_known(self, pod_domains: Requirement) -> bool:
+        return any(count and pod_domains.has(d) for d, count in self.counts.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,15 +123,56 @@ class Host:
     is_new: bool = False
     zones: frozenset[str] | None = None
     """Zones that its pool can reach; None when its labels say it all."""
+    taints: tuple[Taint, ...] = ()
+    zone_ids: Mapping[str, str] = field(default_factory=dict)
+    """Zone -> its id, where the pool knows."""
+
+    def pinned(self, requirements: Requirements) -> Requirements:
+        """Zone and zone id say the same place, once either is asked for by id."""
+        if self.zones is None or keys.ZONE_ID not in requirements:
+            return requirements
+        zone, zone_id = requirements.get(keys.ZONE), requirements.get(keys.ZONE_ID)
+        ids = {
+            z: self.zone_ids[z]
+            for z in self.zones
+            if z in self.zone_ids
+            and (zone is None or zone.has(z))
+            and (zone_id is None or zone_id.has(self.zone_ids[z]))
+        }
+        return requirements.add(
+            Requirement(keys.ZONE, False, frozenset(ids)),
+            Requirement(keys.ZONE_ID, False, frozenset(ids.values())),
+        )
+
+    def reaches(self, key: str) -> frozenset[str] | None:
+        """The domains its pool can reach; None: no limit beside the requirements."""
+        if self.zones is None or key not in (keys.ZONE, keys.ZONE_ID):
+            return None
+        if key == keys.ZONE:
+            return self.zones
+        return frozenset(self.zone_ids[z] for z in self.zones if z in self.zone_ids)
+
+
+class DomainLimit(NamedTuple):
+    """A domain of ``group``'s key takes one more pod of a class only if it holds ``least`` to ``most`` now."""
+
+    group: Group
+    least: int
+    most: int
 
 
 class Refusal(NamedTuple):
     """Why a host cannot take the pod; ``is_final``: nothing in this plan changes that."""
 
-    text: str
+    cause: str | Callable[[], str]
+    """The text, or what writes it: of many refusals few are told, and right when they happen."""
     is_final: bool
     key: str = ""
     """The topology key whose domains refused: hosts with the same value are refused as well."""
+
+    @property
+    def text(self) -> str:
+        return self.cause if isinstance(self.cause, str) else self.cause()
 
 
 @dataclass(slots=True)
@@ -136,13 +190,17 @@ BoundPods = dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, int]]
 """(namespace, selected labels) -> host name -> number of pods (SCH-72)."""
 
 
+Sources = Iterable[tuple[Host, Iterable[str]]]
+"""Pools, as the machines they could build, and nodes, each with the domains of one key it brings."""
+
+
 class Topology:
-    """All groups of one plan. ``universe`` gives the domains of a key (SCH-71); ``hosts`` the
-    nodes.
+    """All groups of one plan. ``universe`` gives the domains of a key by who brings them (SCH-71);
+    ``hosts`` the nodes.
     """
 
     def __init__(
-        self, universe: Callable[[str], Iterable[str]], hosts: dict[str, Host], bound: BoundPods
+        self, universe: Callable[[str], Sources], hosts: dict[str, Host], bound: BoundPods
     ) -> None:
         self._universe = universe
         self.hosts = hosts
@@ -153,17 +211,34 @@ class Topology:
 
     def add_bound_owner(self, pod: Pod, host_name: str) -> None:
         """SCH-82: a running pod's required anti-affinity keeps the pods it selects out."""
-        for term in _required(pod.anti_affinity):
-            group = self._group(_inverse(pod, term))
+        for term in required(pod.anti_affinity):
+            group = self._group(inverse_rule(pod, term))
             for domain in self._possible(group, self.hosts[host_name]):
                 group.counts[domain] = group.counts.get(domain, 0) + 1
 
     def register(self, pods: PodClass) -> None:
         """Creates the groups of a class, before anything of it is placed."""
-        for rule in _owned_rules(pods.pod):
+        for rule in owned_rules(pods.pod):
             self._group(rule)
-        for term in _required(pods.pod.anti_affinity):
-            self._group(_inverse(pods.pod, term))
+        for term in required(pods.pod.anti_affinity):
+            self._group(inverse_rule(pods.pod, term))
+
+    def groups_of(self, pods: PodClass) -> tuple[list[Group], list[Group]]:
+        """The groups of the class's own rules, and those that count its pods."""
+        return self._of(pods).owned, self._of(pods).counted
+
+    def limits(self, pods: PodClass) -> list[DomainLimit]:
+        """What the class's rules allow now, per domain: hosts elsewhere need not be asked (``narrow`` would refuse)."""
+        if not self._groups:
+            return []
+        rules = self._of(pods)
+        found = []
+        for group in (*rules.owned, *rules.blocking):
+            key = group.rule.key
+            pod_domains = pods.strict.get(key) or Requirement(key, complement=True)
+            least, most = group.bounds(group in rules.counted, pod_domains)
+            found.append(DomainLimit(group, least, most))
+        return found
 
     def concerns(self, pods: PodClass) -> bool:
         """Must this class be placed one by one?"""
@@ -189,7 +264,8 @@ class Topology:
             if not allowed or not (host.is_new or set(allowed) == set(candidates)):
                 return self._refuse(group, pod_domains, requirements)
             if key != keys.HOSTNAME:
-                requirements = requirements.add(Requirement(key, False, frozenset(allowed)))
+                pinned = requirements.add(Requirement(key, False, frozenset(allowed)))
+                requirements = host.pinned(pinned)
         return requirements
 
     def record(self, pods: PodClass, host: Host, count: int) -> None:
@@ -223,21 +299,25 @@ class Topology:
         if allowed is None and not host.is_new:
             return []
         known = set(group.counts) if allowed is None or allowed.complement else set(allowed.values)
-        if key == keys.ZONE and host.zones is not None:
-            known &= host.zones
+        reachable = host.reaches(key)
+        if reachable is not None:
+            known &= reachable
         return sorted(d for d in known if allowed is None or allowed.has(d))
 
     def _refuse(
         self, group: Group, pod_domains: Requirement, requirements: Requirements
     ) -> Refusal:
         key, kind = group.rule.key, group.rule.kind
-        shown = sorted(group.counts.items())[:_SHOWN_DOMAINS]
-        counts = "{" + ", ".join(f"{d}: {count}" for d, count in shown) + "}"
-        node_domains = requirements.get(key) or Requirement(key, complement=True)
-        text = reasons.unsatisfiable_topology(
-            kind, key, counts, str(pod_domains), str(node_domains)
-        )
-        return Refusal(text, key == keys.HOSTNAME and kind != AFFINITY, key)
+
+        def explain() -> str:
+            shown = sorted(group.counts.items())[:_SHOWN_DOMAINS]
+            counts = "{" + ", ".join(f"{d}: {count}" for d, count in shown) + "}"
+            node_domains = requirements.get(key) or Requirement(key, complement=True)
+            return reasons.unsatisfiable_topology(
+                kind, key, counts, str(pod_domains), str(node_domains)
+            )
+
+        return Refusal(explain, key == keys.HOSTNAME and kind != AFFINITY, key)
 
     def _of(self, pods: PodClass) -> _Rules:
         rules = self._rules.get(pods)
@@ -247,8 +327,8 @@ class Topology:
 
     def _find_rules(self, pods: PodClass) -> _Rules:
         pod = pods.pod
-        owned = [self._group(rule) for rule in _owned_rules(pod)]
-        inverse = [self._group(_inverse(pod, term)) for term in _required(pod.anti_affinity)]
+        owned = [self._group(rule) for rule in owned_rules(pod)]
+        inverse = [self._group(inverse_rule(pod, term)) for term in required(pod.anti_affinity)]
         selecting = [
             group
             for group in self._groups.values()
@@ -265,11 +345,21 @@ class Topology:
     def _group(self, rule: Rule) -> Group:
         group = self._groups.get(rule)
         if group is None:
-            counts = {} if rule.key == keys.HOSTNAME else dict.fromkeys(self._universe(rule.key), 0)
-            group = self._groups[rule] = Group(rule, counts)
+            group = self._groups[rule] = Group(rule, {})
+            if rule.key != keys.HOSTNAME:
+                self._find_domains(group)
             if not rule.inverse:
                 self._count_what_is_there(group)
         return group
+
+    def _find_domains(self, group: Group) -> None:
+        """SCH-71, SCH-76: what is brought only by pools and nodes that do not count is no domain."""
+        inhabited: set[str] = set()
+        for host, domains in self._universe(group.rule.key):
+            if group.counts_on(host):
+                group.counts.update(dict.fromkeys(domains, 0))
+                inhabited.update(() if host.is_new else domains)
+        group.inhabited = frozenset(inhabited)
 
     def _count_what_is_there(self, group: Group) -> None:
         """Bound pods (SCH-72), and what this plan placed before a relaxation made the group."""
@@ -289,36 +379,7 @@ def _has_no_domain(group: Group, host: Host) -> bool:
     return group.rule.key not in host.requirements
 
 
-def _required(terms: tuple[AffinityTerm, ...]) -> list[AffinityTerm]:
-    return [term for term in terms if term.weight is None]
-
-
-def _inverse(pod: Pod, term: AffinityTerm) -> Rule:
-    key = keys.normalise(term.topology_key)
-    return Rule(ANTI_AFFINITY, key, of_term(pod, term), inverse=True)
-
-
-def _owned_rules(pod: Pod) -> list[Rule]:
-    """A pod's own rules in the order they narrow: spread, affinity, anti-affinity."""
-    node_filter = _node_filter(pod) if pod.spread else ()
-    found = [
-        Rule(
-            SPREAD,
-            keys.normalise(constraint.topology_key),
-            of_spread(pod, constraint),
-            constraint.max_skew,
-            constraint.min_domains,
-            node_filter,
-        )
-        for constraint in pod.spread
-    ]
-    for kind, terms in ((AFFINITY, pod.affinity), (ANTI_AFFINITY, pod.anti_affinity)):
-        found += [Rule(kind, keys.normalise(t.topology_key), of_term(pod, t)) for t in terms]
-    return found
-
-
-def _node_filter(pod: Pod) -> tuple[Requirements, ...]:
-    """Each required term with the node selector; nothing when the pod goes anywhere."""
-    if not pod.required_terms:
-        return (strict_requirements(pod),) if pod.node_selector else ()
-    return tuple(Requirements.of(term, pod.node_selector) for term in pod.required_terms)
+def _tolerable(host: Host, tolerations: tuple[Toleration, ...]) -> bool:
+    """As kube-scheduler counts: a taint that only prefers keeps no node out."""
+    hard = tuple(t for t in host.taints if t.effect != PREFER_NO_SCHEDULE)
+    return first_untolerated(hard, tolerations) is None

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from services.watcher.records import KINDS
+
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 Document = dict[str, Any]
@@ -78,6 +80,18 @@ def test_the_watcher_alone_may_keep_node_templates() -> None:
     }
     assert may.keys() == {"dovetail-watcher"}
     assert {"get", "create", "update", "delete"} <= {*may["dovetail-watcher"]}
+
+
+def test_the_watcher_may_watch_every_kind_that_it_mirrors() -> None:
+    """RBAC-01: a kind that it may not list keeps it from ever being ready."""
+    may = {
+        (group, resource)
+        for rule in named("ClusterRole", "watcher")["rules"]
+        if {"list", "watch"} <= {*rule["verbs"]}
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert {(kind.resource.group, kind.resource.plural) for kind in KINDS} <= may
 
 
 def test_only_the_terminator_may_evict_and_delete_pods_and_nodes() -> None:

@@ -5,6 +5,7 @@ constructors, as each ``service.py`` does.
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import json
 import os
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from local.cluster.manifests import read_manifests
 from local.redis_server import RedisServer
 from shared.bus import Bus, Envelope
 from shared.bus.connection import ask, pairs
@@ -83,13 +84,19 @@ def published(bus: Bus) -> Published:
     return read
 
 
+@functools.cache
+def our_definitions() -> list[dict[str, Any]]:
+    """deploy/crds, read once."""
+    return [definition for _, definition in read_manifests(CRD_DIRECTORY)]
+
+
 @pytest.fixture
 async def kube(tmp_path: Path) -> AsyncIterator[Kube]:
     """A client of an empty API server that knows our kinds."""
     with embedded_api_server() as url:
         client = await connect(write_kubeconfig(tmp_path / "kubeconfig", url))
-        for path in sorted(CRD_DIRECTORY.glob("*.yaml")):
-            await client.create(CRDS, yaml.safe_load(path.read_text()))
+        for definition in our_definitions():
+            await client.create(CRDS, definition)
         yield client
         await client.close()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -13,7 +14,7 @@ import pytest
 from shared.clock import SystemClock
 from shared.errors import ConfigurationError
 from shared.metrics import Metrics
-from shared.runtime import Service
+from shared.runtime import Answer, Question, Service
 from shared.status import mount, server_loop
 
 CLOCK = SystemClock()
@@ -102,6 +103,19 @@ async def test_nothing_can_be_written() -> None:
         for path in ("/healthz", "/readyz", "/metrics", "/status"):
             async with client.post(path) as response:
                 assert response.status == 405
+
+
+async def test_a_question_is_answered_unless_its_body_is_too_large() -> None:
+    async def echo(body: bytes, query: Mapping[str, str]) -> Answer:
+        return Answer(200, json.dumps([body.decode(), dict(query)]).encode())
+
+    asked = service()
+    asked.questions = [Question("/echo", "Says it again", echo, most_bytes=5)]
+    async with serving(asked) as client:
+        async with client.post("/echo?loud=yes", data=b"hello") as response:
+            assert (response.status, await response.json()) == (200, ["hello", {"loud": "yes"}])
+        async with client.post("/echo", data=b"hello!") as response:
+            assert response.status == 413
 
 
 async def test_a_taken_port_is_a_fault_of_the_settings() -> None:

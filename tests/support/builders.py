@@ -76,7 +76,7 @@ def make_spread(
 
 def make_term(key: str, app: str = "web", **changes: Any) -> AffinityTerm:
     """A pod affinity or anti-affinity term over pods with this ``app`` label."""
-    return AffinityTerm(key, match_labels={"app": app}, **changes)
+    return AffinityTerm(key, **{"match_labels": {"app": app}, **changes})
 
 
 def make_type(
@@ -201,8 +201,7 @@ def make_snapshot(*pods: Pod, **changes: Any) -> Snapshot:
 def real_catalogue(region: str = "us-east-1") -> Catalogue:
     """All AWS types that the emulator knows, with on-demand prices; spot costs 30 % of them."""
     from shared.cloud.catalogue import generation_of, price_offerings
-    from shared.cloud.instance_model import build_instance_type
-    from shared.cloud.node_settings import ModelSettings
+    from shared.cloud.instance_model import ModelSettings, build_instance_type
     from shared.cloud.reference_data import bundled_prices, network_bandwidth, vpc_limits
 
     resources = files("moto") / "ec2" / "resources"

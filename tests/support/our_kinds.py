@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from local.cluster.manifests import read_manifests
 from local.cluster.patches import merge_patch
 from local.cluster.store import Store
 from shared.clock import SystemClock
@@ -205,8 +204,7 @@ class OurKinds:
 async def our_kinds(home: Path) -> AsyncIterator[OurKinds]:
     """A server with the definitions of ``deploy/crds``; kubectl keeps its files in ``home``."""
     store = Store(SystemClock(), random.Random(7))
-    for path in sorted(CRDS.glob("*.yaml")):
-        definition = yaml.safe_load(path.read_text())
+    for _, definition in read_manifests(CRDS):
         store.create("customresourcedefinitions", definition, group="apiextensions.k8s.io")
     async with served(store) as url:
         yield OurKinds(store, Kubectl.for_server(url, home))

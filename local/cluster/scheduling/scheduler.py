@@ -100,15 +100,24 @@ class Scheduler:
         pod = group.first()
         if pod is None:
             return
-        nodes = self._candidates()
-        evaluation = evaluate(pod, self._state, nodes, enough=enough_nodes(len(nodes)))
-        if not evaluation.feasible:
-            self._queue.park(group, evaluation.message(), time.monotonic())
-            return
-        nominated = [n for n in evaluation.feasible if n.name == pod.shape.nominated]
-        node = nominated[0] if nominated else self._choose(pod, evaluation.feasible)
+        node = self._nominated(pod)
+        if node is None:
+            nodes = self._candidates()
+            evaluation = evaluate(pod, self._state, nodes, enough=enough_nodes(len(nodes)))
+            if not evaluation.feasible:
+                self._queue.park(group, evaluation.message(), time.monotonic())
+                return
+            node = self._choose(pod, evaluation.feasible)
         self._bind(pod, node)
         self._queue.requeue(group)
+
+    def _nominated(self, pod: PodInfo) -> NodeState | None:
+        """The pod's nominated node when it fits there: tried before all others, whoever named it (KEP-5278)."""
+        node = self._state.nodes.get(pod.shape.nominated or "")
+        if node is None or not node.exists:
+            return None
+        found = evaluate(pod, self._state, [node], enough=1).feasible
+        return found[0] if found else None
 
     def _choose(self, pod: PodInfo, feasible: list[NodeState]) -> NodeState:
         return choose(pod.shape, feasible, self._state, self._strategy, self._rng)

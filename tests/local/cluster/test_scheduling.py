@@ -291,3 +291,33 @@ async def test_thousands_of_pods_that_fit_nowhere_do_not_hold_up_others() -> Non
             ),
             "every pod knows its verdict",
         )
+
+
+async def test_a_pod_whose_nominated_node_has_no_room_goes_elsewhere() -> None:
+    """KEP-5278: a nomination is a wish, whoever wrote it."""
+    async with control_plane() as cluster:
+        cluster.pod("hinted", cpu="2")
+        await cluster.refused("hinted")
+        status = {"status": {"nominatedNodeName": "small"}}
+        cluster.store.patch("pods", "hinted", status, namespace="default", subresource="status")
+        cluster.node("small", cpu="1")
+        cluster.node("large", cpu="4")
+        assert await cluster.bound("hinted") == "large"
+
+
+async def test_among_many_nodes_the_nominated_one_is_tried_first() -> None:
+    """Of 150 nodes only 100 are looked at for a pod without a nomination."""
+    async with control_plane() as cluster:
+        for number in range(150):
+            cluster.node(f"n{number}")
+        cluster.pod("first", spec={"nodeSelector": {"kubernetes.io/hostname": "n149"}})
+        await cluster.bound("first")  # the scheduler has seen the last node
+        pods = [f"p{number}" for number in range(10)]
+        for name in pods:
+            cluster.pod(name, spec={"schedulingGates": [{"name": "example.com/hold"}]})
+            status = {"status": {"nominatedNodeName": "n149"}}
+            cluster.store.patch("pods", name, status, namespace="default", subresource="status")
+            cluster.store.patch(
+                "pods", name, {"spec": {"schedulingGates": []}}, namespace="default"
+            )
+        assert {await cluster.bound(name) for name in pods} == {"n149"}

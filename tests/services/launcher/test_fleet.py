@@ -21,9 +21,11 @@ from services.launcher.fleet import (
 )
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.instance_types import InstanceType
+from shared.domain.instance_sizes import sized
+from shared.domain.instance_types import InstanceType, SizeFacts
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1
+from shared.domain.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InsufficientCapacity
 from tests.support.builders import ZONES, make_catalogue, make_machine, make_node_class, make_type
@@ -69,6 +71,25 @@ def test_an_unavailable_offering_is_not_asked_for() -> None:
     refused = frozenset({(keys.ON_DEMAND, "m5.large", ZONES[0])})
     _, (choice,) = choose(wanting(), make_catalogue((make_type(),)), ZONES, refused)
     assert [o.zone for o in choice.offerings] == list(ZONES[1:])
+
+
+def test_a_machine_fits_what_its_own_settings_leave_to_pods() -> None:
+    """IT-13, IT-34: m5.large with two addresses fewer than pods, and with a reserved core."""
+    facts = SizeFacts(3, 3, 10, 0)
+    small = sized(make_type("m5.large"), facts, USUAL)
+    large = sized(make_type("m5.xlarge", 4, 16), facts, USUAL)
+    catalogue = make_catalogue((small, large))
+    machine = wanting(requests={"cpu": 1500, "pods": 10})
+
+    def names(settings: SizeSettings) -> list[str]:
+        _, choices = choose(machine, catalogue, ZONES, frozenset(), settings)
+        return [choice.type.name for choice in choices]
+
+    assert names(USUAL) == ["m5.large", "m5.xlarge"]
+    assert names(SizeSettings(kube_reserved=(("cpu", 1000),))) == ["m5.xlarge"]
+    assert names(SizeSettings(pods_per_core=4)) == ["m5.xlarge"]
+    with pytest.raises(InsufficientCapacity):
+        names(SizeSettings(max_pods=9))
 
 
 def test_without_an_offering_there_is_no_capacity() -> None:

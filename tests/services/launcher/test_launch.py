@@ -203,6 +203,38 @@ async def test_a_missing_launch_template_is_made_again(
     assert len(control.alive()) == 1
 
 
+async def test_a_machine_s_kubelet_decides_over_its_pods(
+    start: Start, kube: Kube, control: Control
+) -> None:
+    """P-20, IT-13: in the boot data and in status."""
+    await create_pool(kube, kubeletConfiguration={"maxPods": 12})
+    await create_machine(kube, NAME, kubelet={"maxPods": 12})
+    await start().launch.launch(NAME)
+    found = parse_machine(await stored(kube))
+    assert (found.capacity["pods"], found.allocatable["pods"]) == (12, 12)
+    assert found.labels[keys.AWS_PREFIX + "instance-pods"] == "12"
+
+
+async def test_an_instance_is_written_down_though_its_class_is_gone(
+    start: Start, kube: Kube, machine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1: the stored request does not need the class, and nobody but us knows of the instance."""
+    first = start().launch
+
+    async def die(_: dict[str, Any]) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(first.cloud.ec2, "create_fleet", die)
+        with pytest.raises(Died):
+            await first.launch(NAME)
+    await kube.delete(AWS_NODE_TEMPLATES, "default")
+    await start().launch.launch(NAME)
+    found = parse_machine(await stored(kube))
+    assert found.has(LAUNCHED)
+    assert found.capacity["pods"] == 110
+
+
 async def test_no_capacity_ends_the_machine_and_marks_the_offerings(
     start: Start, kube: Kube, machine: dict[str, Any], control: Control, bus: Bus,
     clock: FakeClock, published: Any, events: Any, metrics: Metrics,

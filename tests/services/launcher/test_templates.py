@@ -26,6 +26,7 @@ from shared.domain.expressions import Expression
 from shared.domain.nodepools import V1
 from shared.errors import InvalidObject
 from shared.kube.client import Kube
+from shared.kube.resources import NODE_CLAIMS
 from tests.services.conftest import CLUSTER, Control, create_node_claim, create_node_class
 from tests.services.launcher.conftest import Launcher
 from tests.support.builders import ZONES, make_machine, make_node_class
@@ -219,8 +220,8 @@ def test_the_first_dns_address_is_an_argument_of_the_boot_script() -> None:
 async def test_ec2_starts_a_nodeclaim_from_what_its_class_says(
     kube: Kube, cloud: Cloud, start: Callable[[], Launcher], control: Control
 ) -> None:
-    """EC-08, EC-10, EC-21, LCH-23: role, addresses and kubelet of the class; the emulator checks the profile."""
-    kubelet = {"clusterDNS": ["10.0.0.10"]}
+    """EC-08, EC-10, EC-21, IT-13, LCH-23: role, addresses and kubelet of the class; the emulator checks the profile."""
+    kubelet = {"clusterDNS": ["10.0.0.10"], "maxPods": 20, "podsPerCore": 8}
     await create_node_class(kube, associatePublicIPAddress=False, kubelet=kubelet)
     await create_node_claim(kube)
     await start().launch.launch("NodeClaim/default-c")
@@ -235,6 +236,9 @@ async def test_ec2_starts_a_nodeclaim_from_what_its_class_says(
     assert "kind: NodeConfig" in user_data
     for text in ("10.0.0.10", "karpenter.sh/nodepool=default", keys.UNREGISTERED_TAINT_KEY):
         assert text in user_data
+    assert "maxPods: 16" in user_data
+    status = (await kube.get(NODE_CLAIMS, "default-c"))["status"]
+    assert (status["capacity"]["pods"], status["allocatable"]["pods"]) == ("16", "16")
 
 
 def created(control: Control, name: str) -> dict[str, Any]:

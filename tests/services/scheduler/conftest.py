@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from services.scheduler.disruption import Disruption
+from services.scheduler.handover import Handover
 from services.scheduler.planning import Planner
 from services.scheduler.report import Reporter
 from services.scheduler.view import View
@@ -78,8 +79,18 @@ async def scheduler(
     await store.put(encode_catalogue(catalogue), catalogue.generation)
     unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
     machines = Machines(kube)
+    handover, reporter = Handover(settings, view, kube, clock), Reporter(recorder, {})
     planner = Planner(
-        settings, view, machines, bus, clock, metrics, store, unavailable, Reporter(recorder, {})
+        settings,
+        view,
+        machines,
+        bus,
+        clock,
+        metrics,
+        store,
+        unavailable,
+        reporter,
+        handover,
     )
     disruption = Disruption(view, planner, kube, machines, bus, clock, metrics, recorder)
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="epoch-a")

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.view import moving_pods, waiting_pods
+from services.scheduler.view import View, waiting_pods
+from shared.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.pods import Owner, Pod
+from shared.domain.records import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
+from shared.domain.snapshot import moving_pods
+from shared.mirror import MirrorReader
 from tests.support.builders import (
     make_bound_pod,
+    make_catalogue,
     make_machine,
     make_node,
     make_pod,
     make_snapshot,
 )
+from tests.support.volumes import make_claim, make_csi_node, make_storage_class, make_volume
 
 LEAVING = make_machine("m", node_name="n", terminating=True)
 STATEFUL = Owner("StatefulSet", "db", "u")
@@ -64,3 +73,24 @@ def test_an_unlaunched_leaving_machine_has_no_node_and_moves_nothing() -> None:
     """A waiting pod has no node either: an empty name is not a match."""
     machine = replace(LEAVING, node_name="")
     assert moving_pods(make_snapshot(make_pod("waits"), machines=(machine,))) == frozenset()
+
+
+def test_what_pods_need_to_find_their_volumes_is_in_the_snapshot() -> None:
+    """SCH-91, SCH-93; in a fixed order, whatever the mirror's."""
+    claims = (make_claim("a"), make_claim("b", namespace="x"), make_claim("b", namespace="y"))
+    others = {
+        VOLUMES: make_volume("v"),
+        STORAGE_CLASSES: make_storage_class("s"),
+        CSI_NODES: make_csi_node("n"),
+    }
+    kinds: dict[str, Any] = {
+        kind: {one.name: msgspec.json.encode(one)} for kind, one in others.items()
+    }
+    kinds[CLAIMS] = {claim.key: msgspec.json.encode(claim) for claim in reversed(claims)}
+    reader = MirrorReader("redis://nowhere.invalid", "test", clock=SystemClock())
+    reader.kinds = kinds
+    snapshot = View(reader).snapshot(make_catalogue(), frozenset(), now=0.0)
+    assert snapshot.claims == claims
+    assert snapshot.volumes == (others[VOLUMES],)
+    assert snapshot.storage_classes == (others[STORAGE_CLASSES],)
+    assert snapshot.csi_nodes == (others[CSI_NODES],)

@@ -35,6 +35,10 @@ GOOD: dict[str, dict[str, Any]] = {
     },
     "Machine": {},
     "NodeClaim": {"nodeClassRef": CLASS_REF, "requirements": []},
+    "PersistentVolumeClaim": {"storageClassName": "gp3"},
+    "PersistentVolume": {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}},
+    "StorageClass": {},
+    "CSINode": {"drivers": []},
 }
 
 
@@ -63,6 +67,9 @@ def test_a_good_object_becomes_the_record_of_its_kind(kind: str) -> None:
         ("Machine", {"resources": {"requests": {"cpu": "x"}}}, "spec.resources.requests.cpu"),
         ("NodeClaim", {"expireAfter": "soon"}, "spec.expireAfter"),
         ("DaemonSet", {"template": {"spec": {"overhead": {"cpu": "x"}}}}, "spec.overhead.cpu"),
+        ("PersistentVolumeClaim", {"volumeName": 1}, "spec.volumeName"),
+        ("PersistentVolume", {"csi": 1}, "spec.csi"),
+        ("CSINode", {"drivers": 1}, "spec.drivers"),
     ],
 )
 def test_a_bad_object_is_no_record_and_names_the_field(
@@ -91,6 +98,8 @@ def test_only_what_scheduling_needs_travels() -> None:
 def test_an_object_is_known_by_namespace_and_name_and_where_generations_meet_by_kind() -> None:
     """MAP-01: a Provisioner and a NodePool of one name are two pools."""
     assert KIND["Pod"].key({"metadata": {"namespace": "a", "name": "b"}}) == "a/b"
+    claim = {"metadata": {"namespace": "a", "name": "b"}}
+    assert KIND["PersistentVolumeClaim"].key(claim) == "a/b"
     assert KIND["Node"].key({"metadata": {"name": "b"}}) == "b"
     assert KIND["Provisioner"].key({"metadata": {"name": "b"}}) == "Provisioner/b"
     assert KIND["NodePool"].key({"metadata": {"name": "b"}}) == "NodePool/b"

@@ -14,13 +14,19 @@ from shared.api.hashes import METHOD
 from shared.api.machines import machine_conditions, parse_machine, with_readiness
 from shared.api.node_claims import parse_node_claim, planned_object
 from shared.domain import labels as keys
-from shared.domain.expressions import Taint, Toleration
+from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition
 from shared.domain.nodepools import V1, V1ALPHA5
 from shared.domain.records import decode_record
 from shared.errors import InvalidObject
 from tests.shared.api.conftest import META, document, json_values, objects
-from tests.support.builders import make_node_class, make_pod, make_pool, make_snapshot
+from tests.support.builders import (
+    DEFAULT_REQUIREMENTS,
+    make_node_class,
+    make_pod,
+    make_pool,
+    make_snapshot,
+)
 from tests.support.planning import plan_for
 
 WORDS = (
@@ -73,6 +79,19 @@ def test_a_planned_machine_reads_back_the_same(api: str) -> None:
     (owner,) = stored["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == (pool.kind, pool.name, pool.uid)
     assert owner["blockOwnerDeletion"] is True
+
+
+@pytest.mark.parametrize(("policy", "said"), [("Strict", "false"), ("BestEffort", "true")])
+def test_a_node_claim_says_whether_min_values_were_lowered(policy: str, said: str) -> None:
+    """NC-07, SCH-12."""
+    least = 8 if policy == "BestEffort" else 7
+    choosy = Expression(keys.INSTANCE_TYPE, "Exists", (), least)
+    pool = make_pool(generation_api=V1, requirements=(*DEFAULT_REQUIREMENTS, choosy))
+    node_class = make_node_class(generation_api=V1)
+    snapshot = make_snapshot(make_pod(), pools=(pool,), node_classes=(node_class,))
+    (planned,) = plan_for(snapshot, min_values_policy=policy).machines
+    body = planned_object(planned, pool, node_class, plan="p")
+    assert body["metadata"]["annotations"][keys.MIN_VALUES_RELAXED] == said
 
 
 def test_conditions_have_the_names_of_their_generation() -> None:

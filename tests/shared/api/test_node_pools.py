@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.api.node_pools import node_pool_object, warnings_of
+from shared.api.node_pools import node_pool_object, parse_node_pool, warnings_of
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
 from shared.domain.nodepools import BALANCED, V1ALPHA5, WHEN_EMPTY, Budget, NodePool
@@ -286,3 +286,22 @@ def test_what_v1_cannot_say_is_noted() -> None:
     kubelet, expiry = map(str, node_pool_object(pool).notes)
     assert "EC2NodeClass.spec.kubelet" in kubelet
     assert "ttlSecondsUntilExpired" in expiry
+
+
+@pytest.mark.parametrize("policy", ["FewestNodes", "LowestCost"])
+def test_a_pool_may_ask_for_its_packing_policy(policy: str) -> None:
+    """design: the annotation dovetail.sh/packing; it survives being written."""
+    annotations = {keys.PACKING_ANNOTATION: policy}
+    raw = pool_document()
+    raw["metadata"] = {**raw["metadata"], "annotations": annotations}
+    pool = parsed(raw)
+    assert pool.packing == policy
+    assert node_pool_object(pool).document["metadata"]["annotations"] == annotations
+
+
+def test_a_packing_policy_that_there_is_not_is_refused_by_name() -> None:
+    raw = pool_document()
+    raw["metadata"] = {**raw["metadata"], "annotations": {keys.PACKING_ANNOTATION: "Cheapest"}}
+    (fault,) = parse_node_pool(raw).faults
+    assert "dovetail.sh/packing" in str(fault)
+    assert "FewestNodes, LowestCost" in str(fault)

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.api.pods import parse_daemon_set, parse_expressions, parse_pod, pod_requests
-from shared.domain.expressions import Expression, Toleration
-from shared.domain.pods import Owner, is_provisionable
+from shared.api.pod_requests import pod_requests
+from shared.api.pods import parse_daemon_set, parse_expressions, parse_pod
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression, Taint, Toleration
+from shared.domain.pods import NOBODY, Owner, is_provisionable
 from shared.domain.records import decode_record
 from shared.errors import InvalidObject
 from tests.shared.api.conftest import document, json_values, objects
@@ -37,6 +39,22 @@ WORDS = (
 def container(cpu: str = "", memory: str = "", **changes: Any) -> dict[str, Any]:
     requests = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
     return {"name": "main", "resources": {"requests": requests}, **changes}
+
+
+def required(key: str, operator: str = "Exists") -> dict[str, Any]:
+    """A required node affinity of one expression."""
+    terms = [{"matchExpressions": [{"key": key, "operator": operator}]}]
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
+
+
+def spread(**changes: Any) -> dict[str, Any]:
+    """One spread constraint over zones."""
+    return {"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1, **changes}]}
+
+
+def together(**changes: Any) -> dict[str, Any]:
+    """One required pod affinity term."""
+    return {"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": "zone", **changes}]}}}
 
 
 def test_containers_add_up_and_each_pod_takes_one_pod_slot() -> None:
@@ -76,6 +94,15 @@ def test_a_limit_without_request_is_the_request() -> None:
     limits = {"limits": {"cpu": "2", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1"}}
     spec = {"containers": [{"name": "main", "resources": limits}]}
     assert pod_requests(spec) == {"cpu": 1000, "nvidia.com/gpu": 1, "pods": 1}
+
+
+def test_a_resize_in_place_counts_what_the_kubelet_still_holds() -> None:
+    """SCH-60: the larger of the specification and what is allocated."""
+    spec = {"containers": [container("500m", "1Gi")]}
+    held = [{"name": "main", "allocatedResources": {"cpu": "2", "memory": "512Mi"}}]
+    status = {"containerStatuses": held}
+    assert pod_requests(spec, status) == {"cpu": 2000, "memory": 1024**3, "pods": 1}
+    assert parse_pod(document(spec, status)).requests["cpu"] == 2000
 
 
 def test_a_waiting_pod_is_provisionable() -> None:
@@ -196,6 +223,24 @@ def test_every_field_that_scheduling_reads_arrives() -> None:
             "topologySpreadConstraints[0].topologyKey",
         ),
         ({"nodeSelector": ["a"]}, "spec.nodeSelector"),
+        ({"nodeSelector": {"team": "not a label value"}}, "spec.nodeSelector[team]"),
+        ({"tolerations": [{"operator": "Exists"}] * 10_000}, "spec.tolerations"),
+        ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
+        (required("kubernetes.io/hostname"), "kubernetes.io/hostname is restricted"),
+        (required("karpenter.sh/initialized"), "karpenter.sh/initialized is restricted"),
+        (spread(maxSkew=0), "topologySpreadConstraints[0].maxSkew"),
+        (spread(minDomains=0), "topologySpreadConstraints[0].minDomains"),
+        (spread(whenUnsatisfiable="Never"), "topologySpreadConstraints[0].whenUnsatisfiable"),
+        (spread(nodeAffinityPolicy="No"), "topologySpreadConstraints[0].nodeAffinityPolicy"),
+        (spread(nodeTaintsPolicy="No"), "topologySpreadConstraints[0].nodeTaintsPolicy"),
+        (
+            spread(labelSelector={"matchExpressions": [{"key": "a", "operator": "Gt"}]}),
+            "topologySpreadConstraints[0].labelSelector.matchExpressions[0].operator",
+        ),
+        (
+            together(namespaceSelector={"matchLabels": {"team": "red"}}),
+            "podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector",
+        ),
     ],
 )
 def test_a_fault_names_its_field_and_the_pod_stays_a_record(
@@ -207,6 +252,52 @@ def test_a_fault_names_its_field_and_the_pod_stays_a_record(
     assert field in fault
     assert pod.requests["pods"] == 1
     assert is_provisionable(pod)
+
+
+@pytest.mark.parametrize("key", [keys.NODE_POOL, keys.PROVISIONER_NAME])
+def test_a_pod_that_refuses_every_pool_is_left_alone_in_silence(key: str) -> None:
+    """POD-04."""
+    pod = parse_pod(document(required(key, "DoesNotExist"), WAITING))
+    assert pod.faults == ()
+    assert not is_provisionable(pod)
+
+
+@pytest.mark.parametrize("key", [keys.NODE_POOL, keys.NODE_CLASS, keys.ZONE, "example.com/team"])
+def test_labels_that_a_new_node_has_may_be_asked_for(key: str) -> None:
+    """POD-05."""
+    pod = parse_pod(document(required(key), WAITING))
+    assert pod.faults == ()
+    assert is_provisionable(pod)
+
+
+def test_the_policies_of_a_spread_have_the_defaults_of_kubernetes() -> None:
+    """SCH-76."""
+    (plain,) = parse_pod(document(spread())).spread
+    assert (plain.node_affinity_policy, plain.node_taints_policy) == ("Honor", "Ignore")
+    told = spread(nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor")
+    (changed,) = parse_pod(document(told)).spread
+    assert (changed.node_affinity_policy, changed.node_taints_policy) == ("Ignore", "Honor")
+
+
+def test_an_absent_selector_selects_nobody_and_an_empty_one_everybody() -> None:
+    """SCH-70: as LabelSelectorAsSelector of apimachinery."""
+    assert parse_pod(document(spread())).spread[0].expressions == (NOBODY,)
+    assert parse_pod(document(spread(labelSelector={}))).spread[0].expressions == ()
+
+
+@pytest.mark.parametrize(
+    ("term", "namespaces"),
+    [
+        ({}, None),
+        ({"namespaces": ["a"]}, ("a",)),
+        ({"namespaceSelector": {}}, ()),
+        ({"namespaces": ["a"], "namespaceSelector": {}}, ()),
+        ({"namespaceSelector": {"matchLabels": {}}}, ()),
+    ],
+)
+def test_the_namespaces_of_a_term(term: dict[str, Any], namespaces: tuple[str, ...] | None) -> None:
+    """SCH-83: none named is the pod's own, an empty selector is all."""
+    assert parse_pod(document(together(**term))).affinity[0].namespaces == namespaces
 
 
 def test_a_sum_beyond_64_bits_is_a_fault_and_not_a_crash_of_the_mirror() -> None:
@@ -263,3 +354,10 @@ def test_a_daemon_set_brings_its_overhead() -> None:
     daemon = parse_daemon_set(document({"template": template}))
     assert daemon.requests == {"cpu": 100, "pods": 1}
     assert daemon.tolerations == (Toleration("", "Exists"),)
+
+
+def test_an_unknown_operator_tolerates_nothing() -> None:
+    """SCH-27: ToleratesTaint of core/v1."""
+    taint = Taint("team", "NoSchedule", "x")
+    assert not Toleration("team", "Near", "x").tolerates(taint)
+    assert Toleration("team", "", "x").tolerates(taint)

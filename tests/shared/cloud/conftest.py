@@ -15,11 +15,12 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from shared.clock import SystemClock
 from shared.cloud.descriptions import compact
-from shared.cloud.instance_model import build_instance_type
-from shared.cloud.node_settings import ModelSettings, NodeSettings
+from shared.cloud.instance_model import ModelSettings, build_instance_type
 from shared.cloud.reference_data import network_bandwidth, vpc_limits
 from shared.cloud.session import Cloud
+from shared.domain.instance_sizes import adapted
 from shared.domain.instance_types import InstanceType, Offering
+from shared.domain.size_settings import USUAL, SizeSettings
 from tests.support.aws_emulator import aws_emulator_url
 
 __all__ = ["aws_emulator_url"]
@@ -35,17 +36,17 @@ def describe() -> Callable[[str], dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def build(describe: Callable[[str], dict[str, Any]]) -> BuildModel:
-    """``build("m5.large", node=..., settings=..., **changes)``: the model of a real type."""
+    """``build("m5.large", sizes=..., settings=..., **changes)``: the model of a real type."""
 
     def build_model(
         name: str,
         *,
-        node: NodeSettings | None = None,
+        sizes: SizeSettings = USUAL,
         settings: ModelSettings | None = None,
         offerings: Sequence[Offering] = (),
         **changes: Any,
     ) -> InstanceType | None:
-        return build_instance_type(
+        built = build_instance_type(
             describe(name) | changes,
             offerings=offerings,
             region="us-west-2",
@@ -53,8 +54,8 @@ def build(describe: Callable[[str], dict[str, Any]]) -> BuildModel:
             limits=vpc_limits(),
             bandwidth=network_bandwidth(),
             zone_ids={"us-west-2a": "usw2-az2", "us-west-2b": "usw2-az1"},
-            node=node,
         )
+        return built and adapted(built, sizes)
 
     return build_model
 

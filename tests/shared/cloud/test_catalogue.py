@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from shared.cloud.catalogue import Market, build_catalogue, load_catalogue, read_market
-from shared.cloud.node_settings import Kubelet, ModelSettings, NodeSettings
+from shared.cloud.instance_model import ModelSettings
 from shared.cloud.reference_data import bundled_prices
 from shared.cloud.session import Cloud
 from shared.domain.instance_types import Catalogue, InstanceType, Offering
@@ -83,8 +83,8 @@ async def test_the_generation_changes_exactly_with_the_content(market: Market) -
     assert build_catalogue(market, SETTINGS) == first
     dearer = msgspec.structs.replace(market, on_demand={"m5.large": 96_001})
     assert build_catalogue(dearer, SETTINGS).generation != first.generation
-    fewer_pods = NodeSettings(kubelet=Kubelet(max_pods=5))
-    assert build_catalogue(market, SETTINGS, fewer_pods).generation != first.generation
+    fewer_pods = ModelSettings(reserved_enis=1)
+    assert build_catalogue(market, fewer_pods).generation != first.generation
 
 
 async def test_the_region_loads_complete(cloud: Cloud) -> None:

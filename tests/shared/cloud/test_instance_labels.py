@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from shared.cloud.instance_labels import INSTANCE_NAME
-from shared.cloud.node_settings import NodeSettings
-from shared.domain.instance_types import Offering
+from shared.domain.instance_types import INSTANCE_NAME, Offering
 from shared.domain.labels import WELL_KNOWN
+from shared.domain.size_settings import SizeSettings
 
 Build = Callable[..., Any]
 AWS = "karpenter.k8s.aws/"
@@ -105,7 +104,7 @@ def test_tenancy_is_a_choice(build: Build) -> None:
 
 def test_windows_nodes_carry_their_build(build: Build) -> None:
     """IT-40."""
-    labels = build("m5.large", node=NodeSettings(family="Windows2019")).labels
+    labels = build("m5.large", sizes=SizeSettings(platform="Windows2019")).labels
     assert labels["node.kubernetes.io/windows-build"] == ("10.0.17763",)
     assert labels["kubernetes.io/os"] == ("windows",)
 

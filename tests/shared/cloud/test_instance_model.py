@@ -6,21 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from shared.cloud.instance_model import (
-    GIB,
-    MIB,
-    build_instance_type,
-    kube_reserved_cpu_milli,
-    memory_bytes,
-)
-from shared.cloud.node_settings import BlockDevice, Kubelet, ModelSettings, NodeSettings
+from shared.cloud.instance_model import ModelSettings, build_instance_type, memory_bytes
 from shared.cloud.reference_data import vpc_limits
-from shared.errors import InvalidObject
+from shared.domain.instance_sizes import GIB, MIB
+from shared.domain.instance_types import Offering
+from shared.domain.nodepools import V1
+from shared.domain.size_settings import SizeSettings
+from tests.support.builders import make_node_class, make_pool
 
 Build = Callable[..., Any]
+
+
+def sizes(**node_class: Any) -> SizeSettings:
+    """Settings of a v1 pool whose class says this."""
+    described = make_node_class(generation_api=V1, **node_class)
+    return SizeSettings.of(make_pool(generation_api=V1), described)
+
 
 NETWORK_VECTORS = [
     ("t3.medium", 3, 6, False, 0),
@@ -84,20 +86,6 @@ def test_the_worked_vector_of_c7i_2xlarge(build: Build) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("cores", "milli"), [(1, 60), (2, 70), (4, 80), (8, 90), (16, 110), (64, 230)]
-)
-def test_kube_reserved_cpu_goes_by_bands(cores: int, milli: int) -> None:
-    """IT-30."""
-    assert kube_reserved_cpu_milli(cores * 1000) == milli
-
-
-@given(st.integers(1, 1000), st.integers(1, 1000))
-def test_kube_reserved_cpu_grows_with_the_machine(fewer: int, more: int) -> None:
-    small, large = sorted((fewer, more))
-    assert kube_reserved_cpu_milli(small * 1000) <= kube_reserved_cpu_milli(large * 1000)
-
-
 def test_arm_machines_lose_64_mib_before_the_overhead(describe: Any) -> None:
     """IT-11: (8192 - 64) - ceil(8128 x 0.075)."""
     assert memory_bytes(describe("m6g.large"), 0.075) == (8128 - 610) * MIB
@@ -121,24 +109,36 @@ def test_discovered_memory_replaces_the_estimate(describe: Any) -> None:
 
 def test_max_pods_changes_pods_but_not_the_memory_reserved_on_al2(build: Build) -> None:
     """IT-13, IT-31."""
-    node = NodeSettings(kubelet=Kubelet(max_pods=10))
-    limited = build("m5.large", node=node)
+    limited = build("m5.large", sizes=sizes(kubelet={"maxPods": 10}))
     assert limited.capacity["pods"] == 10
+    assert limited.labels["karpenter.k8s.aws/instance-pods"] == ("10",)
     assert limited.overhead["memory"] == build("m5.large").overhead["memory"]
 
 
 def test_bottlerocket_reserves_memory_for_the_actual_pods(build: Build) -> None:
     """IT-31, IT-36."""
-    one = build("m5.large", node=NodeSettings(family="Bottlerocket", kubelet=Kubelet(max_pods=10)))
+    settings = sizes(ami_family="Bottlerocket", kubelet={"maxPods": 10})
+    one = build("m5.large", sizes=settings)
     assert one.overhead["memory"] == (11 * 10 + 255 + 100) * MIB
 
 
 def test_pods_per_core_caps_pods_except_on_bottlerocket(build: Build) -> None:
     """IT-13."""
-    kubelet = Kubelet(pods_per_core=4)
-    assert build("m5.large", node=NodeSettings(kubelet=kubelet)).capacity["pods"] == 8
-    bottlerocket = NodeSettings(family="Bottlerocket", kubelet=kubelet)
-    assert build("m5.large", node=bottlerocket).capacity["pods"] == 29
+    kubelet = {"podsPerCore": 4}
+    assert build("m5.large", sizes=sizes(kubelet=kubelet)).capacity["pods"] == 8
+    bottlerocket = sizes(ami_family="Bottlerocket", kubelet=kubelet)
+    assert build("m5.large", sizes=bottlerocket).capacity["pods"] == 29
+
+
+def test_interfaces_for_efa_only_have_no_addresses_for_pods(build: Build) -> None:
+    """IT-13, EC-14: those of other cards never counted."""
+    interfaces = (
+        {"networkCardIndex": 0, "deviceIndex": 1, "interfaceType": "efa-only"},
+        {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
+        {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+    )
+    settings = sizes(network_interfaces=interfaces)
+    assert build("p4d.24xlarge", sizes=settings).capacity["pods"] == 14 * 49 + 2
 
 
 def test_reserved_interfaces_lower_pods_down_to_zero(build: Build) -> None:
@@ -190,72 +190,45 @@ def test_gpus_of_other_makers_have_their_own_resource(
 
 
 def test_windows_takes_110_pods_and_has_addresses(build: Build) -> None:
-    """IT-14, IT-16."""
-    one = build("m5.large", node=NodeSettings(family="Windows2022"))
+    """IT-14, IT-16, IT-31; there is no Windows for Graviton."""
+    windows = sizes(ami_family="Windows2022")
+    offered = (Offering("us-west-2a", "on-demand", 96_000),)
+    one = build("m5.large", sizes=windows, offerings=offered)
     assert one.capacity["pods"] == 110
     assert one.capacity["vpc.amazonaws.com/PrivateIPv4Address"] == 9
     assert one.capacity["ephemeral-storage"] == 50 * GIB
-    assert build("m6g.large", node=NodeSettings(family="Windows2022")) is None
+    assert one.overhead["memory"] == (11 * 110 + 255 + 100) * MIB
+    assert one.offerings == offered
+    assert build("m6g.large", sizes=windows, offerings=offered).offerings == ()
 
 
-ROOT = BlockDevice("/dev/sdb", "80Gi", root_volume=True)
-FIRST = BlockDevice("/dev/xvda", "40Gi")
-SECOND = BlockDevice("/dev/xvdb", "60Gi")
+def test_the_instance_store_holds_pods_with_raid0(build: Build) -> None:
+    """IT-15: 75 GB of m5d.large; a type without disks of its own keeps its volume."""
+    raid0 = sizes(instance_store_policy="RAID0")
+    assert build("m5d.large", sizes=raid0).capacity["ephemeral-storage"] == 75 * 10**9
+    assert build("m5.large", sizes=raid0).capacity["ephemeral-storage"] == 20 * GIB
 
 
-@pytest.mark.parametrize(
-    ("node", "size"),
-    [
-        (NodeSettings(), 20 * GIB),
-        (NodeSettings(block_devices=(SECOND, FIRST)), 40 * GIB),
-        (NodeSettings(block_devices=(FIRST, ROOT)), 80 * GIB),
-        (NodeSettings(family="Bottlerocket"), 20 * GIB),
-        (NodeSettings(family="Bottlerocket", block_devices=(FIRST, SECOND)), 60 * GIB),
-        (NodeSettings(family="Custom", block_devices=(FIRST, SECOND)), 60 * GIB),
-        (NodeSettings(block_devices=(BlockDevice("/dev/xvda"),)), 20 * GIB),
-        (NodeSettings(raid0_instance_store=True), 75 * 10**9),
-    ],
-)
-def test_ephemeral_storage_comes_from_the_right_volume(
-    build: Build, node: NodeSettings, size: int
-) -> None:
-    """IT-15, IT-16; m5d.large has 75 GB of instance store."""
-    assert build("m5d.large", node=node).capacity["ephemeral-storage"] == size
+def test_a_root_volume_of_100_gib_leaves_89_to_pods(build: Build) -> None:
+    """IT-15, IT-32..34: 1 GiB for the kubelet, a tenth for eviction."""
+    mapping = {"deviceName": "/dev/xvda", "rootVolume": True, "ebs": {"volumeSize": "100Gi"}}
+    one = build("c7i.2xlarge", sizes=sizes(block_device_mappings=(mapping,)))
+    assert one.allocatable()["ephemeral-storage"] == 89 * GIB
+    assert one.allocatable()["memory"] == 14162 * MIB
 
 
 def test_reservations_of_the_user_override_per_key(build: Build) -> None:
     """IT-32, IT-33."""
-    kubelet = Kubelet(
-        kube_reserved={"cpu": "200m"},
-        system_reserved={"memory": "50Mi"},
-        eviction_hard={"memory.available": "5%", "nodefs.available": "100%"},
-    )
-    one = build("m5.large", node=NodeSettings(kubelet=kubelet))
+    kubelet = {
+        "kubeReserved": {"cpu": "200m"},
+        "systemReserved": {"memory": "50Mi"},
+        "evictionHard": {"memory.available": "5%", "nodefs.available": "100%"},
+    }
+    one = build("m5.large", sizes=sizes(kubelet=kubelet))
     five_percent = -(-one.capacity["memory"] * 5 // 100)
     assert one.overhead["cpu"] == 200
     assert one.overhead["memory"] == (11 * 29 + 255 + 50) * MIB + five_percent
     assert one.overhead["ephemeral-storage"] == GIB
-
-
-def test_reserved_huge_pages_come_out_of_memory(build: Build) -> None:
-    """IT-19."""
-    kubelet = Kubelet(system_reserved={"hugepages-2Mi": "100Mi"})
-    reserved = build("m5.large", node=NodeSettings(kubelet=kubelet))
-    assert reserved.overhead["memory"] - build("m5.large").overhead["memory"] == 100 * MIB
-
-
-@pytest.mark.parametrize(
-    ("kubelet", "field"),
-    [
-        (Kubelet(kube_reserved={"cpu": "much"}), "spec.kubelet.kubeReserved.cpu"),
-        (Kubelet(eviction_hard={"memory.available": "x%"}), "evictionHard[memory.available]"),
-        (Kubelet(eviction_hard={"nodefs.available": "120%"}), "evictionHard[nodefs.available]"),
-    ],
-)
-def test_a_wrong_quantity_names_its_field(build: Build, kubelet: Kubelet, field: str) -> None:
-    with pytest.raises(InvalidObject) as raised:
-        build("m5.large", node=NodeSettings(kubelet=kubelet))
-    assert field in raised.value.field
 
 
 def test_types_without_category_or_known_architecture_are_dropped(build: Build) -> None:
@@ -269,9 +242,3 @@ def test_a_type_newer_than_the_tables_still_builds(build: Build) -> None:
     one = build("m5.large", InstanceType="m99x.large")
     assert one.capacity["pods"] == 29
     assert "karpenter.k8s.aws/instance-network-bandwidth" not in one.labels
-
-
-def test_kubelet_settings_are_read_from_the_api_object() -> None:
-    raw = {"maxPods": 20, "kubeReserved": {"cpu": "1"}, "clusterDNS": ["10.0.0.10"]}
-    assert Kubelet.from_object(raw) == Kubelet(max_pods=20, kube_reserved={"cpu": "1"})
-    assert Kubelet.from_object(None) == Kubelet()

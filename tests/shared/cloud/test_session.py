@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.clock import SystemClock
-from shared.cloud.session import Cloud
+from shared.cloud.session import Cloud, Role
 from shared.cloud.sqs import QueueMessage
 from shared.errors import ConfigurationError, NotFound, Unreachable
 
@@ -114,3 +114,20 @@ async def test_an_unknown_queue_is_not_found(cloud: Cloud) -> None:
     """LCH-66."""
     with pytest.raises(NotFound):
         await cloud.sqs.queue_url("no-such-queue")
+
+
+async def test_a_role_is_taken_on_for_all_calls(aws_emulator_url: str) -> None:
+    """OPS-04: the emulator's STS says who calls; with a role it is the role's session."""
+    arn = "arn:aws:iam::123456789012:role/dovetail"
+    cloud = await Cloud.connect(
+        region="us-west-2",
+        endpoint_url=aws_emulator_url,
+        clock=SystemClock(),
+        random=Random(1),
+        user_agent="dovetail-tests",
+        role=Role(arn, 900, "dovetail"),
+    )
+    sts = await cloud._client("sts", "us-west-2", 10)
+    identity = await sts.get_caller_identity()
+    await cloud.close()
+    assert identity["Arn"] == "arn:aws:sts::123456789012:assumed-role/dovetail/dovetail"

@@ -11,6 +11,7 @@ from shared.domain.instance_types import (
     Catalogue,
     InstanceType,
     Offering,
+    SizeFacts,
     decode_catalogue,
     encode_catalogue,
 )
@@ -33,6 +34,7 @@ TYPES = st.builds(
     capacity=RESOURCES,
     overhead=RESOURCES,
     offerings=st.lists(OFFERINGS, max_size=3).map(tuple),
+    facts=st.none() | st.builds(SizeFacts),
 )
 
 

@@ -189,3 +189,12 @@ def test_min_values_keeps_the_larger() -> None:
     few = requirement_of(Expression("key", "Exists", (), 2))
     many = requirement_of(Expression("key", "Exists", (), 5))
     assert few.intersect(many).min_values == 5
+
+
+def test_sch_12_min_values_of_a_key_can_be_lowered() -> None:
+    """Intersecting takes the larger number, so lowering is a step of its own."""
+    asked = Requirements([Requirement("a", True, min_values=5), Requirement("b", True)])
+    lowered = asked.with_min_values("a", 2)
+    assert [r.min_values for r in lowered] == [2, None]
+    assert [r.min_values for r in asked] == [5, None]
+    assert lowered.intersect(asked) == asked

@@ -197,6 +197,12 @@ async def test_discovery_says_which_kinds_of_a_group_are_served(
     assert await kube.serves(PROVISIONERS) is False
 
 
+async def test_the_server_says_its_version(api: ScriptedApi, kube: Kube) -> None:
+    api.lists = [answer({"major": "1", "minor": "35", "gitVersion": "v1.35.0"})]
+    assert (await kube.version())["gitVersion"] == "v1.35.0"
+    assert api.requests[-1].path == "/version"
+
+
 async def test_silence_ends_a_read(api: ScriptedApi, kube: Kube) -> None:
     api.lists = [stream(b"{", then="hang")]
     with pytest.raises(errors.Unreachable, match="get pods default/a"):

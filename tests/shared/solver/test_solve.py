@@ -126,11 +126,6 @@ def test_pod_09_pods_of_a_leaving_node_get_another_place() -> None:
     assert [m.pods for m in plan.machines] == [("uid-moving",)]
 
 
-def test_pods_with_volume_claims_are_refused_in_words() -> None:
-    plan = plan_for(make_snapshot(make_pod(volume_claims=("data-0",))))
-    assert "persistent volume claims" in plan.unschedulable["uid-pod"]
-
-
 def test_a_zone_id_is_refused_in_words() -> None:
     plan = plan_for(make_snapshot(make_pod(node_selector={keys.ZONE_ID: "usw2-az1"})))
     assert keys.ZONE_ID in plan.unschedulable["uid-pod"]
@@ -235,7 +230,10 @@ def test_scenario_1_without_a_pool_the_verdict_says_so() -> None:
     assert "create one" in plan.unschedulable["uid-pod"]
 
 
-@pytest.mark.parametrize("wrong", [{"max_instance_types": 0}, {"preference_policy": "Maybe"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"max_instance_types": 0}, {"preference_policy": "Maybe"}, {"min_values_policy": "Maybe"}],
+)
 def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         SolverSettings(**wrong)  # type: ignore[arg-type]

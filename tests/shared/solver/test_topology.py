@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
-from shared.domain.expressions import Expression
+from shared.domain.expressions import PREFER_NO_SCHEDULE, Expression, Taint, Toleration
+from shared.domain.pods import NOBODY, Pod
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan
 from tests.support.builders import (
@@ -112,6 +114,124 @@ def test_sch_76_only_nodes_that_the_pod_may_use_are_counted() -> None:
     assert pods_per_zone(plan) == {ZONES[0]: 1}
 
 
+BLUE = {"pool": "blue"}
+
+
+def two_busy_pods_on(node: str) -> tuple[Pod, ...]:
+    return tuple(make_bound_pod(f"{node}-{i}", node, labels=WEB) for i in range(2))
+
+
+def test_sch_76_by_default_nodes_that_the_pod_may_not_use_are_no_domains() -> None:
+    """A pool for everybody reaches three zones, the pod's own pool one: that one is all there is."""
+    here = tuple(s for s in make_node_class().subnets if s.zone == ZONES[0])
+    pools = (make_pool("blue", labels=BLUE, node_class="here"), make_pool("all"))
+    classes = (make_node_class(), make_node_class("here", subnets=here))
+    pods = make_pods(3, labels=WEB, spread=ZONE_SPREAD, node_selector=BLUE)
+    plan = plan_for(make_snapshot(*pods, pools=pools, node_classes=classes))
+    assert pods_per_zone(plan) == {ZONES[0]: 3}
+
+
+def test_sch_76_node_affinity_policy_ignore_counts_every_node() -> None:
+    """The empty node in the second zone keeps the smallest count at zero; kube-scheduler sees it too."""
+    spread = (make_spread(keys.ZONE, node_affinity_policy="Ignore"),)
+    selector = {keys.ZONE: ZONES[0]}
+    pods = make_pods(3, cpu="9", labels=WEB, spread=spread, node_selector=selector)
+    elsewhere = make_node("far", labels={keys.ZONE: ZONES[1]})
+    plan = plan_for(make_snapshot(*pods, nodes=(elsewhere,)))
+    assert pods_per_zone(plan) == {ZONES[0]: 1}
+    assert len(plan.unschedulable) == 2
+    assert pods_per_zone(plan_for(make_snapshot(*pods))) == {ZONES[0]: 3}
+
+
+def test_sch_76_node_affinity_policy_ignore_counts_pods_on_every_node() -> None:
+    spread = (make_spread(keys.ZONE, node_affinity_policy="Ignore"),)
+    pods = make_pods(1, labels=WEB, spread=spread, node_selector=BLUE)
+    snapshot = make_snapshot(
+        *pods, *two_busy_pods_on("node-1"), nodes=(make_node(),), pools=(make_pool(labels=BLUE),)
+    )
+    assert pods_per_zone(plan_for(snapshot)) == {ZONES[1]: 1}
+
+
+TAINT = Taint("team", "NoSchedule", "red")
+
+
+@pytest.mark.parametrize(("policy", "zone"), [("Ignore", ZONES[1]), ("Honor", ZONES[0])])
+def test_sch_76_node_taints_policy_decides_whether_a_tainted_node_counts(
+    policy: str, zone: str
+) -> None:
+    spread = (make_spread(keys.ZONE, node_taints_policy=policy),)
+    pods = make_pods(1, cpu="9", labels=WEB, spread=spread)
+    node = make_node(taints=(TAINT,))
+    plan = plan_for(make_snapshot(*pods, *two_busy_pods_on("node-1"), nodes=(node,)))
+    assert pods_per_zone(plan) == {zone: 1}
+
+
+@pytest.mark.parametrize(("policy", "placed"), [("Ignore", 2), ("Honor", 4)])
+def test_sch_76_node_taints_policy_decides_whether_a_tainted_pool_brings_domains(
+    policy: str, placed: int
+) -> None:
+    """Only the tainted pool reaches the other two zones."""
+    subnets = make_node_class().subnets
+    classes = (make_node_class(subnets=subnets[:2]), make_node_class("far", subnets=subnets[2:]))
+    pools = (make_pool(), make_pool("red", node_class="far", taints=(TAINT,)))
+    spread = (make_spread(keys.ZONE, node_taints_policy=policy),)
+    pods = make_pods(4, labels=WEB, spread=spread)
+    plan = plan_for(make_snapshot(*pods, pools=pools, node_classes=classes))
+    assert sum(pods_per_zone(plan).values()) == placed
+
+
+def test_sch_76_a_tolerated_or_a_soft_taint_keeps_nothing_out() -> None:
+    spread = (make_spread(keys.ZONE, node_taints_policy="Honor"),)
+    tolerates = (Toleration("team", "Exists"),)
+    node = make_node(taints=(TAINT, Taint("soft", PREFER_NO_SCHEDULE)))
+    pods = make_pods(1, cpu="9", labels=WEB, spread=spread, tolerations=tolerates)
+    plan = plan_for(make_snapshot(*pods, *two_busy_pods_on("node-1"), nodes=(node,)))
+    assert pods_per_zone(plan) == {ZONES[1]: 1}
+
+
+def test_sch_75_min_domains_means_nothing_for_a_soft_spread() -> None:
+    pods = make_pods(4, labels=WEB, spread=(make_spread(keys.ZONE, hard=False, min_domains=3),))
+    plan = plan_for(replace(in_zones(*ZONES[:2]), pods=pods))
+    assert pods_per_zone(plan) == {ZONES[0]: 2, ZONES[1]: 2}
+
+
+def test_sch_75_enough_domains_leave_the_smallest_count_as_it_is() -> None:
+    pods = make_pods(9, labels=WEB, spread=(make_spread(keys.ZONE, min_domains=3),))
+    assert set(pods_per_zone(plan_for(make_snapshot(*pods))).values()) == {3}
+
+
+def test_sch_70_an_empty_selector_counts_every_pod_of_the_namespace() -> None:
+    """Also running pods without any label."""
+    spread = (make_spread(keys.ZONE, match_labels={}),)
+    bound = tuple(make_bound_pod(f"b{i}", "node-1") for i in range(2))
+    foreign = make_bound_pod("foreign", "node-2", namespace="elsewhere")
+    nodes = (make_node(), make_node("node-2", labels={keys.ZONE: ZONES[1]}))
+    pods = make_pods(2, cpu="9", spread=spread)
+    plan = plan_for(make_snapshot(*pods, *bound, foreign, nodes=nodes))
+    assert pods_per_zone(plan) == {ZONES[1]: 1, ZONES[2]: 1}
+
+
+def test_sch_70_no_selector_counts_nobody() -> None:
+    spread = (make_spread(keys.HOSTNAME, match_labels={}, expressions=(NOBODY,)),)
+    assert pods_per_machine(plan_for(make_snapshot(*make_pods(3, spread=spread)))) == [3]
+    alone = (make_term(keys.HOSTNAME, match_labels={}, expressions=(NOBODY,)),)
+    assert pods_per_machine(plan_for(make_snapshot(*make_pods(3, anti_affinity=alone)))) == [3]
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "sizes"),
+    [("In", ("web", "db"), [1, 1]), ("NotIn", ("web",), [2]), ("Exists", (), [1, 1]),
+     ("DoesNotExist", (), [2])],
+)  # fmt: skip
+def test_sch_70_selectors_have_the_operators_of_kubernetes(
+    operator: str, values: tuple[str, ...], sizes: list[int]
+) -> None:
+    chosen = (Expression("app", operator, values),)
+    spread = (make_spread(keys.HOSTNAME, match_labels={}, expressions=chosen),)
+    plan = plan_for(make_snapshot(*make_pods(2, labels=WEB, spread=spread)))
+    assert pods_per_machine(plan) == sizes
+
+
 def test_sch_77_match_label_keys_separate_revisions() -> None:
     spread = (make_spread(keys.HOSTNAME, match_label_keys=("rev",)),)
     old = make_pods(1, "old", labels={**WEB, "rev": "1"}, spread=spread)
@@ -209,6 +329,19 @@ def test_sch_80_affinity_to_a_pod_placed_later_is_tried_again() -> None:
 def test_sch_22_a_preferred_anti_affinity_is_hard_at_first() -> None:
     pods = make_pods(3, labels=WEB, anti_affinity=(make_term(keys.HOSTNAME, weight=1),))
     assert pods_per_machine(plan_for(make_snapshot(*pods))) == [1, 1, 1]
+
+
+def test_sch_83_a_term_over_all_namespaces_sees_every_pod() -> None:
+    """An empty namespaceSelector."""
+    everywhere = (make_term(keys.HOSTNAME, namespaces=()),)
+    guard = make_pod("guard", cpu="1", anti_affinity=everywhere)
+    web = make_pod("web", namespace="elsewhere", labels=WEB)
+    assert pods_per_machine(plan_for(make_snapshot(guard, web))) == [1, 1]
+    bound = make_bound_pod("db", "node-1", namespace="elsewhere", labels=WEB)
+    follower = make_pod("f", affinity=(make_term(keys.ZONE, namespaces=()),), cpu="9")
+    assert pods_per_zone(plan_for(make_snapshot(follower, bound, nodes=(make_node(),)))) == {
+        ZONES[0]: 1
+    }
 
 
 def test_sch_83_namespaces_of_a_term_are_honoured() -> None:

@@ -1,0 +1,132 @@
+"""What plans cost: FewestNodes and LowestCost beside a proved lower bound, on many workloads.
+
+Run ``python -m bench.cost``. Cost is the price of the planned machines per hour, each at its cheapest offering; the
+bound is what no plan for the same pods can undercut, ``-`` where none was computed. The last table counts seeded mixes
+in which LowestCost came out dearer than FewestNodes, which must be none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from msgspec.structs import replace
+
+from bench import workloads
+from bench.report import Row, options, progress, save, show, timed
+from shared.domain.instance_types import Catalogue, InstanceType
+from shared.domain.snapshot import Snapshot
+from shared.solver.plan import Plan
+from shared.solver.solve import SolverSettings, solve
+
+FEWEST = SolverSettings()
+EFFORTS = (200, 1000)
+MIXES = 200
+MICRO = 1_000_000
+
+
+def lowest(effort: int) -> SolverSettings:
+    """LowestCost with this effort."""
+    return SolverSettings(packing_policy="LowestCost", effort=effort)
+
+
+def aws_catalogue() -> Catalogue:
+    """The types and on-demand prices of us-east-1."""
+    from tests.support.builders import real_catalogue
+
+    return real_catalogue("us-east-1")
+
+
+def cases(aws: Catalogue, *, quick: bool) -> list[tuple[str, Snapshot]]:
+    """(workload, snapshot)."""
+    general = workloads.pool(requirements=workloads.general_requirements())
+    found = [
+        (name, workloads.snapshot(pods, aws.types, pools=(general,)))
+        for name, pods in workloads.bursts().items()
+    ]
+    fake = workloads.karpenter_types()
+    for size in (1000,) if quick else (1000, 10_000):
+        mix = workloads.karpenter_mix(size)
+        found.append((f"mix {size:,}, 400 types", workloads.snapshot(mix, fake)))
+        found.append((f"mix {size:,}, AWS", workloads.snapshot(mix, aws.types, pools=(general,))))
+    several = workloads.heterogeneous_pools()
+    mixed = workloads.snapshot(workloads.heterogeneous(), aws.types, pools=several)
+    found.append(("heterogeneous", mixed))
+    for size in (1000,) if quick else (1000, 10_000):
+        pods = workloads.zipf(size)
+        found.append((f"Zipf-200 {size:,}", workloads.snapshot(pods, aws.types, pools=(general,))))
+    return [(name, replace(snapshot, catalogue=aws)) if snapshot.catalogue.types is aws.types
+            else (name, snapshot) for name, snapshot in found]  # fmt: skip
+
+
+def measure(cases: Sequence[tuple[str, Snapshot]], efforts: Sequence[int] = EFFORTS) -> list[Row]:
+    """One row per workload and policy."""
+    rows: list[Row] = []
+    for name, snapshot in progress(cases, "cost"):
+        chosen = [("FewestNodes", FEWEST)]
+        chosen += [(f"LowestCost {effort}", lowest(effort)) for effort in efforts]
+        plans = [
+            (label, *timed(partial(solve, snapshot, now=0.0, settings=s), 1)) for label, s in chosen
+        ]
+        bounds = [plan.lower_bound_micro_usd_per_hour or 0 for _, _, plan in plans]
+        reference = plans[0][2].cost_micro_usd_per_hour
+        for label, seconds, plan in plans:
+            rows.append(_row(name, label, seconds.cpu, plan, max(bounds), reference))
+    return rows
+
+
+def _row(workload: str, policy: str, seconds: float, plan: Plan, bound: int, reference: int) -> Row:
+    cost = plan.cost_micro_usd_per_hour
+    return {
+        "workload": workload,
+        "policy": policy,
+        "$/h": round(cost / MICRO, 3),
+        "bound $/h": round(bound / MICRO, 3) if bound else None,
+        "x bound": round(cost / bound, 3) if bound else None,
+        "x FewestNodes": round(cost / reference, 3) if reference else None,
+        "machines": len(plan.machines),
+        "without a place": len(plan.unschedulable),
+        "cpu s": round(seconds, 2),
+    }
+
+
+def compare_mixes(types: tuple[InstanceType, ...], seeds: Sequence[int], effort: int) -> list[Row]:
+    """One row: how often and by how much LowestCost differs, over seeded mixes with the same pods placed."""
+    dearer, cheaper, fewer, ratios = [], 0, [], []
+    for seed in progress(seeds, "mixes"):
+        snapshot = workloads.random_mix(seed, types)
+        old = solve(snapshot, now=0.0, settings=FEWEST)
+        new = solve(snapshot, now=0.0, settings=lowest(effort))
+        if len(new.unschedulable) > len(old.unschedulable):
+            fewer.append(seed)
+        if len(new.unschedulable) == len(old.unschedulable):
+            if new.cost_micro_usd_per_hour > old.cost_micro_usd_per_hour:
+                dearer.append(seed)
+            cheaper += new.cost_micro_usd_per_hour < old.cost_micro_usd_per_hour
+            if old.cost_micro_usd_per_hour:
+                ratios.append(new.cost_micro_usd_per_hour / old.cost_micro_usd_per_hour)
+    return [{
+        "mixes": len(seeds),
+        "cheaper": cheaper,
+        "dearer": len(dearer),
+        "places fewer pods": len(fewer),
+        "mean x FewestNodes": round(sum(ratios) / max(len(ratios), 1), 3),
+        "seeds at fault": " ".join(map(str, sorted({*dearer, *fewer})[:10])) or "none",
+    }]  # fmt: skip
+
+
+def main() -> None:
+    """Measure and print."""
+    chosen = options(__doc__)
+    aws = aws_catalogue()
+    efforts = EFFORTS[:1] if chosen.quick else EFFORTS
+    rows = measure(cases(aws, quick=chosen.quick), efforts)
+    show("Cost of plans", rows)
+    small = aws.types[::12]
+    mixes = compare_mixes(small, range(20 if chosen.quick else MIXES), EFFORTS[0])
+    show(f"LowestCost against FewestNodes, {len(small)} AWS types", mixes)
+    save(chosen.json, {"cost": rows, "mixes": mixes})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The answer of a simulation as lines for people: machines, existing nodes, why pods stay pending, the cost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+HEADINGS = ("MACHINE", "POOL", "TYPE", "ZONE", "CAPACITY", "$/H", "PODS", "CPU", "MEMORY")
+SHOWN_PODS = 3
+"""Pods named per reason; the others are counted."""
+
+
+def table_lines(answer: dict[str, Any]) -> Iterator[str]:
+    """Without colours; widths follow the content."""
+    rows = [_machine_row(one) for one in answer["machines"]]
+    if rows:
+        yield from _aligned([HEADINGS, *rows])
+    for one in answer["existing"]:
+        yield f"existing {one['node']}: {_count(len(one['pods']), 'pod')}"
+    yield from _reasons(answer["unschedulable"])
+    yield _summary(answer)
+
+
+def _machine_row(machine: dict[str, Any]) -> tuple[str, ...]:
+    offering, requests = machine["offering"], machine["requests"]
+    return (
+        machine["name"],
+        machine["nodePool"],
+        offering["instanceType"],
+        offering["zone"],
+        offering["capacityType"],
+        f"{offering['price']:.4f}",
+        str(len(machine["pods"])),
+        requests.get("cpu", "0"),
+        requests.get("memory", "0"),
+    )
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def _reasons(unschedulable: list[dict[str, str]]) -> Iterator[str]:
+    """Each reason once: a deployment that does not fit has hundreds of pods with the same."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for one in unschedulable:
+        by_reason[one["reason"]].append(one["pod"])
+    for reason, pods in by_reason.items():
+        more = f" and {len(pods) - SHOWN_PODS} more" if len(pods) > SHOWN_PODS else ""
+        yield f"pending {', '.join(pods[:SHOWN_PODS])}{more}: {reason}"
+
+
+def _summary(answer: dict[str, Any]) -> str:
+    cost, stats = answer["cost"], answer["stats"]
+    bound = cost["lowerBound"]
+    parts = [
+        _count(len(answer["machines"]), "machine"),
+        f"${cost['hourly']:.4f} per hour" + ("" if bound is None else f" (at least ${bound:.4f})"),
+        f"{_count(stats['pods'], 'pod')} of {_count(stats['classes'], 'kind')}",
+        f"{len(answer['unschedulable'])} pending",
+        f"{answer['policy']}, {stats['seconds']:.3f} s",
+    ]
+    return ", ".join(parts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

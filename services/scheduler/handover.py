@@ -1,0 +1,240 @@
+"""Hands the planner's placement over to kube-scheduler through ``status.nominatedNodeName`` (KEP-5278).
+
+By itself kube-scheduler spreads pods over whatever nodes are there, and of a tight plan some pods then fit nowhere.
+Promises are kept in memory only: after a restart nothing is nominated until the next plan, which costs packing quality
+and nothing else. Nominations on pods are judged anew from the mirror.
+
+What may go wrong: the pod is bound, gone or nominated by somebody else meanwhile (the patch is refused or overtaken,
+both are harmless); kube-scheduler takes the nomination back (written again, at most MOST_TRIES times).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from services.scheduler.nominations import (
+    Homes,
+    Order,
+    Promise,
+    Sighting,
+    honours_nominations,
+    newest,
+    orders,
+    promises_of,
+    settle,
+    sightings,
+)
+from services.scheduler.view import View
+from shared.clock import Clock
+from shared.domain.pods import Pod
+from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
+from shared.kube.client import Kube
+from shared.kube.resources import PODS
+from shared.log import get_logger
+from shared.runtime import pause
+from shared.settings import SchedulerSettings
+from shared.solver.plan import Plan
+
+log = get_logger(__name__)
+
+TICK_SECONDS = 0.05
+"""A node that joins is seen this soon: its pods are to be nominated before it is ready."""
+STEP_SECONDS = 1.0
+WRITES_AT_ONCE = 16
+WRITES_PER_STEP = 400
+"""Machines to create share the API server's patience with nominations."""
+TOLD_SECONDS = 10.0
+"""After this long the mirror must show what we wrote; if not, it got lost or was taken back."""
+PROBLEM_SECONDS = 10.0
+MOST_TRIES = 3
+VERSION_SECONDS = 600.0
+"""A control plane may be upgraded while we run."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The nomination that we wrote last (empty: taken back), when, and how often that node was written."""
+
+    node: str
+    at: float
+    tries: int = 1
+
+
+@dataclass
+class Handover:
+    """Promises, what became of them, and the writes."""
+
+    settings: SchedulerSettings
+    view: View
+    kube: Kube
+    clock: Clock
+    realised: Counter[str] = field(default_factory=Counter)
+    """Promised pods by what came of it: kept, elsewhere, not nominated, lapsed."""
+    server: str = ""
+    problem: str = ""
+    """Why the API server does not take nominations from us."""
+    last_progress: float = 0.0
+    _honoured: bool = False
+    _ask_at: float = 0.0
+    _quiet_until: float = 0.0
+    _stepped_at: float = float("-inf")
+    _promises: dict[str, Promise] = field(default_factory=dict)
+    _seen: dict[str, Sighting] = field(default_factory=dict)
+    _told: dict[str, Told] = field(default_factory=dict)
+    _refused: dict[str, str] = field(default_factory=dict)
+    """Pod UID -> node that did not take it: not nominated a second time."""
+
+    @property
+    def active(self) -> bool:
+        """NOMINATE says so, or says auto and the server's scheduler listens."""
+        return self.settings.nominate == "on" or (
+            self.settings.nominate == "auto" and self._honoured
+        )
+
+    def status(self) -> dict[str, object]:
+        """For ``/status``."""
+        return {
+            "setting": self.settings.nominate,
+            "active": self.active,
+            "server": self.server,
+            "problem": self.problem,
+            "promised": len(self._promises),
+            "standing": len(self._seen),
+            "realised": dict(self.realised),
+        }
+
+    def promise(self, plan: Plan, created: Iterable[str], pods: Iterable[Pod]) -> None:
+        """Remember where a plan wants its pods; a later plan's word replaces an earlier one's."""
+        if not self.active:
+            return
+        fresh = promises_of(plan, created, pods, now=self.clock.monotonic())
+        kept = {uid: promise for uid, promise in self._promises.items() if uid not in fresh}
+        self._promises = newest({**kept, **fresh})
+        self.look()
+
+    def look(self) -> None:
+        """Nodes or machines changed: do not wait for the next step's time."""
+        self._stepped_at = float("-inf")
+
+    def settled(self, pods: Iterable[Pod]) -> list[Pod]:
+        """``pods`` as the planner must count them, our last writes included (POD-01)."""
+        now = self.clock.monotonic()
+        told = [self._as_told(pod, now) for pod in pods]
+        return settle(told, self._homes(told), self._seen, now=now)
+
+    def nodes(self) -> set[str]:
+        """Nodes that pods are nominated to: not empty, whatever runs there (BAT-11)."""
+        return {sighting.node for sighting in self._seen.values()}
+
+    async def run(self, stop: asyncio.Event, not_synced: Callable[[], str]) -> None:
+        """Step every second and when ``look`` was called, until ``stop``; never on a stale mirror (OPS-13)."""
+        while not stop.is_set():
+            now = self.last_progress = self.clock.monotonic()
+            if now - self._stepped_at > STEP_SECONDS and not not_synced():
+                self._stepped_at = now
+                await self.step()
+            await pause(stop, TICK_SECONDS)
+
+    async def step(self) -> None:
+        """Nominate what can be nominated, take back what came to nothing."""
+        await self._ask_version()
+        now = self.clock.monotonic()
+        pods = {pod.uid: self._as_told(pod, now) for pod in self.view.pods()}
+        self._settle_promises(pods, now)
+        waiting = {uid: pod for uid, pod in pods.items() if not pod.node_name}
+        homes = self._homes(pods.values())
+        self._seen = sightings(pods.values(), homes, self._seen, now=now)
+        self._told = {uid: told for uid, told in self._told.items() if uid in waiting}
+        self._refused = {uid: node for uid, node in self._refused.items() if uid in waiting}
+        if self.active:
+            await self._write(
+                orders(waiting, self._promises, homes, self._seen, self._refused, now=now)
+            )
+
+    def _homes(self, pods: Iterable[Pod]) -> Homes:
+        machines = self.view.machines(now=self.clock.monotonic())
+        return Homes.of(self.view.nodes(), machines, pods)
+
+    def _as_told(self, pod: Pod, now: float) -> Pod:
+        told = self._told.get(pod.uid)
+        if told is None or now - told.at > TOLD_SECONDS or pod.node_name:
+            return pod
+        return msgspec.structs.replace(pod, nominated_node=told.node)
+
+    def _settle_promises(self, pods: dict[str, Pod], now: float) -> None:
+        """Count what was realised; drop promises to pods that are placed or gone, and old ones."""
+        for uid, promise in list(self._promises.items()):
+            pod = pods.get(uid)
+            if pod is not None and not pod.node_name and promise.until > now:
+                continue
+            del self._promises[uid]
+            if pod is not None and pod.node_name:
+                told = self._told.get(uid)
+                met = "kept" if told and told.node == pod.node_name else "elsewhere"
+                self.realised[met if told and told.node else "not nominated"] += 1
+
+    async def _write(self, wanted: list[Order]) -> None:
+        """The first of ``wanted``; an API server that refuses us is left alone for a while."""
+        if self.clock.monotonic() < self._quiet_until:
+            return
+        self.problem = ""
+        gate = asyncio.Semaphore(WRITES_AT_ONCE)
+
+        async def write(order: Order) -> None:
+            async with gate:
+                if not self.problem:
+                    await self._write_one(order)
+
+        await asyncio.gather(*map(write, wanted[:WRITES_PER_STEP]))
+
+    async def _write_one(self, order: Order) -> None:
+        try:
+            await (self._nominate(order.pod, order.node) if order.node else self._end(order.pod))
+        except (NotFound, Conflict, InvalidObject) as error:
+            log.info("overtaken by a change", pod=order.pod.key, error=error.message)
+        except DovetailError as error:
+            log.warning("cannot nominate", pod=order.pod.key, error=error.message)
+            self.problem = str(error)
+            self._quiet_until = self.clock.monotonic() + PROBLEM_SECONDS
+
+    async def _nominate(self, pod: Pod, node: str) -> None:
+        last = self._told.get(pod.uid)
+        tries = last.tries + 1 if last and last.node == node else 1
+        if tries > MOST_TRIES:
+            self._refused[pod.uid] = node
+            return
+        body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
+        await self.kube.patch(PODS, pod.name, body, pod.namespace, subresource="status")
+        self._told[pod.uid] = Told(node, self.clock.monotonic(), tries)
+
+    async def _end(self, pod: Pod) -> None:
+        """Only what we judged: a nomination that changed meanwhile stays."""
+        path = "/status/nominatedNodeName"
+        operations = [
+            {"op": "test", "path": "/metadata/uid", "value": pod.uid},
+            {"op": "test", "path": path, "value": pod.nominated_node},
+            {"op": "remove", "path": path},
+        ]
+        self._refused[pod.uid] = pod.nominated_node
+        await self.kube.json_patch(PODS, pod.name, operations, pod.namespace, subresource="status")
+        self._told[pod.uid] = Told("", self.clock.monotonic())
+        self.realised["lapsed"] += 1
+        log.info("nomination came to nothing", pod=pod.key, node=pod.nominated_node)
+
+    async def _ask_version(self) -> None:
+        """Once, and now and then: does the scheduler of this server listen? An error means no."""
+        now = self.clock.monotonic()
+        if self.settings.nominate != "auto" or now < self._ask_at:
+            return
+        self._ask_at = now + VERSION_SECONDS
+        try:
+            version = await self.kube.version()
+        except DovetailError as error:
+            log.warning("cannot read the server's version", error=error.message)
+            self._ask_at = now + TOLD_SECONDS
+            return
+        self.server, self._honoured = str(version.get("gitVersion")), honours_nominations(version)

@@ -1,0 +1,247 @@
+"""dovetail.sh/v1alpha1 InstanceType -> domain record: a catalogue of your own for simulations (design, section 8).
+
+Lenient where a person writes by hand: prices and label values may be numbers or text, and what an EC2 name or the
+capacity already says need not be said again as a label. A wrong price costs its offering only; a type whose labels,
+capacity or overhead are wrong, or that has no offering left, has no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any, TypeVar
+
+from shared.api.faults import Fault, Path
+from shared.api.label_syntax import is_label_value, is_qualified_name
+from shared.api.metadata import read_metadata
+from shared.domain import labels as keys
+from shared.domain.instance_sizes import DEFAULT_PODS
+from shared.domain.instance_types import INSTANCE_NAME, InstanceType, Offering
+from shared.domain.resources import CPU, MEMORY, PODS, add, parse_amount
+from shared.domain.snapshot import OfferingKey
+from shared.errors import InvalidObject
+
+API_VERSION = "dovetail.sh/v1alpha1"
+KIND = "InstanceType"
+CAPACITY_TYPES = (keys.ON_DEMAND, keys.SPOT, keys.RESERVED)
+OVERHEAD_PARTS = ("kubeReserved", "systemReserved", "evictionThreshold")
+"""IT-30: an overhead may be given in these parts; they are added up."""
+MOST_OFFERINGS = 1000
+MOST_LABELS = 200
+HIGHEST_PRICE = Decimal(1_000_000)
+"""USD per hour; above this a price is a typing error."""
+MICRO = Decimal(1_000_000)
+MIB = 1024**2
+Json = Mapping[str, Any]
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class ParsedType:
+    """A type that can be planned with, or None; its offerings that are sold out; what is wrong with the object."""
+
+    record: InstanceType | None
+    sold_out: frozenset[OfferingKey] = frozenset()
+    faults: tuple[Fault, ...] = ()
+
+
+def parse_instance_type(raw: Json) -> ParsedType:
+    """The type and every fault of its spec. Never raises."""
+    reader, name = _Reader(), read_metadata(raw).name
+    spec = reader.mapping(raw.get("spec"), ("spec",))
+    labels = reader.labels(spec.get("labels"), ("spec", "labels"))
+    capacity = reader.amounts(spec.get("capacity"), ("spec", "capacity"))
+    overhead = reader.overhead(spec.get("overhead"), ("spec", "overhead"))
+    reader.demand(capacity, name, labels)
+    unusable = bool(reader.faults)
+    offerings, sold_out = reader.offerings(spec.get("offerings"), name)
+    if unusable or not offerings:
+        return ParsedType(None, faults=tuple(reader.faults))
+    capacity = {PODS: DEFAULT_PODS, **capacity}
+    record = InstanceType(
+        name=name,
+        labels={**_implied(name, capacity), **labels, **_told_by_offerings(offerings)},
+        capacity=capacity,
+        overhead=overhead,
+        offerings=tuple(offerings),
+    )
+    return ParsedType(record, frozenset(sold_out), tuple(reader.faults))
+
+
+def _implied(name: str, capacity: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    """Labels that need not be written: linux on amd64, and what name and capacity say (IT-40..42)."""
+    found = {keys.OS: "linux", keys.ARCH: "amd64", keys.INSTANCE_TYPE: name}
+    match = INSTANCE_NAME.match(name)
+    if match is not None:
+        family, _, size = name.partition(".")
+        parts = {"category": match[1], "generation": match[3], "family": family, "size": size}
+        found |= {f"{keys.AWS_PREFIX}instance-{part}": value for part, value in parts.items()}
+    if capacity.get(CPU, 0) % 1000 == 0:
+        found[keys.AWS_PREFIX + "instance-cpu"] = str(capacity.get(CPU, 0) // 1000)
+    found[keys.AWS_PREFIX + "instance-memory"] = str(capacity.get(MEMORY, 0) // MIB)
+    return {key: (value,) for key, value in found.items() if is_label_value(value)}
+
+
+def _told_by_offerings(offerings: list[Offering]) -> dict[str, tuple[str, ...]]:
+    return {
+        keys.ZONE: tuple(sorted({one.zone for one in offerings})),
+        keys.CAPACITY_TYPE: tuple(sorted({one.capacity_type for one in offerings})),
+    }
+
+
+@dataclass
+class _Reader:
+    """Reads parts of one object and collects what is wrong."""
+
+    faults: list[Fault] = field(default_factory=list)
+
+    def refuse(self, path: Path, message: str) -> None:
+        self.faults.append(Fault(path, message))
+
+    def attempt(self, read: Callable[[], Value], path: Path) -> Value | None:
+        """The value, or None with the fault noted."""
+        try:
+            return read()
+        except InvalidObject as error:
+            self.refuse(path, error.message.removeprefix(f"{error.field}: "))
+        return None
+
+    def mapping(self, raw: object, path: Path) -> Json:
+        if raw is None:
+            return {}
+        if isinstance(raw, Mapping):
+            return raw
+        self.refuse(path, "must be an object")
+        return {}
+
+    def amounts(self, raw: object, path: Path) -> dict[str, int]:
+        """A resource list in our units; wrong entries are noted and left out."""
+        found: dict[str, int] = {}
+        for name, value in self.mapping(raw, path).items():
+            read = partial(parse_amount, str(name), value, field="")
+            amount = self.attempt(read, (*path, str(name)))
+            if amount is not None:
+                found[str(name)] = amount
+        return found
+
+    def overhead(self, raw: object, path: Path) -> dict[str, int]:
+        said = self.mapping(raw, path)
+        parts = [self.amounts(said[name], (*path, name)) for name in OVERHEAD_PARTS if name in said]
+        whole = {name: value for name, value in said.items() if name not in OVERHEAD_PARTS}
+        return add(self.amounts(whole, path), *parts)
+
+    def labels(self, raw: object, path: Path) -> dict[str, tuple[str, ...]]:
+        """Label key -> possible values; one value or a list of them."""
+        said, found = self.mapping(raw, path), {}
+        if len(said) > MOST_LABELS:
+            self.refuse(path, f"more than {MOST_LABELS} labels")
+            return {}
+        for key, value in said.items():
+            place = (*path, str(key))
+            if not is_qualified_name(str(key)):
+                self.refuse(place, "is not a qualified name")
+            values = [_label_text(one) for one in (value if isinstance(value, list) else [value])]
+            known = [one for one in values if one is not None and is_label_value(one)]
+            if len(known) != len(values) or not known:
+                self.refuse(place, "must be a label value, or a list of them")
+            found[keys.normalise(str(key))] = tuple(sorted(set(known)))
+        return found
+
+    def demand(
+        self, capacity: Mapping[str, int], name: str, labels: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        """What no type can do without."""
+        if not self.faults:
+            for resource in (CPU, MEMORY):
+                if not capacity.get(resource):
+                    self.refuse(("spec", "capacity", resource), "is required and must not be zero")
+        if labels.get(keys.INSTANCE_TYPE, (name,)) != (name,):
+            self.refuse(("spec", "labels", keys.INSTANCE_TYPE), f"must be the name, {name}")
+
+    def offerings(self, raw: object, name: str) -> tuple[list[Offering], list[OfferingKey]]:
+        """The offerings without faults, and which of them are sold out."""
+        path: Path = ("spec", "offerings")
+        if not isinstance(raw, list) or not raw:
+            self.refuse(path, "needs at least one {zone, capacityType, price}")
+            return [], []
+        if len(raw) > MOST_OFFERINGS:
+            self.refuse(path, f"more than {MOST_OFFERINGS} offerings")
+            return [], []
+        found: dict[OfferingKey, Offering] = {}
+        sold_out: list[OfferingKey] = []
+        for place, said, one in self._each_offering(raw, path):
+            key = (one.capacity_type, name, one.zone)
+            if key in found:
+                self.refuse(place, f"{one.zone} {one.capacity_type} is there twice")
+                continue
+            found[key] = one
+            if said.get("available") is False:
+                sold_out.append(key)
+        return [found[key] for key in sorted(found)], sold_out
+
+    def _each_offering(
+        self, raw: list[object], path: Path
+    ) -> Iterator[tuple[Path, Json, Offering]]:
+        for index, said in enumerate(raw):
+            place = (*path, index)
+            if not isinstance(said, Mapping):
+                self.refuse(place, "must be an object")
+                continue
+            before = len(self.faults)
+            zone = self._zone(said.get("zone"), (*place, "zone"))
+            kind = self._capacity_type(said.get("capacityType"), (*place, "capacityType"))
+            price = self._price(said.get("price"), (*place, "price"))
+            if not isinstance(said.get("available", True), bool):
+                self.refuse((*place, "available"), "must be true or false")
+            if len(self.faults) == before:
+                yield place, said, Offering(zone, kind, price)
+
+    def _zone(self, raw: object, path: Path) -> str:
+        if isinstance(raw, str) and raw and is_label_value(raw):
+            return raw
+        self.refuse(path, "must be the name of a zone")
+        return ""
+
+    def _capacity_type(self, raw: object, path: Path) -> str:
+        said = keys.ON_DEMAND if raw is None else raw
+        if isinstance(said, str) and said in CAPACITY_TYPES:
+            return said
+        self.refuse(path, f"must be one of {', '.join(CAPACITY_TYPES)}")
+        return ""
+
+    def _price(self, raw: object, path: Path) -> int:
+        """Micro-USD per hour."""
+        if raw is None:
+            self.refuse(path, "is required: USD per hour")
+            return 0
+        price = _decimal(raw)
+        if price is None:
+            self.refuse(
+                path, f"{str(raw)[:40]!r} is not a price; write USD per hour, such as 0.096"
+            )
+        elif price < 0:
+            self.refuse(path, "must not be negative")
+        elif price > HIGHEST_PRICE:
+            self.refuse(path, "is more than a million USD per hour")
+        else:
+            return int((price * MICRO).to_integral_value())
+        return 0
+
+
+def _decimal(raw: object) -> Decimal | None:
+    """A finite number; None for anything else."""
+    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+        return None
+    try:
+        number = Decimal(str(raw).strip())
+    except (InvalidOperation, ValueError):
+        return None
+    return number if number.is_finite() else None
+
+
+def _label_text(raw: object) -> str | None:
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    return str(raw) if isinstance(raw, str | int) else None

@@ -1,0 +1,78 @@
+"""What a node must have free for a pod (SCH-60): containers, init containers, overhead, resizes.
+
+Written quantities that no machine can have, or that are no quantities, raise InvalidObject naming the container.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.api.shapes import entries, mapping, text
+from shared.domain import resources
+from shared.errors import InvalidObject
+
+Json = Mapping[str, Any]
+_Allocated = Mapping[str, dict[str, int]]
+_NOTHING: Json = {}
+
+
+def pod_requests(spec: Json, status: Json = _NOTHING) -> dict[str, int]:
+    """SCH-60, with one pod slot. ``status`` says what a resize in place still holds. Raises InvalidObject."""
+    allocated = _allocated(status)
+    steady = resources.sum_of(
+        _container(c, f"spec.containers[{i}]", allocated)
+        for i, c in enumerate(entries(spec.get("containers"), "spec.containers"))
+    )
+    sidecars, peak = _init_containers(spec, allocated)
+    total = resources.at_least(resources.add(steady, sidecars), peak)
+    overhead = resources.parse_resources(spec.get("overhead"), field="spec.overhead")
+    return _representable(resources.add(total, overhead, {resources.PODS: 1}))
+
+
+def _init_containers(spec: Json, allocated: _Allocated) -> tuple[dict[str, int], dict[str, int]]:
+    """The sidecars' sum, and the largest amounts while one init container after the other runs."""
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    found = entries(spec.get("initContainers"), "spec.initContainers")
+    for index, container in enumerate(found):
+        request = _container(container, f"spec.initContainers[{index}]", allocated)
+        if container.get("restartPolicy") == "Always":
+            sidecars = resources.add(sidecars, request)
+            request = {}
+        peak = resources.at_least(peak, resources.add(sidecars, request))
+    return sidecars, peak
+
+
+def _container(container: Json, field: str, allocated: _Allocated) -> dict[str, int]:
+    raw = mapping(container.get("resources"), f"{field}.resources")
+    limits = mapping(raw.get("limits"), f"{field}.resources.limits")
+    requests = mapping(raw.get("requests"), f"{field}.resources.requests")
+    asked = resources.parse_resources({**limits, **requests}, field=f"{field}.resources.requests")
+    held = allocated.get(text(container.get("name"), f"{field}.name"))
+    return resources.at_least(asked, held) if held else asked
+
+
+def _allocated(status: Json) -> _Allocated:
+    """Container name -> what the kubelet holds for it."""
+    found = {}
+    for kind in ("containerStatuses", "initContainerStatuses"):
+        for index, one in enumerate(entries(status.get(kind), f"status.{kind}")):
+            field = f"status.{kind}[{index}]"
+            held = resources.parse_resources(
+                one.get("allocatedResources"), field=f"{field}.allocatedResources"
+            )
+            if held:
+                found[text(one.get("name"), f"{field}.name")] = held
+    return found
+
+
+def _representable(total: dict[str, int]) -> dict[str, int]:
+    """The record must fit in 64 bits."""
+    for name, amount in total.items():
+        if amount > resources.LARGEST_AMOUNT:
+            raise InvalidObject(
+                f"all containers together ask for more {name} than any machine has",
+                field="spec.containers",
+            )
+    return total

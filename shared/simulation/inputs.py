@@ -1,0 +1,213 @@
+"""Objects -> the snapshot that is planned on, and everything that is wrong with them.
+
+An object with faults is left out and the rest is planned, as in a cluster. Two kinds stay visible: a pod with faults
+gets its verdict in the plan, and a pool whose node class has faults is refused because of that class.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from shared.api.ec2_node_classes import parse_ec2_node_class
+from shared.api.faults import Parsed, texts_of
+from shared.api.instance_types import parse_instance_type
+from shared.api.machines import parse_machine
+from shared.api.node_claims import parse_node_claim
+from shared.api.node_pools import parse_node_pool
+from shared.api.node_templates import parse_node_template
+from shared.api.nodes import parse_node
+from shared.api.pods import parse_daemon_set, parse_pod
+from shared.api.provisioners import parse_provisioner
+from shared.api.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
+from shared.domain.instance_types import Catalogue, InstanceType
+from shared.domain.nodepools import CLASS_KINDS, V1ALPHA5, NodeClass, NodePool
+from shared.domain.pods import Pod
+from shared.domain.snapshot import OfferingKey, Snapshot
+from shared.errors import InvalidObject
+from shared.simulation.completion import (
+    default_class_of,
+    furnished,
+    missing_class,
+    ready_class,
+    settled,
+    waiting,
+    zones_of,
+)
+from shared.simulation.objects import KubeObject, ObjectFault, Objects, collect
+from shared.simulation.workloads import expand
+
+Json = Mapping[str, Any]
+Record = TypeVar("Record", bound=msgspec.Struct)
+GENERATIONS = {kind: generation for generation, kind in CLASS_KINDS.items()}
+NO_ROOM = "is required: how much room the node has cannot be guessed"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a simulation plans with."""
+
+    snapshot: Snapshot
+    faults: tuple[ObjectFault, ...] = ()
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Kinds that play no part in planning."""
+    usable: int = 0
+    """How many objects count in the plan."""
+
+
+def read_inputs(
+    documents: Iterable[object], catalogue: Callable[[], Catalogue], most_pods: int
+) -> Inputs:
+    """The snapshot of all objects. ``catalogue`` is asked when they bring no InstanceType. Never raises by itself."""
+    objects = collect(documents)
+    expand(objects, most_pods)
+    return _Inputs(objects).read(catalogue)
+
+
+class _Inputs:
+    """Parses kind by kind and counts what can be used."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self.faults = objects.faults
+        self.usable = len(objects.of("PodDisruptionBudget", "Namespace"))
+
+    def read(self, default: Callable[[], Catalogue]) -> Inputs:
+        catalogue, sold_out = self._catalogue(default)
+        pools = self._pools()
+        snapshot = Snapshot(
+            generation=0,
+            pods=self._pods(),
+            nodes=self._nodes(catalogue),
+            machines=_sorted(
+                [*self._all("Machine", parse_machine), *self._all("NodeClaim", parse_node_claim)]
+            ),
+            pools=pools,
+            node_classes=self._node_classes(pools, catalogue),
+            daemon_sets=_sorted(self._all("DaemonSet", parse_daemon_set)),
+            catalogue=catalogue,
+            unavailable=sold_out,
+            **self._storage(),
+        )
+        ignored = self.objects.ignored
+        return Inputs(snapshot, tuple(self.faults), ignored, self.usable)
+
+    def _all(self, kind: str, parse: Callable[[Json], Record]) -> list[Record]:
+        """Records of a kind whose parser raises InvalidObject."""
+        found = []
+        for one in self.objects.of(kind):
+            try:
+                found.append(parse(one.raw))
+            except InvalidObject as error:
+                message = error.message.removeprefix(f"{error.field}: ")
+                self.faults.append(one.fault(error.field, message))
+        self.usable += len(found)
+        return found
+
+    def _checked(self, one: KubeObject, parsed: Parsed[Record]) -> Record | None:
+        """The record of a parser that finds all faults at once."""
+        self.faults += one.faults(parsed.faults)
+        self.usable += parsed.record is not None
+        return parsed.record
+
+    def _catalogue(
+        self, default: Callable[[], Catalogue]
+    ) -> tuple[Catalogue, frozenset[OfferingKey]]:
+        given = self.objects.of("InstanceType")
+        if not given and not any(fault.kind == "InstanceType" for fault in self.faults):
+            return default(), frozenset()
+        types: list[InstanceType] = []
+        sold_out: frozenset[OfferingKey] = frozenset()
+        for one in given:
+            parsed = parse_instance_type(one.raw)
+            self.faults += one.faults(parsed.faults)
+            if parsed.record is not None:
+                types.append(parsed.record)
+                sold_out |= parsed.sold_out
+        self.usable += len(types)
+        types.sort(key=lambda kind: kind.name)
+        return Catalogue(_region(types), "given", tuple(types)), sold_out
+
+    def _pods(self) -> tuple[Pod, ...]:
+        found = []
+        for one in self.objects.of("Pod"):
+            pod = waiting(one.raw, parse_pod(one.raw))
+            for fault in pod.faults:
+                place, _, message = fault.partition(": ")
+                self.faults.append(one.fault(place, message))
+            self.usable += not pod.faults
+            if not pod.is_terminal:
+                found.append(pod)
+        return tuple(sorted(found, key=lambda pod: pod.uid))
+
+    def _nodes(self, catalogue: Catalogue) -> tuple[Any, ...]:
+        found = []
+        raws = {one.metadata["uid"]: one for one in self.objects.of("Node")}
+        for record in self._all("Node", parse_node):
+            one = raws[record.uid]
+            node = furnished(one.raw, record, catalogue)
+            if not node.allocatable:
+                self.faults.append(one.fault("status.allocatable", NO_ROOM))
+            found.append(node)
+        return _sorted(found)
+
+    def _pools(self) -> tuple[NodePool, ...]:
+        parsed = [
+            *((one, parse_provisioner(one.raw)) for one in self.objects.of("Provisioner")),
+            *((one, parse_node_pool(one.raw)) for one in self.objects.of("NodePool")),
+        ]
+        return _sorted([pool for one in parsed if (pool := self._checked(*one)) is not None])
+
+    def _node_classes(
+        self, pools: Iterable[NodePool], catalogue: Catalogue
+    ) -> tuple[NodeClass, ...]:
+        everywhere = zones_of(catalogue)
+        found: dict[str, NodeClass] = {}
+        for one in self.objects.of(*GENERATIONS):
+            read = (
+                parse_node_template if one.kind == CLASS_KINDS[V1ALPHA5] else parse_ec2_node_class
+            )
+            parsed = read(one.raw)
+            record = self._checked(one, parsed)
+            usable = ready_class(record, everywhere) if record else _faulty_class(one, parsed)
+            found[usable.key] = usable
+        for pool in pools:
+            if pool.node_class_key not in found:
+                found[pool.node_class_key] = missing_class(pool, everywhere)
+        return _sorted(list(found.values()))
+
+    def _storage(self) -> dict[str, Any]:
+        classes = self._all("StorageClass", parse_storage_class)
+        default = default_class_of([one.raw for one in self.objects.of("StorageClass")])
+        claims = self._all("PersistentVolumeClaim", parse_claim)
+        return {
+            "claims": _sorted([settled(claim, default) for claim in claims]),
+            "volumes": _sorted(self._all("PersistentVolume", parse_volume)),
+            "storage_classes": _sorted(classes),
+            "csi_nodes": _sorted(self._all("CSINode", parse_csi_node)),
+        }
+
+
+def _faulty_class(one: KubeObject, parsed: Parsed[NodeClass]) -> NodeClass:
+    meta = one.metadata
+    return NodeClass(
+        uid=meta["uid"],
+        name=meta["name"],
+        generation_api=GENERATIONS[one.kind],
+        fault="; ".join(texts_of(parsed.faults)),
+    )
+
+
+def _region(types: Iterable[InstanceType]) -> str:
+    """Of zones such as eu-west-1b that name one region; empty when they do not."""
+    zones = {offering.zone for kind in types for offering in kind.offerings}
+    regions = {zone.rstrip("abcdefghijklmnopqrstuvwxyz") for zone in zones}
+    return regions.pop() if len(regions) == 1 else ""
+
+
+def _sorted(records: list[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(records, key=lambda record: (record.name, getattr(record, "key", ""))))

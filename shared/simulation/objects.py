@@ -1,0 +1,306 @@
+"""Documents -> objects with the metadata that an API server would have given them.
+
+Files lack uids, creation times and often namespaces. What is missing is filled in, the same on every run: a uid made
+of kind, namespace and name. What is wrong is a fault with the object's name; the object is left out, the others go on.
+
+What may go wrong: a document may hold anything at all, also text that is no Unicode and numbers that no JSON holds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared.api.faults import Fault, field_text
+from shared.api.registry import check, identity, is_object_name, is_ours
+from shared.api.shapes import entries, mapping, text, text_list, texts
+from shared.clock import parse_rfc3339
+from shared.errors import InvalidObject
+
+Json = Mapping[str, Any]
+DEFAULT_NAMESPACE = "default"
+BEGINNING = "1970-01-01T00:00:00Z"
+"""Creation time of objects that do not say one: equally old, so that names decide the order."""
+SYNTHETIC = "simulated:"
+"""Begins every uid that we make."""
+LONGEST_UID = 128
+
+
+class Known(NamedTuple):
+    """A kind that counts: its API group, whether it lives in a namespace, the version that must be written."""
+
+    group: str
+    namespaced: bool
+    version: str = ""
+    """Empty: any. Ours are read in one version each."""
+
+
+KINDS = {
+    "Pod": Known("", True),
+    "Deployment": Known("apps", True),
+    "ReplicaSet": Known("apps", True),
+    "StatefulSet": Known("apps", True),
+    "Job": Known("batch", True),
+    "DaemonSet": Known("apps", True),
+    "Node": Known("", False),
+    "Namespace": Known("", False),
+    "PersistentVolume": Known("", False),
+    "PersistentVolumeClaim": Known("", True),
+    "StorageClass": Known("storage.k8s.io", False),
+    "CSINode": Known("storage.k8s.io", False),
+    "PodDisruptionBudget": Known("policy", True),
+    "Provisioner": Known("karpenter.sh", False, "v1alpha5"),
+    "NodePool": Known("karpenter.sh", False, "v1"),
+    "Machine": Known("karpenter.sh", False, "v1alpha5"),
+    "NodeClaim": Known("karpenter.sh", False, "v1"),
+    "AWSNodeTemplate": Known("karpenter.k8s.aws", False, "v1alpha1"),
+    "EC2NodeClass": Known("karpenter.k8s.aws", False, "v1"),
+    "InstanceType": Known("dovetail.sh", False, "v1alpha1"),
+}
+
+
+class ObjectFault(NamedTuple):
+    """What is wrong with one object. ``name`` has the namespace in front where there is one."""
+
+    kind: str
+    name: str
+    field: str
+    message: str
+
+
+class KubeObject(NamedTuple):
+    """One object that may be parsed: ``raw`` has complete metadata."""
+
+    kind: str
+    raw: dict[str, Any]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.raw["metadata"]
+        return found
+
+    @property
+    def name(self) -> str:
+        """``namespace/name``, or the name of a cluster-wide object."""
+        meta = self.metadata
+        return f"{meta['namespace']}/{meta['name']}" if "namespace" in meta else str(meta["name"])
+
+    def fault(self, field: str, message: str) -> ObjectFault:
+        return ObjectFault(self.kind, self.name, field, message)
+
+    def faults(self, found: Iterable[Fault]) -> list[ObjectFault]:
+        return [self.fault(field_text(one.path), one.message) for one in found]
+
+
+@dataclass
+class Objects:
+    """What the documents hold."""
+
+    by_kind: dict[str, list[KubeObject]] = field(default_factory=dict)
+    faults: list[ObjectFault] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Kinds that play no part in planning."""
+    _names: set[tuple[str, str]] = field(default_factory=set)
+    _uids: set[str] = field(default_factory=set)
+
+    def of(self, *kinds: str) -> list[KubeObject]:
+        """In the order in which they were given."""
+        return [one for kind in kinds for one in self.by_kind.get(kind, [])]
+
+    def has(self, kind: str, name: str) -> bool:
+        """Is there an object by this name? See ``KubeObject.name``."""
+        return (kind, name) in self._names
+
+    def add(self, document: object, number: int) -> None:
+        """Take one document that is no list; ``number`` names those that have no name."""
+        problem = _unreadable(document)
+        if problem or not isinstance(document, Mapping):
+            self.faults.append(_nameless(document, problem or "must be an object"))
+            return
+        version, kind = identity(document)
+        known = KINDS.get(kind)
+        if not kind:
+            self.faults.append(_nameless(document, "is required", "kind"))
+        elif known is None or not _is_meant(version, known):
+            self._pass_by(document, kind)
+        elif known.version and version not in ("", served := f"{known.group}/{known.version}"):
+            wrong = Fault(("apiVersion",), f"{kind} is not read as {version}; write {served}")
+            self._refuse(document, kind, [wrong])
+        else:
+            self._complete(document, kind, known, number)
+
+    def _pass_by(self, document: Json, kind: str) -> None:
+        wrong = [one for one in check(document) if one.path[:1] in (("apiVersion",), ("kind",))]
+        if is_ours(document) and wrong:
+            self._refuse(document, kind, wrong)
+        else:
+            self.ignored[kind] += 1
+
+    def _refuse(self, document: Json, kind: str, found: Iterable[Fault]) -> None:
+        name = _shown_name(document)
+        self.faults += [ObjectFault(kind, name, field_text(one.path), one.message) for one in found]
+
+    def _complete(self, document: Json, kind: str, known: Known, number: int) -> None:
+        try:
+            metadata = complete_metadata(document.get("metadata"), known.namespaced, number)
+        except InvalidObject as error:
+            message = error.message.removeprefix(f"{error.field}: ")
+            self.faults.append(ObjectFault(kind, _shown_name(document), error.field, message))
+            return
+        self.take(KubeObject(kind, {**document, "kind": kind, "metadata": metadata}))
+
+    def take(self, found: KubeObject) -> None:
+        """Take an object whose metadata is complete, unless there is one by this name."""
+        key = (found.kind, found.name)
+        if key in self._names:
+            self.faults.append(found.fault("metadata.name", "is there twice; the first counts"))
+            return
+        self._names.add(key)
+        meta = found.metadata
+        given = meta["uid"]
+        if not given or given in self._uids or given.startswith(SYNTHETIC):
+            meta["uid"] = f"{SYNTHETIC}{found.kind}/{found.name}"
+        self._uids.add(meta["uid"])
+        self.by_kind.setdefault(found.kind, []).append(found)
+
+
+def collect(documents: Iterable[object]) -> Objects:
+    """All objects of the documents; Lists are taken apart. Never raises."""
+    objects = Objects()
+    for number, document in enumerate(flattened(documents)):
+        objects.add(document, number)
+    return objects
+
+
+def flattened(documents: Iterable[object]) -> Iterator[object]:
+    """The items of lists in their place. Items of a ``PodList`` need not say that they are Pods."""
+    for document in documents:
+        items = _items(document)
+        if items is None:
+            yield document
+            continue
+        assert isinstance(document, Mapping)
+        version, kind = identity(document)
+        implied = {"apiVersion": version, "kind": kind.removesuffix("List")}
+        for item in items:
+            if kind != "List" and isinstance(item, Mapping):
+                yield {**implied, **item}
+            else:
+                yield item
+
+
+def _items(document: object) -> list[object] | None:
+    if not isinstance(document, Mapping) or not identity(document)[1].endswith("List"):
+        return None
+    items = document.get("items")
+    return items if isinstance(items, list) else None
+
+
+def _is_meant(version: str, known: Known) -> bool:
+    """Is it this kind, or a namesake of another API group?"""
+    group = version.rpartition("/")[0]
+    return not version or group == known.group
+
+
+def _unreadable(document: object) -> str:
+    """Why nothing can be made of this document; empty when it can."""
+    try:
+        msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        return "holds text that is not valid Unicode"
+    except RecursionError:
+        return "is nested too deeply"
+    except (OverflowError, TypeError, ValueError):
+        return "holds a value that no JSON document can hold"
+    return ""
+
+
+def _nameless(document: object, message: str, field: str = "") -> ObjectFault:
+    if not isinstance(document, Mapping):
+        return ObjectFault("", "", field, message)
+    return ObjectFault(_printable(identity(document)[1]), _shown_name(document), field, message)
+
+
+def _shown_name(document: Json) -> str:
+    meta = document.get("metadata")
+    said = meta if isinstance(meta, Mapping) else {}
+    parts = (said.get("namespace"), said.get("name"))
+    return _printable("/".join(part for part in parts if isinstance(part, str) and part))
+
+
+def _printable(text: str) -> str:
+    return text[:512].encode("ascii", "backslashreplace").decode()
+
+
+def complete_metadata(raw: object, namespaced: bool, number: int) -> dict[str, Any]:
+    """Metadata with name, namespace, uid and creation time. Raises InvalidObject naming the field."""
+    said = mapping(raw, "metadata")
+    metadata: dict[str, Any] = {
+        **said,
+        "name": _name(said, number),
+        "uid": _uid(said),
+        "creationTimestamp": _creation(said),
+        "labels": texts(said.get("labels"), "metadata.labels"),
+        "annotations": texts(said.get("annotations"), "metadata.annotations"),
+        "ownerReferences": _owners(said),
+        "finalizers": list(text_list(said.get("finalizers"), "metadata.finalizers")),
+    }
+    metadata.pop("namespace", None)
+    if namespaced:
+        metadata["namespace"] = _namespace(said)
+    return metadata
+
+
+def _name(said: Json, number: int) -> str:
+    name = text(said.get("name"), "metadata.name")
+    prefix = text(said.get("generateName"), "metadata.generateName")
+    if not name and prefix:
+        name = f"{prefix}{number:05d}"
+    if not name:
+        raise InvalidObject("is required", field="metadata.name")
+    if not is_object_name(name):
+        raise InvalidObject(
+            "must be at most 253 lower case letters, digits, - and ., with a letter or digit at both ends",
+            field="metadata.name",
+        )
+    return name
+
+
+def _namespace(said: Json) -> str:
+    namespace = text(said.get("namespace"), "metadata.namespace") or DEFAULT_NAMESPACE
+    if not is_object_name(namespace):
+        raise InvalidObject("is no name of a namespace", field="metadata.namespace")
+    return namespace
+
+
+def _uid(said: Json) -> str:
+    uid = text(said.get("uid"), "metadata.uid")
+    if len(uid) > LONGEST_UID:
+        raise InvalidObject(f"has more than {LONGEST_UID} characters", field="metadata.uid")
+    return uid
+
+
+def _creation(said: Json) -> str:
+    stamp = text(said.get("creationTimestamp"), "metadata.creationTimestamp") or BEGINNING
+    try:
+        parse_rfc3339(stamp)
+    except (ValueError, OverflowError) as error:
+        raise InvalidObject(
+            "must be a timestamp such as 2024-01-31T12:00:00Z", field="metadata.creationTimestamp"
+        ) from error
+    return stamp
+
+
+def _owners(said: Json) -> list[dict[str, Any]]:
+    field = "metadata.ownerReferences"
+    found = []
+    for index, one in enumerate(entries(said.get("ownerReferences"), field)):
+        parts = {n: text(one.get(n), f"{field}[{index}].{n}") for n in ("kind", "name", "uid")}
+        if not parts["kind"] or not parts["name"]:
+            raise InvalidObject("needs kind and name", field=f"{field}[{index}]")
+        found.append({**one, **parts})
+    return found

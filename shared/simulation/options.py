@@ -1,0 +1,80 @@
+"""How a simulation is to plan: the same words on the command line and in a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shared.domain.resources import CPU, parse_amount
+from shared.errors import ConfigurationError, InvalidObject
+from shared.solver.solve import SolverSettings
+
+POLICIES = ("FewestNodes", "LowestCost")
+PREFERENCE_POLICIES = ("Respect", "Ignore")
+MIN_VALUES_POLICIES = ("Strict", "BestEffort")
+MOST_EFFORT = 60_000
+NAMES = (
+    "region",
+    "policy",
+    "effort",
+    "preference-policy",
+    "min-values-policy",
+    "max-node-cpu",
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may be chosen. ``region`` empty: that of the catalogue at hand."""
+
+    settings: SolverSettings
+    region: str
+
+
+def read_options(said: Mapping[str, str]) -> Options:
+    """Options by their names in NAMES. Raises ConfigurationError that names option and choices."""
+    unknown = sorted(set(said) - set(NAMES))
+    if unknown:
+        raise ConfigurationError(
+            f"unknown option {unknown[0][:40]!r}; there are {', '.join(NAMES)}"
+        )
+    usual = SolverSettings()
+    settings = SolverSettings(
+        packing_policy=_choice(said, "policy", POLICIES, usual.packing_policy),
+        preference_policy=_choice(
+            said, "preference-policy", PREFERENCE_POLICIES, usual.preference_policy
+        ),
+        min_values_policy=_choice(
+            said, "min-values-policy", MIN_VALUES_POLICIES, usual.min_values_policy
+        ),
+        effort=_effort(said.get("effort"), usual.effort),
+        most_node_cpu_milli=_cpu(said.get("max-node-cpu")),
+    )
+    return Options(settings, said.get("region", ""))
+
+
+def _choice(said: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
+    chosen = said.get(name, default)
+    if chosen not in choices:
+        raise ConfigurationError(f"{name} must be {' or '.join(choices)}, not {chosen[:40]!r}")
+    return chosen
+
+
+def _effort(said: str | None, default: int) -> int:
+    if said is None:
+        return default
+    if not (said.isascii() and said.isdigit() and len(said) < 10 and int(said) <= MOST_EFFORT):
+        raise ConfigurationError(f"effort must be a whole number from 0 to {MOST_EFFORT}")
+    return int(said)
+
+
+def _cpu(said: str | None) -> int | None:
+    if said is None:
+        return None
+    try:
+        amount = parse_amount(CPU, said, field="max-node-cpu")
+    except InvalidObject as error:
+        raise ConfigurationError(error.message) from error
+    if amount < 1:
+        raise ConfigurationError("max-node-cpu must be more than zero cores")
+    return amount

@@ -1,0 +1,54 @@
+"""The entry: documents in, one answer out (design, section 8).
+
+Deterministic but for ``stats.seconds``: the same documents and options give the same answer, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from shared.clock import Clock
+from shared.domain.instance_types import Catalogue
+from shared.domain.snapshot import moving_pods
+from shared.simulation.answer import answer_of, faults_of
+from shared.simulation.inputs import read_inputs
+from shared.simulation.workloads import MOST_PODS
+from shared.solver.solve import SolverSettings, solve
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """``answer`` is ready for JSON. ``usable``: False when no object of the inputs counts in the plan."""
+
+    answer: dict[str, Any]
+    usable: bool
+    ignored: Counter[str]
+    """Objects that play no part in planning, by kind."""
+
+
+def simulate(
+    documents: Iterable[object],
+    *,
+    catalogue: Callable[[], Catalogue],
+    settings: SolverSettings,
+    clock: Clock,
+    most_pods: int = MOST_PODS,
+) -> Simulation:
+    """Plan for these objects. ``catalogue`` is asked when they bring no InstanceType of their own.
+
+    ``most_pods`` bounds the pods that controllers are expanded to, together with those given.
+
+    Raises what ``catalogue`` raises, and ConfigurationError for settings that no plan could follow.
+    """
+    inputs = read_inputs(documents, catalogue, most_pods)
+    snapshot = inputs.snapshot
+    started = clock.monotonic()
+    plan = solve(snapshot, now=0.0, settings=settings, reschedule=moving_pods(snapshot))
+    seconds = clock.monotonic() - started
+    answer = answer_of(plan, snapshot, settings, seconds)
+    return Simulation(
+        {**answer, "faults": faults_of(inputs.faults)}, inputs.usable > 0, inputs.ignored
+    )

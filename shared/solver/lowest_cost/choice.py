@@ -1,0 +1,123 @@
+"""The cheaper of FewestNodes and LowestCost, and how far both are from what is possible.
+
+FewestNodes' plan is there first. LowestCost is tried on a fresh copy of the same problem where some
+pool asks for it, and wins only if it places every pod that FewestNodes places, for less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from shared.domain.resources import CPU
+from shared.solver.claims import OpenClaim
+from shared.solver.lowest_cost.bound import ignored, lower_bound
+from shared.solver.lowest_cost.packing import (
+    LOWEST_COST,
+    PackedPlacement,
+    PackingSettings,
+    packs,
+)
+from shared.solver.lowest_cost.room import cost
+from shared.solver.lowest_cost.rules import Rules
+from shared.solver.placement import BEST_EFFORT, Placement, Run
+from shared.solver.pod_classes import PodClass
+
+_AS_GOOD_AS_OPTIMAL = 1.001
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The placement to use, and what the plan says about it."""
+
+    placement: Placement
+    lower_bound_micro_usd_per_hour: int | None
+    relaxed: tuple[str, ...]
+    policies: dict[str, str]
+
+
+class Price(NamedTuple):
+    """What a placement is compared by."""
+
+    needlessly_large: int
+    """Machines above the allowed size without a pod that needs one."""
+    micro_usd_per_hour: int
+
+
+def cheaper(
+    fewest: Placement,
+    queue: list[Run],
+    settings: PackingSettings,
+    prepare: Callable[[], tuple[Placement, list[Run]]],
+) -> Choice:
+    """``fewest``: FewestNodes' result for ``queue``. ``prepare`` gives the same problem, untouched."""
+    rules = Rules(best_effort=fewest.min_values_policy == BEST_EFFORT)
+    bound = lower_bound(fewest, _on_new_machines(fewest, queue), rules)
+    chosen, runs = fewest, queue
+    now = _price(fewest, queue, settings)
+    if _is_wanted(fewest, now, bound, settings):
+        fresh, runs = prepare()
+        packed = PackedPlacement.of(fresh, settings)
+        packed.run(runs)
+        found = _price(packed, runs, settings)
+        if found < now and packed.verdicts.keys() <= fewest.verdicts.keys():
+            chosen = packed
+    if chosen is not fewest and _taken(chosen.claims) != _taken(fewest.claims):
+        bound = lower_bound(chosen, _on_new_machines(chosen, runs), rules)
+    return Choice(chosen, bound, ignored(fewest, queue), _policies(chosen, settings))
+
+
+def _is_wanted(
+    fewest: Placement, price: Price, bound: int | None, settings: PackingSettings
+) -> bool:
+    """Is there anything to pack, a pool that wants it, and something to gain?"""
+    if len(_taken(fewest.claims)) < 2 or not any(packs(t, settings) for t in fewest.templates):
+        return False
+    if price.needlessly_large or bound is None:
+        return True
+    return price.micro_usd_per_hour > bound * _AS_GOOD_AS_OPTIMAL
+
+
+def _taken(claims: Iterable[OpenClaim]) -> set[str]:
+    return {uid for claim in claims for uid in claim.pods}
+
+
+def _on_new_machines(placement: Placement, queue: list[Run]) -> list[Run]:
+    """Runs of the same class joined, without pods that need no new machine."""
+    taken = _taken(placement.claims)
+    found: dict[PodClass, list[str]] = {}
+    for pods, uids in queue:
+        kept = [uid for uid in uids if uid in taken]
+        if kept:
+            found.setdefault(pods, []).extend(kept)
+    return list(found.items())
+
+
+def _price(placement: Placement, queue: list[Run], settings: PackingSettings) -> Price:
+    classes = {uid: pods for pods, uids in queue for uid in uids}
+    too_large = sum(_is_too_large(claim, classes, settings) for claim in placement.claims)
+    return Price(too_large, sum(cost(claim) for claim in placement.claims))
+
+
+def _is_too_large(
+    claim: OpenClaim, classes: dict[str, PodClass], settings: PackingSettings
+) -> bool:
+    most = settings.most_node_cpu_milli
+    if most is None:
+        return False
+    types = claim.template.table.types
+    if min(types[i].capacity.get(CPU, 0) for i in claim.types) <= most:
+        return False
+    small = [i for i in claim.template.types if types[i].capacity.get(CPU, 0) <= most]
+    room = claim.template.available[small]
+    requests = {classes[uid].index: classes[uid].requests for uid in claim.pods}
+    return all((room >= request).all(axis=1).any() for request in requests.values())
+
+
+def _policies(chosen: Placement, settings: PackingSettings) -> dict[str, str]:
+    """Of the pools that got machines by another policy than FewestNodes."""
+    if not isinstance(chosen, PackedPlacement):
+        return {}
+    pools = {c.template.pool.key for c in chosen.claims if packs(c.template, settings)}
+    return dict.fromkeys(sorted(pools), LOWEST_COST)

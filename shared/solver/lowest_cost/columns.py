@@ -1,0 +1,127 @@
+"""Better prices for pods, from the machines themselves: column generation.
+
+A linear program mixes known machines to cover all pods; its prices say which further machines would
+lower the cost, those are added, and so on. The prices know what the market's do not: which contents
+really come out of whole pods.
+"""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+
+from shared.solver.encode import Indices
+from shared.solver.lowest_cost.dual import Worth, quiet_solver
+from shared.solver.lowest_cost.fill import Effort, fill
+from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem
+
+_ROUNDS = 40
+_OFFERS = 48
+"""Tried per round, the most promising first."""
+_SHARES = (1.3, np.inf)
+_SMOOTH = 0.6
+"""Share of the prices before: plain prices jump and ask for useless machines."""
+_PIVOT_UNITS, _RUN_UNITS = 0.01, 0.5
+_GAIN = 1e-6
+
+
+class Master:
+    """The program over known machines."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._unit = float(problem.price.mean())
+        self._price = problem.price / self._unit
+        self._solver = quiet_solver()
+        self._known: set[tuple[int, bytes]] = set()
+        self.patterns: list[Pattern] = []
+        none = np.zeros(0)
+        for count in problem.counts:
+            self._solver.addRow(float(count), highspy.kHighsInf, 0, none.astype(np.int32), none)
+
+    def add(self, offer: int, counts: Counts) -> bool:
+        """False when it is known already. ``counts``: [classes]."""
+        key = (offer, counts.tobytes())
+        if key in self._known:
+            return False
+        self._known.add(key)
+        rows = np.flatnonzero(counts)
+        self._solver.addCol(
+            float(self._price[offer]),
+            0.0,
+            highspy.kHighsInf,
+            len(rows),
+            rows.astype(np.int32),
+            counts[rows].astype(np.float64),
+        )
+        self.patterns.append(Pattern(offer, rows, counts[rows], 1))
+        return True
+
+    def solve(self, effort: Effort) -> tuple[Floats, Floats] | None:
+        """Worth of each class in micro-USD, and how many of each machine; None when it fails."""
+        self._solver.run()
+        pivots = max(0, int(self._solver.getInfo().simplex_iteration_count))
+        effort.used += _RUN_UNITS + pivots * _PIVOT_UNITS
+        if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        found = self._solver.getSolution()
+        worth = np.maximum(np.array(found.row_dual, dtype=np.float64), 0.0) * self._unit
+        return worth, np.array(found.col_value, dtype=np.float64)
+
+
+def better_prices(
+    problem: Problem, market: Worth, packings: list[list[Pattern]], effort: Effort
+) -> tuple[Floats, list[Pattern]] | None:
+    """Worth of each class, and the whole machines of the program's mix. ``packings`` cover all
+    pods; None when the program fails."""
+    master = Master(problem)
+    for pattern in (p for packing in packings for p in packing):
+        master.add(pattern.offer, _dense(problem, pattern))
+    solved = master.solve(effort)
+    if solved is None:
+        return None
+    guide = (market.pods + solved[0]) / 2
+    efficiency = np.where(problem.fits.any(axis=0), market.efficiency, -1.0)
+    offers = np.argsort(-efficiency, kind="stable")[:_OFFERS]
+    for _ in range(_ROUNDS):
+        if not effort.is_left:
+            break
+        if not _add_machines(problem, master, offers, guide, solved[0], effort):
+            if np.array_equal(guide, solved[0]):
+                break
+            guide = solved[0]
+            continue
+        again = master.solve(effort)
+        if again is None:
+            break
+        solved = again
+        guide = _SMOOTH * guide + (1 - _SMOOTH) * solved[0]
+    times = np.floor(solved[1] + _GAIN).astype(np.int64)
+    whole = [p._replace(copies=int(n)) for p, n in zip(master.patterns, times, strict=True) if n]
+    return solved[0], whole
+
+
+def _add_machines(
+    problem: Problem,
+    master: Master,
+    offers: Indices,
+    guide: Floats,
+    worth: Floats,
+    effort: Effort,
+) -> int:
+    """How many contents are worth more than they cost."""
+    total = max(float(problem.counts @ guide), 1e-9)
+    added = 0
+    for share in _SHARES:
+        part = np.minimum(problem.price[offers] / total * share, 1.0)
+        first = (problem.counts[None, :] * part[:, None]).astype(np.int64) + 1
+        taken = fill(problem, np.maximum(guide, 1e-6), first, offers, 2, effort)
+        gain = taken @ worth - problem.price[offers] * (1 + _GAIN)
+        for row in np.flatnonzero(gain > 0):
+            added += master.add(int(offers[row]), taken[row])
+    return added
+
+
+def _dense(problem: Problem, pattern: Pattern) -> Counts:
+    found = np.zeros(len(problem.counts), dtype=np.int64)
+    found[pattern.classes] = pattern.counts
+    return found

@@ -1,0 +1,211 @@
+"""The offerings worth considering: what a machine of a size costs, without those that another beats.
+
+An on-demand offering is an instance type at its price. A spot offering is a size at the price that a
+launch can expect which lets EC2 choose among all types of at least that size: the cheapest pools
+(type and zone) with falling weight, since each has capacity with some probability only. Sizes a
+little below a type's own let nearly equal types of other families count as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from shared.domain import labels as keys
+from shared.domain.requirements import Requirements
+from shared.domain.resources import CPU, MEMORY
+from shared.solver.claims import lacking_values
+from shared.solver.encode import NO_PRICE, Indices, Mask
+from shared.solver.lowest_cost.problem import ANY_ZONE, Counts, Floats, Offers
+from shared.solver.templates import PoolTemplate
+
+LEAST_POOLS = 15
+"""A spot machine's launch shall have so many pools to choose from."""
+_DEPTH = 0.2
+"""Probability that a spot pool has capacity."""
+_SHARES = (1.0, 0.97, 0.92)
+"""Sizes offered per type, as shares of its own."""
+_LEAST_PRICE = 1.0
+"""Micro-USD per hour; a machine that costs nothing would have no value to compare."""
+
+
+class OfferTable:
+    """All offerings of one pool. ``signatures``: [signatures, types], the masks of its classes."""
+
+    def __init__(self, template: PoolTemplate, signatures: Mask) -> None:
+        self._template = template
+        self._table = template.table
+        room = template.available[template.types]
+        useful = (room >= 0).all(axis=1) & template.within_limits()[template.types]
+        useful &= signatures[:, template.types].any(axis=0)
+        self._types: Indices = template.types[useful]
+        self._room = template.available[self._types].astype(np.float64)
+        self._signatures = signatures[:, self._types].T
+        self._stands_in = covering(self._signatures)
+
+    def offers(self, zones: list[int], kinds: list[int]) -> Offers:
+        """For each place: any zone, or one of ``zones``."""
+        parts = []
+        for kind in kinds:
+            for zone in (ANY_ZONE, *zones):
+                parts.append(self._in_place(zone, kind))
+        return joined(parts, self._room.shape[1])
+
+    def _in_place(self, zone: int, kind: int) -> Offers:
+        at = [zone] if zone != ANY_ZONE else list(np.flatnonzero(self._template.zones))
+        prices = self._table.price[self._types][:, at, kind]
+        cheapest = prices.min(axis=1, initial=NO_PRICE)
+        offered = np.flatnonzero(cheapest != NO_PRICE)
+        price = np.maximum(cheapest[offered].astype(np.float64), _LEAST_PRICE)
+        order = offered[np.argsort(price, kind="stable")]
+        price = np.sort(price, kind="stable")
+        kept = self._unbeaten(order, self._room[order], price)
+        if self._wants_choice(kind):
+            return self._flexible(order, order[kept], prices, zone, kind)
+        found = order[kept]
+        return self._make(found, self._room[found], price[kept], zone, kind, None)
+
+    def _wants_choice(self, kind: int) -> bool:
+        is_spot = self._table.capacity_types[kind] == keys.SPOT
+        return is_spot or _asks_for_values(self._template.requirements)
+
+    def _flexible(
+        self, offered: Indices, anchors: Indices, prices: Counts, zone: int, kind: int
+    ) -> Offers:
+        """Sizes of ``anchors``, priced over every type that could stand in."""
+        rows = np.concatenate([anchors] * len(_SHARES))
+        sizes = np.concatenate([self._shrunk(anchors, share) for share in _SHARES])
+        could = self._could_be(sizes, rows, offered)
+        enough = self._enough_values(could, offered)
+        rows, sizes, could = rows[enough], sizes[enough], could[enough]
+        if self._table.capacity_types[kind] == keys.SPOT:
+            price, pools = expected_price(could, prices[offered])
+            flexible = pools >= LEAST_POOLS
+        else:
+            cheapest = prices[offered].min(axis=1).astype(np.float64)
+            price = np.where(could, cheapest, np.inf).min(axis=1, initial=np.inf)
+            flexible = np.ones(len(rows), dtype=np.bool_)
+        price = np.maximum(price, _LEAST_PRICE)
+        order = np.argsort(price, kind="stable")
+        return self._make(
+            rows[order], sizes[order], price[order], zone, kind, flexible[order]
+        ).only(self._unbeaten(rows[order], sizes[order], price[order], flexible[order]))
+
+    def _shrunk(self, types: Indices, share: float) -> Floats:
+        """Pods and extended resources are whole things and stay."""
+        sizes = self._room[types].copy()
+        for name in (CPU, MEMORY):
+            column = self._table.axis.names.index(name)
+            sizes[:, column] = np.floor(sizes[:, column] * share)
+        return sizes
+
+    def _could_be(self, sizes: Floats, rows: Indices, offered: Indices) -> Mask:
+        """[sizes, offered types]: large enough, and open to each class that the anchor is open to."""
+        found = self._stands_in(rows, offered)
+        for column in range(sizes.shape[1]):
+            found = found & (self._room[offered, column][None, :] >= sizes[:, column][:, None])
+        return found
+
+    def _enough_values(self, could: Mask, offered: Indices) -> Mask:
+        """SCH-12: sizes whose types still have as many different values as the pool asks for."""
+        wanted = self._template.requirements
+        if not _asks_for_values(wanted):
+            return np.ones(len(could), dtype=np.bool_)
+        lists = (self._types[offered[row]] for row in could)
+        return np.array(
+            [not lacking_values(wanted, types, self._table) for types in lists], np.bool_
+        )
+
+    def _unbeaten(
+        self, rows: Indices, sizes: Floats, price: Floats, flexible: Mask | None = None
+    ) -> Mask:
+        """Which of these, sorted by price, are worth offering."""
+        equal = np.ones(len(rows), dtype=np.bool_) if flexible is None else flexible
+        return unbeaten(sizes, equal, self._stands_in(rows, rows))
+
+    def _make(
+        self,
+        rows: Indices,
+        sizes: Floats,
+        price: Floats,
+        zone: int,
+        kind: int,
+        flexible: Mask | None,
+    ) -> Offers:
+        count = len(rows)
+        return Offers(
+            self._types[rows],
+            np.full(count, zone, dtype=np.intp),
+            np.full(count, kind, dtype=np.intp),
+            sizes,
+            price,
+            np.ones(count, dtype=np.bool_) if flexible is None else flexible,
+        )
+
+
+def unbeaten(sizes: Floats, flexible: Mask, stands_in: Mask) -> Mask:
+    """Rows sorted by price: those without an earlier one that is at least as good in all respects.
+
+    ``stands_in``: [rows, rows], may the second be used wherever the first is allowed?
+    """
+    better = stands_in & np.tri(len(sizes), len(sizes), -1, dtype=np.bool_)
+    better &= flexible[None, :] >= flexible[:, None]
+    for column in range(sizes.shape[1]):
+        better &= sizes[None, :, column] >= sizes[:, None, column]
+    return np.asarray(~better.any(axis=1), dtype=np.bool_)
+
+
+def covering(columns: Mask) -> Callable[[Indices, Indices], Mask]:
+    """``columns``: [things, what may use them]. May the second thing be used wherever the first is
+    allowed? Things with equal columns are compared once."""
+    distinct, codes = np.unique(columns, axis=0, return_inverse=True)
+    covers = np.array([(distinct >= row).all(axis=1) for row in distinct], dtype=np.bool_)
+    covers = covers.reshape(len(distinct), len(distinct))
+    codes = np.asarray(codes, dtype=np.intp).reshape(-1)
+
+    def stands_in(first: Indices, second: Indices) -> Mask:
+        found: Mask = covers[codes[first]][:, codes[second]]
+        return found
+
+    return stands_in
+
+
+def _asks_for_values(requirements: Requirements) -> bool:
+    return any(wanted.min_values is not None for wanted in requirements)
+
+
+def expected_price(could: Mask, prices: Counts) -> tuple[Floats, Counts]:
+    """What a spot launch costs on average, and from how many pools it can choose.
+
+    ``could``: [sizes, types]; ``prices``: [types, zones]. The k-th cheapest pool counts with the
+    probability that it has capacity and the k before it have none.
+    """
+    types, zones = np.nonzero(prices != NO_PRICE)
+    amounts = prices[types, zones]
+    order = np.lexsort((zones, types, amounts))
+    total, weight = np.zeros(len(could)), np.zeros(len(could))
+    chance = np.ones(len(could))
+    pools = np.zeros(len(could), dtype=np.int64)
+    for at in order:
+        hit = could[:, types[at]]
+        share = np.where(hit, chance * _DEPTH, 0.0)
+        total += share * float(amounts[at])
+        weight += share
+        chance[hit] *= 1 - _DEPTH
+        pools += hit
+    return np.where(weight > 0, total / np.maximum(weight, 1e-300), np.inf), pools
+
+
+def joined(parts: list[Offers], width: int) -> Offers:
+    none = np.zeros(0, dtype=np.intp)
+    first = Offers(none, none, none, np.zeros((0, width)), np.zeros(0), np.zeros(0, np.bool_))
+    all_parts = [first, *parts]
+    return Offers(
+        np.concatenate([p.types for p in all_parts]),
+        np.concatenate([p.zones for p in all_parts]),
+        np.concatenate([p.kinds for p in all_parts]),
+        np.concatenate([p.capacity for p in all_parts]),
+        np.concatenate([p.price for p in all_parts]),
+        np.concatenate([p.flexible for p in all_parts]),
+    )

@@ -1,0 +1,113 @@
+"""The benchmarks work, at sizes that take no time: workloads are what they say, tables have a row per case."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bench import backlog, cost, report, scheduling, workloads
+from shared.domain import labels as keys
+from shared.domain.pods import Pod
+from tests.support.plan_checker import check_plan
+from tests.support.planning import plan_for
+
+
+def test_the_mix_has_five_equal_parts_and_is_the_same_every_time() -> None:
+    pods = workloads.karpenter_mix(52)
+    kinds = Counter(pod.name.split("-")[0] for pod in pods)
+    assert kinds == {"generic": 12, "zone": 10, "host": 10, "together": 10, "apart": 10}
+    assert pods == workloads.karpenter_mix(52)
+    assert pods != workloads.karpenter_mix(52, seed=1)
+    assert {p.requests["cpu"] for p in pods} <= set(workloads.CPU_MILLI)
+    assert all(p.affinity[0].match_labels == p.labels for p in pods if p.affinity)
+
+
+def test_generated_types_grow_in_a_line() -> None:
+    types = workloads.karpenter_types(3)
+    assert [t.capacity["cpu"] for t in types] == [1000, 2000, 3000]
+    assert types[2].capacity["memory"] == 6 * workloads.GIB
+    assert types[2].capacity["pods"] == 30
+    kinds = Counter(o.capacity_type for o in types[0].offerings)
+    assert kinds == {keys.SPOT: 2, keys.ON_DEMAND: 3}
+
+
+@pytest.mark.parametrize(
+    ("found", "count"),
+    [
+        (workloads.karpenter_preferences(7), 7),
+        (workloads.equal_deployments(103, 10), 103),
+        (workloads.heterogeneous(), 2394),
+        (workloads.zipf(500), 500),
+        *((pods, int(name.split()[0])) for name, pods in workloads.bursts().items()),
+    ],
+)
+def test_workloads_have_the_pods_they_promise(found: list[Pod], count: int) -> None:
+    assert len(found) == count
+    assert len({pod.uid for pod in found}) == count
+
+
+def test_each_pod_with_preferences_gives_up_what_cannot_be_had() -> None:
+    pods = workloads.karpenter_preferences(5)
+    plan = plan_for(workloads.snapshot(pods, workloads.karpenter_types(20)))
+    assert not plan.unschedulable
+    assert {m.offering.zone for m in plan.machines} == {workloads.ZONES[0]}
+
+
+def test_a_backlog_is_answered_for_every_pod_and_30_percent_cannot_be_placed() -> None:
+    snapshot = workloads.backlog(workloads.karpenter_types(20), pending=100, nodes=10, pools=4)
+    plan = plan_for(snapshot)
+    check_plan(plan, snapshot)
+    assert len(plan.unschedulable) == 30
+    assert plan.existing == {}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_mixes_have_sound_plans(seed: int) -> None:
+    snapshot = workloads.random_mix(seed, workloads.karpenter_types(12))
+    check_plan(plan_for(snapshot), snapshot)
+
+
+def test_tables_have_a_row_per_case() -> None:
+    mix = workloads.karpenter_mix(5)
+    rows = scheduling.measure([("mix", mix[:3]), ("mix", mix)], types=4, runs=1)
+    assert [row["pods"] for row in rows] == [3, 5]
+    assert rows[0]["growth"] is None
+    assert isinstance(rows[1]["growth"], float)
+    (row,) = backlog.measure(((20, 3, 2),), types=4, runs=1)
+    assert (row["with a reason"], row["without a verdict"]) == (6, 0)
+
+
+def test_costs_are_told_beside_the_bound_and_the_reference() -> None:
+    types = workloads.karpenter_types(6)
+    snapshot = workloads.snapshot(workloads.karpenter_mix(5), types)
+    fewest, lowest = cost.measure([("mix", snapshot)], efforts=(20,))
+    assert (fewest["policy"], lowest["policy"]) == ("FewestNodes", "LowestCost 20")
+    assert fewest["x FewestNodes"] == 1
+    (row,) = cost.compare_mixes(types, range(3), 20)
+    assert (row["mixes"], row["dearer"], row["places fewer pods"]) == (3, 0, 0)
+
+
+def test_results_are_shown_and_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[report.Row] = [{"name": "mix", "pods": 1200, "s": 0.25, "growth": None}]
+    report.show("Speed", rows)
+    shown = capsys.readouterr().out
+    assert all(text in shown for text in ("Speed", "mix", "1,200", "0.250", "-"))
+    report.save(tmp_path / "rows.json", {"speed": rows})
+    assert json.loads((tmp_path / "rows.json").read_text()) == {"speed": rows}
+    report.save(None, {"speed": rows})
+
+
+def test_growth_is_the_exponent_between_two_sizes() -> None:
+    assert report.growth_exponent((10, 100), (1.0, 10.0)) == pytest.approx(1)
+    assert report.growth_exponent((10, 100), (1.0, 100.0)) == pytest.approx(2)
+    assert report.growth_exponent((10, 10), (1.0, 2.0)) is None
+
+
+def test_each_run_counts_and_the_last_result_is_given() -> None:
+    numbers = iter(range(3))
+    seconds, last = report.timed(lambda: next(numbers), runs=3)
+    assert last == 2
+    assert seconds.cpu >= 0

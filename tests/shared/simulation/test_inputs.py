@@ -1,0 +1,271 @@
+"""Every kind of input counts in the plan (design, section 8), and faults leave the rest alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.shared.simulation.documents import (
+    ZONES,
+    answer,
+    controller,
+    faults,
+    instance_type,
+    metadata,
+    node,
+    node_pool,
+    offering,
+    placed,
+    pod,
+    pod_spec,
+    provisioner,
+    run,
+)
+
+ZONE = "topology.kubernetes.io/zone"
+PENDING = {"phase": "Pending"}
+
+
+def reasons(found: dict[str, Any]) -> dict[str, str]:
+    return {one["pod"]: one["reason"] for one in found["unschedulable"]}
+
+
+def zone_of(found: dict[str, Any]) -> str:
+    return str(found["machines"][0]["offering"]["zone"])
+
+
+def volume(name: str = "data", claim: str = "data") -> dict[str, Any]:
+    return {"volumes": [{"name": name, "persistentVolumeClaim": {"claimName": claim}}]}
+
+
+def claim(**spec: Any) -> dict[str, Any]:
+    return {"kind": "PersistentVolumeClaim", "metadata": metadata("data"), "spec": spec}
+
+
+def test_a_pod_without_status_waits_for_a_machine() -> None:
+    assert placed(answer(pod())) == {"default/web": "m5.large"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"spec": {**pod_spec(), "nodeName": "node-1"}},
+        {"spec": {**pod_spec(), "schedulingGates": [{"name": "later"}]}},
+        {"status": {"phase": "Running"}},
+        {"status": {"phase": "Succeeded"}},
+        {"status": {**PENDING, "conditions": [{"type": "PodScheduled", "status": "True"}]}},
+    ],
+    ids=["bound", "gated", "running", "finished", "scheduled"],
+)
+def test_pods_that_do_not_wait_are_not_planned(changes: dict[str, Any]) -> None:
+    """POD-01."""
+    found = answer({**pod(), **changes})
+    assert (found["machines"], found["unschedulable"]) == ([], [])
+
+
+def test_a_pod_that_the_scheduler_has_not_seen_waits_too() -> None:
+    assert placed(answer({**pod(), "status": PENDING})) == {"default/web": "m5.large"}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
+def test_controllers_are_planned_as_their_pods(kind: str) -> None:
+    assert len(placed(answer(controller(kind, replicas=3)))) == 3
+
+
+def test_both_generations_of_pools_and_classes_are_read() -> None:
+    """MAP-01; P-19 adds categories c, m and r."""
+    template = {"apiVersion": "karpenter.k8s.aws/v1alpha1", "kind": "AWSNodeTemplate"}
+    subnets = {"subnetSelector": {"a": "b"}, "securityGroupSelector": {"a": "b"}}
+    given = {**template, "metadata": metadata("default"), "spec": subnets}
+    cheap = instance_type("t3.large", offerings=[offering(price=0.05)])
+    types = (cheap, instance_type("m5.xlarge", 4))
+    assert placed(answer(pod(), provisioner(), given, *types)) == {"default/web": "m5.xlarge"}
+    assert placed(answer(pod(), node_pool(), *types)) == {"default/web": "t3.large"}
+
+
+def test_subnets_of_a_class_decide_over_the_zones() -> None:
+    node_class = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": metadata("default"),
+        "spec": {
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "role": "nodes",
+            "subnetSelectorTerms": [{"id": "subnet-1"}],
+            "securityGroupSelectorTerms": [{"id": "sg-1"}],
+        },
+        "status": {"subnets": [{"id": "subnet-1", "zone": ZONES[1]}]},
+    }
+    assert zone_of(answer(pod(), node_class)) == ZONES[1]
+    del node_class["status"]
+    assert zone_of(answer(pod(), node_class)) == ZONES[0]
+
+
+def test_a_class_with_faults_refuses_its_pool_and_says_why() -> None:
+    wrong = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": metadata("default"),
+    }
+    found = answer(pod(), {**wrong, "spec": {}})
+    assert ("EC2NodeClass", "default", "spec.subnetSelectorTerms") in faults(found)
+    assert "subnetSelectorTerms" in reasons(found)["default/web"]
+
+
+def test_a_node_from_a_file_is_ready_and_takes_pods() -> None:
+    assert placed(answer(pod(), node())) == {"default/web": "node-1"}
+
+
+def test_a_bound_pod_takes_room_on_its_node() -> None:
+    bound = pod("db", cpu="3800m", nodeName="node-1")
+    assert placed(answer(pod(), bound, node())) == {"default/web": "m5.large"}
+
+
+def test_a_node_without_sizes_has_those_of_its_type() -> None:
+    bare = node(status={})
+    bare["metadata"]["labels"]["node.kubernetes.io/instance-type"] = "m5.large"
+    assert placed(answer(pod(), bare)) == {"default/web": "node-1"}
+
+
+def test_a_node_of_unknown_size_takes_nothing_and_is_a_fault() -> None:
+    found = answer(pod(), node(status={}))
+    assert placed(found) == {"default/web": "m5.large"}
+    assert faults(found) == [("Node", "node-1", "status.allocatable")]
+
+
+def test_pods_of_a_node_that_goes_find_another_place() -> None:
+    """POD-09."""
+    going = node()
+    going["metadata"] |= {"deletionTimestamp": "2024-01-31T12:00:00Z"}
+    going["metadata"]["labels"]["karpenter.sh/nodepool"] = "default"
+    assert placed(answer(pod(nodeName="node-1"), going)) == {"default/web": "m5.large"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "label"),
+    [
+        ("Machine", "karpenter.sh/v1alpha5", "karpenter.sh/provisioner-name"),
+        ("NodeClaim", "karpenter.sh/v1", "karpenter.sh/nodepool"),
+    ],
+)
+def test_a_machine_on_its_way_takes_pods(kind: str, version: str, label: str) -> None:
+    """SCH-50."""
+    types = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}
+    machine = {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": metadata("coming", labels={label: "default"}),
+        "spec": {"requirements": [types]},
+    }
+    assert placed(answer(pod(), machine)) == {"default/web": "coming"}
+
+
+def test_daemon_sets_take_room_on_new_machines() -> None:
+    """SCH-46."""
+    daemon = {
+        "kind": "DaemonSet",
+        "metadata": metadata("agent"),
+        "spec": {"template": {"spec": pod_spec("1800m")}},
+    }
+    found = answer(pod(), daemon)
+    assert placed(found) == {"default/web": "m5.xlarge"}
+    assert found["machines"][0]["requests"]["cpu"] == "2300m"
+
+
+def test_a_bound_volume_pins_its_pod_to_a_zone() -> None:
+    """SCH-90: a claim from a file that names its volume is bound to it."""
+    terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [ZONES[1]]}]}]
+    pv = {
+        "kind": "PersistentVolume",
+        "metadata": metadata("pv-1"),
+        "spec": {
+            "csi": {"driver": "ebs.csi.aws.com"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        },
+    }
+    assert zone_of(answer(pod(**volume()), pv, claim(volumeName="pv-1"))) == ZONES[1]
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "default"])
+def test_a_storage_class_pins_the_volume_that_will_be_made(named: bool) -> None:
+    """Without a name the claim gets the class that is marked as the default."""
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": metadata("gp3", annotations={} if named else default),
+        "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": [ZONES[1]]}]}],
+    }
+    wanted = claim(storageClassName="gp3") if named else claim()
+    assert zone_of(answer(pod(**volume()), storage_class, wanted)) == ZONES[1]
+
+
+def test_a_full_csi_node_takes_no_more_volumes() -> None:
+    """SCH-91."""
+    driver = {"name": "ebs.csi.aws.com", "nodeID": "n", "allocatable": {"count": 0}}
+    csi_node = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": metadata("node-1"),
+        "spec": {"drivers": [driver]},
+    }
+    pv = {
+        "kind": "PersistentVolume",
+        "metadata": metadata("pv-1"),
+        "spec": {"csi": {"driver": "ebs.csi.aws.com"}},
+    }
+    objects = (pod(**volume()), pv, claim(volumeName="pv-1"), node())
+    assert placed(answer(*objects)) == {"default/web": "node-1"}
+    assert placed(answer(*objects, csi_node)) == {"default/web": "m5.large"}
+
+
+def test_budgets_and_namespaces_are_taken_and_change_nothing() -> None:
+    others = [
+        {"kind": kind, "metadata": metadata("a"), "spec": {}}
+        for kind in ("PodDisruptionBudget", "Namespace")
+    ]
+    found = run(pod(), node_pool(), instance_type(), *others)
+    assert placed(found.answer) == {"default/web": "m5.large"}
+    assert (found.answer["faults"], found.ignored) == ([], {})
+
+
+def test_what_is_sold_out_is_not_planned() -> None:
+    sold_out = [offering(ZONES[0], 0.01, available=False), offering(ZONES[1], 0.5)]
+    assert zone_of(answer(pod(), instance_type(offerings=sold_out))) == ZONES[1]
+
+
+def test_faults_are_named_and_the_rest_is_planned() -> None:
+    found = answer(
+        pod("bad", cpu="much"),
+        pod("good"),
+        {**node_pool("broken"), "spec": {}},
+        node_pool(),
+        instance_type(offerings=[offering(price=-1)]),
+        instance_type("m5.xlarge", 4),
+        {**node("odd"), "spec": {"taints": [7]}},
+        {"kind": "DaemonSet", "metadata": metadata("agent"), "spec": 7},
+    )
+    assert placed(found) == {"default/good": "m5.xlarge"}
+    assert set(faults(found)) == {
+        ("Pod", "default/bad", "spec.containers[0].resources.requests.cpu"),
+        ("NodePool", "broken", "spec.template"),
+        ("InstanceType", "m5.large", "spec.offerings[0].price"),
+        ("Node", "odd", "spec.taints[0]"),
+        ("DaemonSet", "default/agent", "spec"),
+    }
+    assert "is not a quantity" in reasons(found)["default/bad"]
+
+
+def test_a_catalogue_of_which_nothing_is_left_is_not_replaced_by_another() -> None:
+    nameless = {**instance_type(), "metadata": {}}
+    found = run(pod(), node_pool(), nameless).answer
+    assert (found["machines"], faults(found)) == ([], [("InstanceType", "", "metadata.name")])
+
+
+def test_inputs_without_anything_usable_say_so() -> None:
+    assert not run({"kind": "Pod"}, instance_type(offerings=[])).usable
+    assert not run(pod(cpu="much"), instance_type(offerings=[])).usable
+    assert run(pod(), instance_type()).usable
