@@ -25,9 +25,9 @@ down: $(RUNTIME) ## Stop it
 status: $(RUNTIME) ## Show services, queues, pods and nodes of the running stack
 	$(BIN)/dovetail status $(ARGS)
 
-test: $(DEVELOPMENT) ## Run the tests: first the small ones on two cores, then whole stories on a stack
-	$(BIN)/python -m pytest -m "not e2e and not nightly" -n 2 $(ARGS)
-	$(BIN)/python -m pytest -m "e2e and not nightly" $(ARGS)
+test: $(DEVELOPMENT) ## Run the tests: first the small ones, then whole stories on stacks
+	$(BIN)/python -m pytest -m "not e2e and not nightly" -n 3 $(ARGS)
+	$(BIN)/python -m pytest -m "e2e and not nightly" -n 2 --dist loadfile $(ARGS)
 
 lint: $(DEVELOPMENT) ## Check style, types and import rules
 	$(BIN)/ruff check .
