@@ -131,11 +131,17 @@ class Admitter:
     ) -> Admission | Refusal:
         """Resources last: how many pods the roomiest type takes, and which types take that many."""
         free = claim.template.available[types] - claim.used
+        choosy = any(wanted.min_values is not None for wanted in requirements)
+        if count == 1 and not choosy:
+            kept = types[_fits(free, pods.requests)]
+            if kept.size == 0:
+                return Refusal(reasons.EXCEEDS_NODE, is_final)
+            return Admission(1, requirements, kept, claim.used + pods.requests)
         capacity = _how_many(free, pods.requests)
         placed = min(count, int(capacity.max(initial=0)))
         if placed < 1:
             return Refusal(reasons.EXCEEDS_NODE, is_final)
-        if any(wanted.min_values is not None for wanted in requirements):
+        if choosy:
             table = claim.template.table
             if self._best_effort and not claim.pods:
                 requirements = lowered(requirements, types[capacity >= 1], table)
@@ -219,6 +225,14 @@ def _meet(existing: Requirements, wanted: Requirements) -> Requirements | str:
     incoming = wanted.without(keys.HOSTNAME)
     cause = existing.incompatibility(incoming, allow_undefined=keys.WELL_KNOWN)
     return cause if cause is not None else existing.intersect(incoming)
+
+
+def _fits(free: Amounts, request: Amounts) -> Mask:
+    """Per type, does one pod of this size fit? ``_how_many`` without the division."""
+    found = np.ones(len(free), dtype=np.bool_)
+    for column, amount in enumerate(request.tolist()):  # faster than all(axis=1) on so few columns
+        found &= free[:, column] >= max(amount, 0)
+    return found
 
 
 def _how_many(free: Amounts, request: Amounts) -> Amounts:

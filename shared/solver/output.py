@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable
+from operator import itemgetter
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def planned_machine(
     offering = _cheapest_offering(order[0], prices, table)
     overhead = claim.template.daemons.overhead[order[0]]
     requests = add(*map(effective_requests, pod_requests), table.axis.resources(overhead))
-    names = tuple(table.names[i] for i in order)
+    names = tuple(itemgetter(*order)(table.names)) if len(order) > 1 else (table.names[order[0]],)
     kinds = _narrowed_capacity(claim.requirements, prices, order, table)
     return PlannedMachine(
         name=name,

@@ -12,6 +12,7 @@ as one by one: no topology rule, no host port, and a single place that can take 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -117,14 +118,29 @@ class ClaimColumns:
             known = self.by_host[id(group)] = group, counts
         return known[1]
 
-    def candidates(self, request: Amounts, ruled_out: Mask) -> list[int]:
-        """Claims that may have room, fewest pods first, then oldest. ``ruled_out``: one entry per
-        row, or more."""
+    def candidates(self, request: Amounts, ruled_out: Mask) -> tuple[int, Iterator[int]]:
+        """Claims that may have room: how many, and which, fewest pods first, then oldest.
+
+        ``ruled_out``: one entry per row, or more. The first one mostly takes the pod: the others are sorted when
+        they are asked for.
+        """
         n = self.size
-        room = (self.used[:n] + request <= self.roomiest[:n]).all(axis=1)
-        found = np.flatnonzero(room & ~ruled_out[:n])
-        ordered: list[int] = found[np.argsort(self.pods[found], kind="stable")].tolist()
-        return ordered
+        room = ~ruled_out[:n]
+        for column, amount in enumerate(
+            request.tolist()
+        ):  # faster than all(axis=1) on so few columns
+            room &= self.used[:n, column] + amount <= self.roomiest[:n, column]
+        found = np.flatnonzero(room)
+        return len(found), self._by_pods(found)
+
+    def _by_pods(self, found: Indices) -> Iterator[int]:
+        if len(found):
+            pods = self.pods[found]
+            best = int(pods.argmin())
+            yield int(found[best])
+            for at in np.argsort(pods, kind="stable").tolist():
+                if at != best:
+                    yield int(found[at])
 
 
 @dataclass(slots=True)
@@ -304,8 +320,8 @@ class Placement:
         closed = self._closed(pods)
         if limits:
             closed = closed | self._columns.outside(limits, self.claims)
-        candidates = self._columns.candidates(pods.requests, closed)
-        count = len(uids) if len(candidates) == 1 else 1
+        number, candidates = self._columns.candidates(pods.requests, closed)
+        count = len(uids) if number == 1 else 1
         for index in candidates:
             admission = self._admitter.admit(self.claims[index], pods, count)
             if isinstance(admission, Admission):
