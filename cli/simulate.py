@@ -119,7 +119,11 @@ def simulate(
         "min-values-policy": min_values_policy.value,
         "max-node-cpu": max_node_cpu,
     }
-    options = read_options({name: value for name, value in said.items() if value is not None})
+    _simulate(filename, output, {name: text for name, text in said.items() if text is not None})
+
+
+def _simulate(filename: list[str], output: Output, said: dict[str, str]) -> None:
+    options = read_options(said)
     files = list(read_manifests(filename))
     _require_readable(files)
     simulation = plan_for(

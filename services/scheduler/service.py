@@ -52,18 +52,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
     catalogues = CatalogueStore(env.bus.redis, env.bus.prefix)
     reporter = Reporter(env.recorder, {})
     handover = Handover(env.settings, view, env.kube, env.clock)
-    planner = Planner(
-        settings=env.settings,
-        view=view,
-        machines=machines,
-        bus=env.bus,
-        clock=env.clock,
-        metrics=env.metrics,
-        catalogues=catalogues,
-        unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
-        reporter=reporter,
-        handover=handover,
-    )
+    planner = _planner(env, view, machines, catalogues, reporter, handover)
     handlers = Handlers(planner, view)
     disruption = Disruption(
         view, planner, env.kube, machines, env.bus, env.clock, env.metrics, env.recorder
@@ -106,6 +95,28 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         status,
         lambda: list(filter(None, [planner.not_synced()])),
         questions=[Simulator(catalogues, env.clock).question()],
+    )
+
+
+def _planner(
+    env: Environment[SchedulerSettings],
+    view: View,
+    machines: Machines,
+    catalogues: CatalogueStore,
+    reporter: Reporter,
+    handover: Handover,
+) -> Planner:
+    return Planner(
+        settings=env.settings,
+        view=view,
+        machines=machines,
+        bus=env.bus,
+        clock=env.clock,
+        metrics=env.metrics,
+        catalogues=catalogues,
+        unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
+        reporter=reporter,
+        handover=handover,
     )
 
 
