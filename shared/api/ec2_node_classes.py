@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from shared.api.class_statuses import with_status
 from shared.api.class_upgrade import upgraded
-from shared.api.conditions import READY, known_conditions
 from shared.api.faults import Parsed
 from shared.api.hashes import class_hash
 from shared.api.metadata import Metadata, read_metadata
@@ -21,8 +21,7 @@ from shared.api.schema.ec2_node_class import EC2NodeClass, EC2NodeClassSpec
 from shared.api.schema.kubelet import kubelet_settings
 from shared.api.schema.selector_terms import alias_family
 from shared.api.written import Written
-from shared.domain.machines import Condition
-from shared.domain.nodepools import V1, NodeClass, SelectorTerm, SubnetRef
+from shared.domain.nodepools import V1, NodeClass, SelectorTerm
 
 Json = Mapping[str, Any]
 Document = dict[str, Any]
@@ -56,7 +55,7 @@ def parse_ec2_node_class(raw: Json) -> Parsed[NodeClass]:
     spec, faults = read(EC2NodeClassSpec, raw.get("spec"), at=("spec",))
     if spec is None:
         return Parsed(None, tuple(faults))
-    return Parsed(_with_status(_record(read_metadata(raw), spec), raw.get("status")))
+    return Parsed(with_status(_record(read_metadata(raw), spec), raw.get("status")))
 
 
 def ec2_node_class_object(node_class: NodeClass) -> Written:
@@ -126,29 +125,6 @@ def _terms(
         SelectorTerm(**{field: term[name] for field, name in fields.items() if name in term})
         for term in said
     )
-
-
-def _with_status(node_class: NodeClass, status: object) -> NodeClass:
-    """Status is ours: what cannot be read there counts as absent."""
-    if not isinstance(status, Mapping):
-        return node_class
-    ready = known_conditions(status).get(READY, Condition("Unknown"))
-    found = status.get("subnets")
-    return msgspec.structs.replace(
-        node_class,
-        subnets=tuple(_subnets(found if isinstance(found, list) else [])),
-        ready=ready.status == "True",
-        fault="" if ready.status == "True" else ready.message,
-    )
-
-
-def _subnets(found: list[object]) -> Iterable[SubnetRef]:
-    for one in found:
-        if not isinstance(one, Mapping):
-            continue
-        identity, zone, zone_id = (one.get(name) for name in ("id", "zone", "zoneID"))
-        if isinstance(identity, str) and isinstance(zone, str):
-            yield SubnetRef(identity, zone, zone_id if isinstance(zone_id, str) else "")
 
 
 def _spec(node_class: NodeClass) -> Document:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
-from shared.api.conditions import READY, known_conditions
+from shared.api.class_statuses import with_status
 from shared.api.faults import Fault, Parsed
 from shared.api.hashes import class_hash
 from shared.api.metadata import read_metadata
@@ -29,11 +27,8 @@ from shared.api.selector_maps import (
     selector_of_terms,
     terms_of_selector,
 )
-from shared.api.shapes import entries, text
 from shared.api.written import Written
-from shared.domain.machines import Condition
-from shared.domain.nodepools import V1ALPHA5, NodeClass, SelectorTerm, SubnetRef
-from shared.errors import InvalidObject
+from shared.domain.nodepools import V1ALPHA5, NodeClass, SelectorTerm
 
 API_VERSION = AWSNodeTemplate.INFO.api_version
 SELECTORS = ("subnetSelector", "securityGroupSelector", "amiSelector")
@@ -49,7 +44,7 @@ def parse_node_template(raw: Json) -> Parsed[NodeClass]:
     spec, faults = read(AWSNodeTemplateSpec, {} if said is None else said, at=("spec",))
     if spec is None:
         return Parsed(None, tuple(faults))
-    return Parsed(_with_status(_record(raw, spec), raw.get("status")))
+    return Parsed(with_status(_record(raw, spec), raw.get("status")))
 
 
 def _record(raw: Json, spec: AWSNodeTemplateSpec) -> NodeClass:
@@ -80,29 +75,6 @@ def _record(raw: Json, spec: AWSNodeTemplateSpec) -> NodeClass:
 def _said(model: ApiModel) -> dict[str, Any]:
     """What the user wrote, as far as the schema knows it."""
     return model.model_dump(by_alias=True, exclude_unset=True)
-
-
-def _with_status(node_class: NodeClass, status: object) -> NodeClass:
-    """T-12. The status is ours, so rubbish there counts as absent."""
-    ready = known_conditions(status).get(READY) or Condition("Unknown")
-    return msgspec.structs.replace(
-        node_class,
-        subnets=_subnets(status),
-        ready=ready.status == "True",
-        fault=ready.message,
-    )
-
-
-def _subnets(status: object) -> tuple[SubnetRef, ...]:
-    field = "status.subnets"
-    try:
-        listed = entries(status.get("subnets") if isinstance(status, Mapping) else None, field)
-        return tuple(
-            SubnetRef(*(text(one.get(name), f"{field}.{name}") for name in ("id", "zone")))
-            for one in listed
-        )
-    except InvalidObject:
-        return ()
 
 
 def node_template_object(node_class: NodeClass) -> Written:
