@@ -236,6 +236,8 @@ def _services(
         "BATCH_MAX_DURATION": settings.batch_max_duration,
         "INTERRUPTION_QUEUE": settings.cluster_name,
         "CLUSTER_ENDPOINT": "https://cluster.local",
+        # One process each: a killed one must not wait for its own Lease to run out.
+        "DISABLE_LEADER_ELECTION": "true",
         **settings.extra,
     }
     if settings.one_process and settings.services:

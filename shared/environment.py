@@ -25,6 +25,7 @@ from shared.bus import Bus, ConsumerSettings, Handler
 from shared.clock import Clock, SystemClock
 from shared.errors import ConfigurationError, DovetailError, TransientError, Unavailable
 from shared.kube.client import Kube
+from shared.kube.lease import Lease
 from shared.kube.recorder import Recorder
 from shared.kube.resources import (
     AWS_NODE_TEMPLATES,
@@ -37,6 +38,7 @@ from shared.kube.resources import (
     Resource,
 )
 from shared.kube.unused_models import drop_unused_models
+from shared.leadership import Leadership
 from shared.live_settings import LOOK_SECONDS, LiveSettings
 from shared.log import get_logger
 from shared.memory import settle
@@ -98,6 +100,21 @@ class Environment(Generic[Config]):
 
         loop.run = run
         return loop
+
+    def leadership(self, name: str) -> Leadership:
+        """The election for this service, called once by its ``build`` (OPS-11)."""
+        settings = self.settings
+        if settings.disable_leader_election:
+            return Leadership(None, self.clock)
+        lease = Lease(
+            self.kube,
+            name=f"{settings.leader_election_name}-{name}",
+            namespace=settings.leader_election_namespace or settings.system_namespace,
+            identity=self.instance,
+            clock=self.clock,
+            random=self.random,
+        )
+        return Leadership(lease, self.clock)
 
     def own_loops(self) -> list[runtime.Loop]:
         """What every service does beside its work: write events, look at the ConfigMap."""

@@ -25,6 +25,7 @@ from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot, moving_pods
 from shared.errors import AlreadyExists, DovetailError
 from shared.kube.machines import Machines
+from shared.leadership import Leadership
 from shared.log import get_logger
 from shared.messages import LaunchMachine, PlanDecided, send
 from shared.metrics import Metrics
@@ -58,6 +59,7 @@ class Planner:
     unavailable: UnavailableOfferings
     reporter: Reporter
     handover: Handover
+    leadership: Leadership
     window: Window = field(init=False)
     rounds: int = 0
     last_progress: float = 0.0
@@ -186,6 +188,8 @@ class Planner:
 
         async def create(planned: PlannedMachine) -> bool:
             async with gate:
+                if not self.leadership.held:
+                    return False  # another scheduler plans by now (F14)
                 return await self._create_one(planned, plan, snapshot)
 
         done = await asyncio.gather(*(create(planned) for planned in plan.machines))
@@ -199,7 +203,9 @@ class Planner:
             log.warning("limit reached", pool=pool.name, resources=over)
             return False
         try:
-            body = planned_object(planned, pool, node_class, plan=plan.id)
+            body = planned_object(
+                planned, pool, node_class, plan=plan.id, epoch=self.leadership.epoch
+            )
             stored = await self.machines.create(body)
         except AlreadyExists:
             # The same plan, made before a crash: its Machine is there, ring again.

@@ -24,6 +24,7 @@ from shared.domain.records import (
 )
 from shared.environment import Entry, Environment
 from shared.kube.machines import Machines
+from shared.leadership import Leadership
 from shared.mirror import Change, MirrorReader
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.runtime import Loop, Service, periodic
@@ -34,6 +35,7 @@ DISRUPTION_SECONDS = 1.0
 
 async def build(env: Environment[SchedulerSettings]) -> Service:
     """Wire the scheduler."""
+    leadership = env.leadership("scheduler")
 
     def on_change(change: Change) -> None:
         if change.kind in (NODE_POOLS, NODE_CLASSES, CLAIMS, VOLUMES, STORAGE_CLASSES):
@@ -52,7 +54,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
     catalogues = CatalogueStore(env.bus.redis, env.bus.prefix)
     reporter = Reporter(env.recorder, {})
     handover = Handover(env.settings, view, env.kube, env.clock)
-    planner = _planner(env, view, machines, catalogues, reporter, handover)
+    planner = _planner(env, view, machines, catalogues, reporter, handover, leadership)
     handlers = Handlers(planner, view)
     disruption = Disruption(
         view, planner, env.kube, machines, env.bus, env.clock, env.metrics, env.recorder
@@ -66,6 +68,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
     def status() -> dict[str, object]:
         plan = planner.last_plan
         return {
+            **leadership.status(),
             "generation": reader.generation,
             "rounds": planner.rounds,
             "problem": planner.problem,
@@ -75,8 +78,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
             "handover": handover.status(),
         }
 
-    loops = [
-        Loop("mirror", reader.run, progress=lambda: reader.last_progress),
+    acting = [
         *(env.consumer_loop(stream, "scheduler", handler) for stream, handler in consumers.items()),
         Loop("planning", planner.run, progress=lambda: planner.last_progress),
         Loop(
@@ -87,6 +89,11 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         periodic(
             "disruption", DISRUPTION_SECONDS, disruption.step, clock=env.clock, jitter=env.random
         ),
+    ]
+    loops = [
+        Loop("mirror", reader.run, progress=lambda: reader.last_progress),
+        *leadership.loops(),
+        *map(leadership.led, acting),
     ]
     return Service(
         "scheduler",
@@ -105,6 +112,7 @@ def _planner(
     catalogues: CatalogueStore,
     reporter: Reporter,
     handover: Handover,
+    leadership: Leadership,
 ) -> Planner:
     return Planner(
         settings=env.settings,
@@ -117,6 +125,7 @@ def _planner(
         unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
         reporter=reporter,
         handover=handover,
+        leadership=leadership,
     )
 
 

@@ -22,6 +22,7 @@ from shared.domain.records import (
     NODE_CLASSES,
     NODE_POOLS,
     NODES,
+    PDBS,
     PODS,
     RECORD_TYPES,
     STORAGE_CLASSES,
@@ -98,6 +99,7 @@ class View:
             volumes=_sorted(self.records(VOLUMES).values()),
             storage_classes=_sorted(self.records(STORAGE_CLASSES).values()),
             csi_nodes=_sorted(self.records(CSI_NODES).values()),
+            pdbs=tuple(sorted(self.records(PDBS).values(), key=lambda pdb: pdb.key)),
         )
 
 

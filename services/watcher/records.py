@@ -18,6 +18,7 @@ from shared.api.node_claims import parse_node_claim
 from shared.api.node_pools import parse_node_pool
 from shared.api.node_templates import parse_node_template
 from shared.api.nodes import parse_node
+from shared.api.pdbs import parse_pdb
 from shared.api.pods import parse_daemon_set, parse_pod
 from shared.api.provisioners import parse_provisioner
 from shared.api.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
@@ -29,6 +30,7 @@ from shared.domain.records import (
     NODE_CLASSES,
     NODE_POOLS,
     NODES,
+    PDBS,
     PODS,
     STORAGE_CLASSES,
     VOLUMES,
@@ -84,4 +86,5 @@ KINDS = (
     Kind(VOLUMES, resources.PVS, _lenient(parse_volume)),
     Kind(STORAGE_CLASSES, resources.STORAGE_CLASSES, _lenient(parse_storage_class)),
     Kind(CSI_NODES, resources.CSI_NODES, _lenient(parse_csi_node)),
+    Kind(PDBS, resources.PDBS, _lenient(parse_pdb)),
 )

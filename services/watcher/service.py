@@ -1,13 +1,15 @@
 """The watcher: the only one that watches. Kubernetes -> mirror and news.
 
 It keeps a mirror of the cluster in Redis and tells the others by stream which object to look at. It decides nothing
-and destroys nothing. It is ready when every kind was listed once and the mirror is written.
+and destroys nothing. It is ready when every kind was listed once and the mirror is written. Of several watchers one
+writes; the others watch and stand by (OPS-11).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from services.watcher.inline_templates import InlineTemplates
@@ -30,6 +32,7 @@ TRIM_SECONDS = 30.0
 
 async def build(env: Environment[WatcherSettings]) -> Service:
     """Wire the watcher."""
+    leadership = env.leadership("watcher")
     writer = MirrorWriter(env.bus.redis, env.bus.prefix, epoch=env.instance)
     journal = Journal(writer, env.bus, env.clock)
     statuses = Statuses(
@@ -49,6 +52,8 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     async def write(stop: asyncio.Event) -> None:
         for informer in informers.values():
             await _first(stop, informer.synced)
+        # A term may have been cut off in the middle of a batch: begin the mirror anew.
+        journal.begun = False
         await journal.run(stop)
 
     def missing() -> list[str]:
@@ -57,24 +62,30 @@ async def build(env: Environment[WatcherSettings]) -> Service:
             for name, i in informers.items()
             if not i.synced.is_set()
         ]
-        return unsynced or ([] if journal.begun else ["the mirror is not written yet"])
+        if unsynced or journal.begun or not leadership.held:
+            return unsynced
+        return ["the mirror is not written yet"]
 
     def status() -> dict[str, object]:
         return {
+            **leadership.status(),
             "generation": journal.generation,
             "backlog": journal.backlog,
             "objects": {name: len(bodies) for name, bodies in journal.records.items()},
             "relists": {name: informer.restarts for name, informer in informers.items()},
         }
 
+    timed = partial(periodic, clock=env.clock, jitter=env.random)
+    acting = [
+        Loop("mirror", write, progress=lambda: journal.last_progress or env.clock.monotonic()),
+        timed("heartbeat", HEARTBEAT_SECONDS, journal.heartbeat),
+        timed("statuses", STATUS_SECONDS, tell),
+        timed("trim", TRIM_SECONDS, lambda: _trim(env)),
+    ]
     loops = [
         *(_watch_loop(name, informer) for name, informer in informers.items()),
-        Loop("mirror", write, progress=lambda: journal.last_progress or env.clock.monotonic()),
-        periodic(
-            "heartbeat", HEARTBEAT_SECONDS, journal.heartbeat, clock=env.clock, jitter=env.random
-        ),
-        periodic("statuses", STATUS_SECONDS, tell, clock=env.clock, jitter=env.random),
-        periodic("trim", TRIM_SECONDS, lambda: _trim(env), clock=env.clock, jitter=env.random),
+        *leadership.loops(),
+        *map(leadership.led, acting),
     ]
     return Service("watcher", loops, env.metrics, status, missing)
 

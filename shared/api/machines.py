@@ -75,8 +75,21 @@ def fields_of(raw: Json) -> dict[str, Any]:
         "capacity": parse_resources(status.get("capacity"), field="status.capacity"),
         "allocatable": parse_resources(status.get("allocatable"), field="status.allocatable"),
         "terminating": bool(meta.get("deletionTimestamp")),
+        "deleted_at": parse_rfc3339(meta["deletionTimestamp"])
+        if meta.get("deletionTimestamp")
+        else 0.0,
+        "terminate_at": _terminate_at(meta),
         "finalizers": tuple(meta.get("finalizers") or ()),
     }
+
+
+def _terminate_at(meta: Json) -> float | None:
+    """TRM-10. One that cannot be read holds nothing up and hurries nothing."""
+    written = (meta.get("annotations") or {}).get(keys.TERMINATION_TIMESTAMP)
+    try:
+        return parse_rfc3339(str(written)) if written else None
+    except ValueError:
+        return None
 
 
 def conditions_of(raw: Json) -> dict[str, Condition]:
@@ -130,13 +143,15 @@ def with_readiness(
 
 
 def machine_object(
-    planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str
+    planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str, epoch: int = 0
 ) -> dict[str, Any]:
     """The Machine to create for one planned machine. It is owned by its Provisioner (M-05)."""
     return {
         "apiVersion": API_VERSION,
         "kind": "Machine",
-        "metadata": planned_metadata(planned, pool, node_class, plan=plan, owner_api=API_VERSION),
+        "metadata": planned_metadata(
+            planned, pool, node_class, plan=plan, owner_api=API_VERSION, epoch=epoch
+        ),
         "spec": {
             **planned_spec(planned),
             "kubelet": dict(pool.kubelet),
@@ -150,7 +165,13 @@ def machine_object(
 
 
 def planned_metadata(
-    planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str, owner_api: str
+    planned: PlannedMachine,
+    pool: NodePool,
+    node_class: NodeClass,
+    *,
+    plan: str,
+    owner_api: str,
+    epoch: int,
 ) -> dict[str, Any]:
     """M-05, NC-05..07: owner, finalizer, labels, and the hashes that tell later whether it drifted."""
     return {
@@ -161,6 +182,7 @@ def planned_metadata(
             **pool_hash_annotations(pool.kind, pool.hash),
             **class_hash_annotations(node_class.kind, node_class.hash),
             keys.PLAN_ANNOTATION: plan,
+            **({keys.EPOCH_ANNOTATION: str(epoch)} if epoch else {}),
         },
         "finalizers": [keys.FINALIZER],
         "ownerReferences": [

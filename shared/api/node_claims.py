@@ -65,10 +65,12 @@ def _time(status: Json, name: str) -> float:
 
 
 def node_claim_object(
-    planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str
+    planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str, epoch: int = 0
 ) -> dict[str, Any]:
     """The NodeClaim to create for one planned machine (NC-05..09)."""
-    metadata = planned_metadata(planned, pool, node_class, plan=plan, owner_api=API_VERSION)
+    metadata = planned_metadata(
+        planned, pool, node_class, plan=plan, owner_api=API_VERSION, epoch=epoch
+    )
     metadata["annotations"][keys.MIN_VALUES_RELAXED] = str(planned.min_values_relaxed).lower()
     grace = pool.termination_grace_seconds
     return {
@@ -89,8 +91,8 @@ def node_claim_object(
 
 
 def planned_object(
-    planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str
+    planned: PlannedMachine, pool: NodePool, node_class: NodeClass, *, plan: str, epoch: int = 0
 ) -> dict[str, Any]:
     """The record to create, in its pool's generation (MAP-01)."""
     make = machine_object if pool.generation_api == V1ALPHA5 else node_claim_object
-    return make(planned, pool, node_class, plan=plan)
+    return make(planned, pool, node_class, plan=plan, epoch=epoch)

@@ -6,6 +6,7 @@ go on (POD-03, F27).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +36,8 @@ SELECTOR_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 """Of label selectors, which compare text only."""
 OPERATORS = SELECTOR_OPERATORS | {"Gt", "Lt", "Gte", "Lte"}
 MOST_TOLERATIONS = 1000
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+DEFAULT_GRACE_SECONDS = 30
 _ASKABLE = keys.WELL_KNOWN | {keys.NODE_POOL, keys.PROVISIONER_NAME, keys.NODE_CLASS}
 _OURS = ("karpenter.sh/", keys.AWS_PREFIX)
 _WHEN_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
@@ -83,6 +86,10 @@ def parse_pod(raw: Json) -> Pod:
             lambda: text(spec.get("priorityClassName"), "spec.priorityClassName"), ""
         ),
         do_not_disrupt=_do_not_disrupt(meta),
+        deletion_cost=_deletion_cost(meta),
+        started_at=attempt(lambda: _time(status.get("startTime"), "status.startTime"), 0.0),
+        terminate_at=_time(meta.get("deletionTimestamp"), "metadata.deletionTimestamp"),
+        grace_seconds=attempt(lambda: _grace(spec), DEFAULT_GRACE_SECONDS),
     )
     return record if not faults.found else replace(record, faults=tuple(faults.found))
 
@@ -371,3 +378,24 @@ def _do_not_disrupt(meta: Json) -> str:
     if annotations.get(keys.DO_NOT_EVICT) == "true":
         return "true"
     return str(annotations.get(keys.DO_NOT_DISRUPT) or "")
+
+
+def _deletion_cost(meta: Json) -> int:
+    """Kubernetes ignores a cost that is no 32-bit integer, and so do we."""
+    written = str((meta.get("annotations") or {}).get(DELETION_COST) or "0")
+    if not re.fullmatch(r"-?[0-9]{1,10}", written) or not -(2**31) <= int(written) < 2**31:
+        return 0
+    return int(written)
+
+
+def _grace(spec: Json) -> int:
+    grace = whole(spec.get("terminationGracePeriodSeconds"), "spec.terminationGracePeriodSeconds")
+    return DEFAULT_GRACE_SECONDS if grace is None else grace
+
+
+def _time(raw: object, field: str) -> float:
+    written = text(raw, field)
+    try:
+        return parse_rfc3339(written) if written else 0.0
+    except ValueError as error:
+        raise InvalidObject("must be a timestamp", field=field) from error

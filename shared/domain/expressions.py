@@ -5,6 +5,8 @@ The algebra over expressions (intersection, compatibility) is in ``requirements`
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import msgspec
 
 NO_SCHEDULE = "NoSchedule"
@@ -59,6 +61,29 @@ class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.operator == "Exists":
             return True
         return self.operator in _EQUAL and bool(self.key) and self.value == taint.value
+
+
+def selects_labels(
+    match_labels: Mapping[str, str], expressions: Iterable[Expression], labels: Mapping[str, str]
+) -> bool:
+    """LabelSelector of apimachinery: NotIn and DoesNotExist hold without the label; an empty one selects all."""
+    if any(labels.get(key) != value for key, value in match_labels.items()):
+        return False
+    return all(holds(expression, labels) for expression in expressions)
+
+
+def holds(expression: Expression, labels: Mapping[str, str]) -> bool:
+    """LabelSelectorRequirement of apimachinery."""
+    value = labels.get(expression.key)
+    match expression.operator:
+        case "In":
+            return value is not None and value in expression.values
+        case "NotIn":
+            return value is None or value not in expression.values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None
 
 
 def first_untolerated(

@@ -15,6 +15,12 @@ EMPTY = "Empty"
 DRIFTED = "Drifted"
 EXPIRED = "Expired"
 CONSOLIDATABLE = "Consolidatable"
+DISRUPTION_REASON = "DisruptionReason"
+"""True while a disruption command holds the machine; its reason says why (EXE-02)."""
+DRAINED = "Drained"
+VOLUMES_DETACHED = "VolumesDetached"
+INSTANCE_TERMINATING = "InstanceTerminating"
+CONSISTENT = "ConsistentStateFound"
 """Condition types. A v1alpha5 Machine spells most of them with ``Machine`` in front (M-03, NC-03)."""
 
 MACHINE_KINDS = {V1ALPHA5: "Machine", V1: "NodeClaim"}
@@ -59,6 +65,10 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
     last_pod_event_at: float = 0.0
     conditions: dict[str, Condition] = {}
     terminating: bool = False
+    deleted_at: float = 0.0
+    """metadata.deletionTimestamp in seconds since the epoch; 0: not terminating."""
+    terminate_at: float | None = None
+    """Annotation nodeclaim-termination-timestamp: from then on nothing holds the drain (TRM-10, TRM-12)."""
     finalizers: tuple[str, ...] = ()
 
     @property

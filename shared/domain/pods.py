@@ -88,6 +88,14 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     priority_class: str = ""
     do_not_disrupt: str = ""
     """The value of the do-not-disrupt annotation, or ``true`` for do-not-evict."""
+    deletion_cost: int = 0
+    """Annotation ``controller.kubernetes.io/pod-deletion-cost``: dearer pods are moved later (DIS-15)."""
+    started_at: float = 0.0
+    """status.startTime in seconds since the epoch; 0: not started."""
+    terminate_at: float = 0.0
+    """metadata.deletionTimestamp: when a terminating pod's grace is over; 0: not terminating."""
+    grace_seconds: int = 30
+    """spec.terminationGracePeriodSeconds (TRM-11)."""
     faults: tuple[str, ...] = ()
     """What is wrong with the pod's own text, each naming its field; such a pod is not planned."""
 

@@ -9,6 +9,7 @@ import msgspec
 from shared.domain.machines import Machine
 from shared.domain.nodepools import NodeClass, NodePool
 from shared.domain.nodes import DaemonSet, Node
+from shared.domain.pdbs import PodDisruptionBudget
 from shared.domain.pods import Pod
 from shared.domain.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 
@@ -16,6 +17,7 @@ PODS, NODES, DAEMON_SETS = "pods", "nodes", "daemonsets"
 NODE_POOLS, NODE_CLASSES, MACHINES = "nodepools", "nodeclasses", "machines"
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 STORAGE_CLASSES, CSI_NODES = "storageclasses", "csinodes"
+PDBS = "poddisruptionbudgets"
 
 RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     PODS: Pod,
@@ -28,6 +30,7 @@ RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     VOLUMES: Volume,
     STORAGE_CLASSES: StorageClass,
     CSI_NODES: CsiNode,
+    PDBS: PodDisruptionBudget,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(record) for kind, record in RECORD_TYPES.items()

@@ -8,6 +8,7 @@ from shared.domain.instance_types import Catalogue
 from shared.domain.machines import Machine
 from shared.domain.nodepools import NodeClass, NodePool
 from shared.domain.nodes import DaemonSet, Node
+from shared.domain.pdbs import PodDisruptionBudget
 from shared.domain.pods import Pod, is_reschedulable
 from shared.domain.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 
@@ -31,6 +32,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     volumes: tuple[Volume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
     csi_nodes: tuple[CsiNode, ...] = ()
+    pdbs: tuple[PodDisruptionBudget, ...] = ()
 
 
 def moving_pods(snapshot: Snapshot) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from shared.domain.expressions import Expression
+from shared.domain.expressions import Expression, holds
 from shared.domain.pods import AffinityTerm, Pod, SpreadConstraint
 
 
@@ -26,21 +26,7 @@ class Selector(NamedTuple):
             return False
         if any(labels.get(key) != value for key, value in self.labels):
             return False
-        return all(_holds(expression, labels) for expression in self.expressions)
-
-
-def _holds(expression: Expression, labels: Mapping[str, str]) -> bool:
-    """LabelSelectorRequirement of apimachinery: NotIn and DoesNotExist hold without the label."""
-    value = labels.get(expression.key)
-    match expression.operator:
-        case "In":
-            return value is not None and value in expression.values
-        case "NotIn":
-            return value is None or value not in expression.values
-        case "Exists":
-            return value is not None
-        case _:
-            return value is None
+        return all(holds(expression, labels) for expression in self.expressions)
 
 
 def of_spread(pod: Pod, constraint: SpreadConstraint) -> Selector:

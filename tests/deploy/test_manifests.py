@@ -132,9 +132,14 @@ def test_no_pod_of_dovetail_lands_on_a_node_that_dovetail_may_remove(deployment:
     }
 
 
-def test_the_sensors_and_planners_that_must_be_alone_are_recreated() -> None:
-    strategies = {name: named("Deployment", name)["spec"]["strategy"]["type"] for name in SERVICES}
-    assert strategies["watcher"] == strategies["scheduler"] == "Recreate"
+@pytest.mark.parametrize("name", ["watcher", "scheduler"])
+def test_of_those_that_must_be_alone_one_leads_and_one_stands_by(name: str) -> None:
+    """OPS-11, RBAC-03: two replicas, and the right to elect one of them."""
+    assert named("Deployment", name)["spec"]["replicas"] == 2
+    role = next(r for r in of_kind("Role") if r["metadata"]["name"] == f"dovetail-{name}")
+    named_lease = next(rule for rule in role["rules"] if "resourceNames" in rule)
+    assert named_lease["resourceNames"] == [f"karpenter-leader-election-{name}"]
+    assert set(named_lease["verbs"]) == {"get", "update"}
 
 
 def test_the_crds_are_both_generations_with_a_status_subresource() -> None:

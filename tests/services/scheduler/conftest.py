@@ -20,6 +20,7 @@ from shared.clock import SystemClock
 from shared.domain.instance_types import encode_catalogue
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
+from shared.leadership import Leadership
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
 from shared.mirror import Change, MirrorReader, MirrorWriter
@@ -91,6 +92,7 @@ async def scheduler(
         unavailable,
         reporter,
         handover,
+        Leadership(None, clock),
     )
     disruption = Disruption(view, planner, kube, machines, bus, clock, metrics, recorder)
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="epoch-a")

@@ -1,0 +1,123 @@
+"""The words of disruption: candidate, command, rejection, and the picture that a pass looks at."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import msgspec
+
+from shared.domain.feature_gates import FeatureGates
+from shared.domain.machines import Machine
+from shared.domain.nodepools import NodePool
+from shared.domain.nodes import Node
+from shared.domain.pods import Pod
+from shared.domain.snapshot import Snapshot
+from shared.solver.plan import PlannedMachine
+from shared.solver.solve import SolverSettings
+
+EXPIRED = "Expired"
+"""A reason beside those of budgets: v1alpha5 replaces expired machines gracefully (DIS-61)."""
+
+COST_UNIT = 2**27
+"""Disruption costs are counted in 1/2^27: the spec's cost 1 is this many (DIS-15)."""
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A machine that may be disrupted now (DIS-10)."""
+
+    machine: Machine
+    node: Node
+    pool: NodePool
+    pods: tuple[Pod, ...] = ()
+    """Its reschedulable pods, by UID."""
+    price_micro_usd_per_hour: int | None = None
+    """Of its offering in the catalogue; None: the catalogue does not know it."""
+    cost: int = COST_UNIT
+    """Disruption cost in 1/2^27 (DIS-15)."""
+    empty: bool = False
+    """DIS-16."""
+
+    @property
+    def name(self) -> str:
+        return self.machine.name
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """Why a machine is not disrupted: becomes an Event, a line of ``/status`` and of ``dovetail explain node``."""
+
+    machine_key: str
+    node: str
+    event: str
+    """DisruptionBlocked, Unconsolidatable or ConsolidationRejected."""
+    text: str
+    reason: str = ""
+    """Empty, Drifted, Underutilized, Expired: what it is about; empty: every voluntary disruption."""
+    pod: str = ""
+    """``namespace/name`` of the pod that blocks, if it is one."""
+
+
+class Command(msgspec.Struct, frozen=True):
+    """Machines to take away together, and those to buy first."""
+
+    method: str
+    """emptiness, expiration, drift, static-drift, multi-node, single-node or global."""
+    reason: str
+    candidates: tuple[Candidate, ...]
+    replacements: tuple[PlannedMachine, ...] = ()
+    targets: tuple[str, ...] = ()
+    """Nodes that are to take pods: nominated while the command runs (EXE-02)."""
+    saving_micro_usd_per_hour: int = 0
+    moved_pods: int = 0
+    text: str = ""
+    """One line for people: what it does and what it saves."""
+
+    @property
+    def id(self) -> str:
+        """The same machines for the same reason, whichever process proposes it."""
+        parts = [self.method, self.reason, *sorted(c.machine.uid for c in self.candidates)]
+        return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]
+
+    @property
+    def decision(self) -> str:
+        """EXE-01: delete or replace."""
+        return "replace" if self.replacements else "delete"
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """What one method says in one pass."""
+
+    commands: tuple[Command, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+
+
+class World(msgspec.Struct, frozen=True):
+    """What a method may look at."""
+
+    snapshot: Snapshot
+    candidates: tuple[Candidate, ...]
+    allowed: dict[tuple[str, str], int]
+    """(pool key, reason) -> how many more of its machines may be disrupted now (DIS-22..24)."""
+    now: float
+    """Seconds since the epoch."""
+    gates: FeatureGates = FeatureGates()
+    solver: SolverSettings = SolverSettings()
+
+    def left(self, pool_key: str, reason: str) -> int:
+        """What the budgets of this pool still allow for this reason; nothing for a pool that is not known."""
+        return self.allowed.get((pool_key, reason), 0)
+
+
+def within_budgets(
+    candidates: Iterable[Candidate], world: World, reason: str
+) -> tuple[Candidate, ...]:
+    """The candidates, in their order, as far as each pool's budget goes (DIS-26)."""
+    left: dict[str, int] = {}
+    kept = []
+    for candidate in candidates:
+        key = candidate.machine.pool_key
+        remaining = left.setdefault(key, world.left(key, reason))
+        if remaining > 0:
+            left[key] = remaining - 1
+            kept.append(candidate)
+    return tuple(kept)

@@ -1,0 +1,93 @@
+"""Would the pods of these machines find a place without them? The solver answers for a cluster without (CON-03).
+
+The solver sees all other nodes and machines, the candidates' pods, the pods that wait anyway and those of other
+machines on their way out. What may go wrong: a pod fits nowhere, or only on a node that is not initialised yet and
+might never be: both make the answer no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from shared.disruption.records import Candidate, World
+from shared.domain.machines import CONSOLIDATABLE, INITIALIZED, Machine
+from shared.domain.nodepools import NodePool
+from shared.domain.nodes import Node
+from shared.domain.pods import is_reschedulable
+from shared.domain.snapshot import Snapshot, moving_pods
+from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.solve import solve
+
+
+class Simulation(msgspec.Struct, frozen=True):
+    """What would happen. ``problem`` is empty when every pod of the candidates finds a place."""
+
+    plan: Plan
+    machines: tuple[PlannedMachine, ...]
+    """Only those that take pods of the candidates or are needed because of them."""
+    problem: str = ""
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Existing nodes and machines that take pods."""
+        return tuple(self.plan.existing)
+
+
+def without(snapshot: Snapshot, candidates: Iterable[Candidate]) -> Snapshot:
+    """The snapshot after these machines are gone; their pods are still in it, bound to nodes that are not."""
+    going = {candidate.machine.uid for candidate in candidates}
+    names = {candidate.node.name for candidate in candidates}
+    return replace(
+        snapshot,
+        nodes=tuple(node for node in snapshot.nodes if node.name not in names),
+        machines=tuple(machine for machine in snapshot.machines if machine.uid not in going),
+    )
+
+
+def simulate(
+    world: World, candidates: tuple[Candidate, ...], *, settle: bool = False
+) -> Simulation:
+    """CON-03. ``settle``: nodes that took pods a moment ago are no targets either (SCH-54)."""
+    snapshot = without(world.snapshot, candidates)
+    if settle:
+        snapshot = replace(snapshot, nodes=_closed(snapshot))
+    moved = frozenset(
+        pod.uid for candidate in candidates for pod in candidate.pods if is_reschedulable(pod)
+    )
+    plan = solve(
+        snapshot,
+        now=world.now,
+        settings=world.solver,
+        reschedule=moved | moving_pods(snapshot),
+    )
+    return Simulation(plan, plan.machines, _problem(plan, snapshot, moved))
+
+
+def _closed(snapshot: Snapshot) -> tuple[Node, ...]:
+    """Nodes whose machine waits for its consolidateAfter to pass take no more pods in a simulation."""
+    pools = {pool.key: pool for pool in snapshot.pools}
+    young = {m.node_name for m in snapshot.machines if m.node_name and _is_young(m, pools)}
+    return tuple(
+        replace(node, unschedulable=True) if node.name in young else node for node in snapshot.nodes
+    )
+
+
+def _is_young(machine: Machine, pools: Mapping[str, NodePool]) -> bool:
+    pool = pools.get(machine.pool_key)
+    waits = pool is not None and bool(pool.consolidate_after_seconds)
+    return waits and machine.has(INITIALIZED) and not machine.has(CONSOLIDATABLE)
+
+
+def _problem(plan: Plan, snapshot: Snapshot, moved: frozenset[str]) -> str:
+    """Why the answer is no; empty for yes. Pods that waited before may go on waiting."""
+    for uid, reason in plan.unschedulable.items():
+        if uid in moved:
+            return f"not all pods would schedule, {reason}"
+    ready = {node.name for node in snapshot.nodes if node.is_initialized or not node.is_managed}
+    for name, uids in plan.existing.items():
+        if name not in ready and moved & set(uids):
+            return f"would schedule against uninitialized node {name}"
+    return ""
