@@ -16,6 +16,10 @@ from shared.domain.snapshot import Snapshot
 from shared.solver.plan import PlannedMachine
 from shared.solver.solve import SolverSettings
 
+BLOCKED, UNCONSOLIDATABLE = "DisruptionBlocked", "Unconsolidatable"
+REJECTED = "ConsolidationRejected"
+"""Events about machines that stay."""
+
 EXPIRED = "Expired"
 """A reason beside those of budgets: v1alpha5 replaces expired machines gracefully (DIS-61)."""
 
@@ -37,10 +41,19 @@ class Candidate(msgspec.Struct, frozen=True):
     """Disruption cost in 1/2^27 (DIS-15)."""
     empty: bool = False
     """DIS-16."""
+    blocker: str = ""
+    """Why its pods must not be moved now (DIS-11): holds graceful methods, and drift unless the machine has a
+    termination grace period (DIS-13)."""
+    blocking_pod: str = ""
+    """``namespace/name`` of the pod behind ``blocker``."""
 
     @property
     def name(self) -> str:
         return self.machine.name
+
+    def refused(self, text: str, *, event: str, reason: str = "", pod: str = "") -> Rejection:
+        """Why it is not disrupted."""
+        return Rejection(self.machine.key, self.node.name, event, text, reason, pod)
 
 
 class Rejection(msgspec.Struct, frozen=True):

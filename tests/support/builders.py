@@ -60,7 +60,8 @@ def make_pods(count: int, prefix: str = "pod", **changes: Any) -> tuple[Pod, ...
 
 def make_bound_pod(name: str, node: str, **changes: Any) -> Pod:
     """A pod that runs on a node."""
-    return make_pod(name, node_name=node, unschedulable=False, phase="Running", **changes)
+    running = {"node_name": node, "unschedulable": False, "phase": "Running"}
+    return make_pod(name, **{**running, **changes})
 
 
 def make_spread(

@@ -1,0 +1,117 @@
+"""Which machines may be disrupted at all, and why not the others (DIS-10..16)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
+
+from shared.disruption.costs import disruption_cost, is_empty
+from shared.disruption.pod_blocks import first_block
+from shared.disruption.records import BLOCKED, Candidate, Rejection
+from shared.domain import labels as keys
+from shared.domain.instance_types import Catalogue
+from shared.domain.machines import INITIALIZED, Machine
+from shared.domain.nodepools import NodePool
+from shared.domain.nodes import Node
+from shared.domain.pods import Pod, is_reschedulable
+from shared.domain.snapshot import Snapshot
+
+NO_NODE = "nodeclaim does not have an associated node"
+NOT_INITIALIZED = "node isn't initialized"
+LEAVING = "node is deleting or marked for deletion"
+NOMINATED = "node is nominated for a pending pod"
+ANNOTATED = f'disruption is blocked through the "{keys.DO_NOT_DISRUPT}" annotation'
+BUSY = "candidate is already being disrupted"
+NO_POOL = "nodepool not found"
+
+Prices = Mapping[tuple[str, str, str], int]
+"""(instance type, zone, capacity type) -> micro-USD per hour."""
+
+
+class Survey(NamedTuple):
+    """The outcome."""
+
+    candidates: tuple[Candidate, ...]
+    rejections: tuple[Rejection, ...]
+
+
+def survey(
+    snapshot: Snapshot, prices: Prices, *, nominated: Set[str], busy: Set[str], now: float
+) -> Survey:
+    """Every machine of ours, in the snapshot's order. ``nominated``: names of nodes and machines that are promised to
+    pods; ``busy``: UIDs of machines that a command holds; ``now``: seconds since the epoch."""
+    nodes = {node.name: node for node in snapshot.nodes}
+    pools = {pool.key: pool for pool in snapshot.pools}
+    pods = pods_by_node(snapshot.pods)
+    candidates, rejections = [], []
+    for machine in snapshot.machines:
+        node, pool = nodes.get(machine.node_name), pools.get(machine.pool_key)
+        text = BUSY if machine.uid in busy else _why_not(machine, node, pool, nominated)
+        if text or node is None or pool is None:
+            name = node.name if node else ""
+            rejections.append(Rejection(machine.key, name, BLOCKED, text))
+            continue
+        candidates.append(_candidate(machine, node, pool, pods[node.name], snapshot, prices, now))
+    return Survey(tuple(candidates), tuple(rejections))
+
+
+def pods_by_node(pods: Sequence[Pod]) -> Mapping[str, list[Pod]]:
+    """Bound pods by the name of their node, each list in the given order."""
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        if pod.node_name:
+            found[pod.node_name].append(pod)
+    return found
+
+
+def offering_prices(catalogue: Catalogue) -> Prices:
+    """What each offering costs."""
+    return {
+        (kind.name, offering.zone, offering.capacity_type): offering.price_micro_usd_per_hour
+        for kind in catalogue.types
+        for offering in kind.offerings
+    }
+
+
+def _why_not(
+    machine: Machine, node: Node | None, pool: NodePool | None, nominated: Set[str]
+) -> str:
+    """DIS-10; empty for a candidate."""
+    if node is None:
+        return NO_NODE
+    if machine.terminating or node.terminating:
+        return LEAVING
+    if not machine.has(INITIALIZED):
+        return NOT_INITIALIZED
+    if {machine.name, node.name} & nominated:
+        return NOMINATED
+    if node.annotations.get(keys.DO_NOT_DISRUPT) == "true":
+        return ANNOTATED
+    return "" if pool is not None else NO_POOL
+
+
+def _candidate(
+    machine: Machine,
+    node: Node,
+    pool: NodePool,
+    pods: list[Pod],
+    snapshot: Snapshot,
+    prices: Prices,
+    now: float,
+) -> Candidate:
+    block = first_block(pods, snapshot.pdbs, now=now)
+    moving = sorted((pod for pod in pods if is_reschedulable(pod)), key=lambda pod: pod.uid)
+    return Candidate(
+        machine=machine,
+        node=node,
+        pool=pool,
+        pods=tuple(moving),
+        price_micro_usd_per_hour=prices.get(
+            (machine.instance_type, machine.zone, machine.capacity_type)
+        ),
+        cost=disruption_cost(moving),
+        empty=is_empty(pods),
+        blocker=block.text if block else "",
+        blocking_pod=block.pod.key if block else "",
+    )

@@ -1,0 +1,30 @@
+"""One machine goes, and whatever its pods need comes: what expiration and drift do (DIS-61, DRF-06)."""
+
+from __future__ import annotations
+
+from shared.disruption.records import BLOCKED, Candidate, Command, Rejection, World
+from shared.disruption.simulation import simulate
+
+
+def replace_one(
+    world: World, candidate: Candidate, method: str, reason: str
+) -> Command | Rejection:
+    """A command that takes this machine away and buys whatever its pods need (DRF-06), or why it cannot be."""
+    if candidate.blocker:
+        return candidate.refused(
+            candidate.blocker, event=BLOCKED, reason=reason, pod=candidate.blocking_pod
+        )
+    outcome = simulate(world, (candidate,))
+    if outcome.problem:
+        return candidate.refused(outcome.problem, event=BLOCKED, reason=reason)
+    cost = sum(machine.offering.price_micro_usd_per_hour for machine in outcome.machines)
+    return Command(
+        method,
+        reason,
+        (candidate,),
+        outcome.machines,
+        outcome.targets,
+        saving_micro_usd_per_hour=(candidate.price_micro_usd_per_hour or cost) - cost,
+        moved_pods=len(candidate.pods),
+        text=f"{reason.lower()} node {candidate.node.name}, {len(outcome.machines)} replacement(s)",
+    )
