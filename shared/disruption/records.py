@@ -102,6 +102,8 @@ class Proposal(msgspec.Struct, frozen=True):
 
     commands: tuple[Command, ...] = ()
     rejections: tuple[Rejection, ...] = ()
+    unseen: tuple[str, ...] = ()
+    """Keys of machines that the pass had no time for: they come first in the next one (CON-10)."""
 
 
 class World(msgspec.Struct, frozen=True):

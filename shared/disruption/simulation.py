@@ -27,7 +27,7 @@ class Simulation(msgspec.Struct, frozen=True):
 
     plan: Plan
     machines: tuple[PlannedMachine, ...]
-    """Only those that take pods of the candidates or are needed because of them."""
+    """Those that take pods of the candidates; what only waiting pods need is bought anyway."""
     problem: str = ""
 
     @property
@@ -63,7 +63,8 @@ def simulate(
         settings=world.solver,
         reschedule=moved | moving_pods(snapshot),
     )
-    return Simulation(plan, plan.machines, _problem(plan, snapshot, moved))
+    needed = tuple(machine for machine in plan.machines if moved & set(machine.pods))
+    return Simulation(plan, needed, _problem(plan, snapshot, moved))
 
 
 def _closed(snapshot: Snapshot) -> tuple[Node, ...]:

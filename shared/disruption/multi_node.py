@@ -1,0 +1,31 @@
+"""Several machines at once, for nothing or for one new machine (CON-09)."""
+
+from __future__ import annotations
+
+from shared.disruption.consolidation import by_worth, compute, eligible
+from shared.disruption.records import Candidate, Command, Proposal, World, within_budgets
+from shared.domain.nodepools import UNDERUTILIZED
+
+METHOD = "multi-node"
+MOST_NODES = 100
+LEAST_NODES = 2
+
+
+def propose(world: World) -> Proposal:
+    """The longest prefix of the candidates, most worth first, that can go together: found by bisection."""
+    candidates, _ = eligible(world)
+    chosen = within_budgets(by_worth(candidates), world, UNDERUTILIZED)[:MOST_NODES]
+    command = _longest(world, chosen)
+    return Proposal((command,)) if command is not None else Proposal()
+
+
+def _longest(world: World, candidates: tuple[Candidate, ...]) -> Command | None:
+    low, high, best = LEAST_NODES, len(candidates), None
+    while low <= high:
+        middle = (low + high) // 2
+        answer = compute(world, candidates[:middle], METHOD)
+        if isinstance(answer, Command):
+            best, low = answer, middle + 1
+        else:
+            high = middle - 1
+    return best

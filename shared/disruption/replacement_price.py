@@ -1,0 +1,169 @@
+"""Which of a planned machine's types are sure to be cheaper than what they replace (CON-05..08, CON-14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from shared.disruption.records import Candidate, World
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression
+from shared.domain.instance_types import InstanceType, Offering
+from shared.domain.nodepools import V1ALPHA5
+from shared.domain.requirements import Requirements
+from shared.solver.plan import PlannedMachine
+
+SPOT_TYPES = 15
+"""CON-08: as many cheaper types must be on offer, and are asked for."""
+NOT_CHEAPER = "Can't replace with a cheaper node"
+SPOT_DISABLED = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
+SPOT_BY_SPOT = "Can't replace a spot node with a spot node"
+_ORDER = (keys.RESERVED, keys.SPOT, keys.ON_DEMAND)
+
+
+def cheaper(
+    world: World, planned: PlannedMachine, candidates: tuple[Candidate, ...]
+) -> PlannedMachine | str:
+    """The planned machine with only those types that cost strictly less than all candidates together; or why there is
+    none."""
+    budget = total_price(candidates)
+    if budget is None:
+        return "the price of the node is not known"
+    wanted = Requirements.of(planned.requirements)
+    capacity = wanted.get(keys.CAPACITY_TYPE)
+    spot_allowed = capacity is None or capacity.has(keys.SPOT)
+    if spot_allowed and all(c.machine.capacity_type == keys.SPOT for c in candidates):
+        return _spot_to_spot(world, planned, candidates, budget)
+    kept = _below(world, planned, wanted, budget)
+    if not kept:
+        return NOT_CHEAPER
+    if spot_allowed and (capacity is None or capacity.has(keys.ON_DEMAND)):
+        # CON-06: an on-demand fallback could cost more than what it replaces.
+        planned = _only_spot(planned)
+    return _narrowed(world, planned, kept)
+
+
+def total_price(candidates: Iterable[Candidate]) -> int | None:
+    """What they cost together per hour, in micro-USD; None when one has no known price."""
+    prices = [candidate.price_micro_usd_per_hour for candidate in candidates]
+    known = [price for price in prices if price is not None]
+    return sum(known) if len(known) == len(prices) else None
+
+
+def worst_price(kind: InstanceType, wanted: Requirements, world: World) -> int | None:
+    """CON-05: the dearest offering of the first capacity type that has any; None when there is none."""
+    offered = [o for o in kind.offerings if _may_be_bought(kind, o, wanted, world)]
+    for capacity_type in _ORDER:
+        prices = [o.price_micro_usd_per_hour for o in offered if o.capacity_type == capacity_type]
+        if prices:
+            return max(prices)
+    return None
+
+
+def without_types_from(
+    planned: PlannedMachine, candidates: tuple[Candidate, ...], world: World
+) -> PlannedMachine | str:
+    """CON-09: when the replacement may be one of the candidates' own types, the move must beat deleting the others."""
+    own = {
+        c.machine.instance_type: c.price_micro_usd_per_hour or 0
+        for c in candidates
+        if c.machine.instance_type in planned.instance_types
+    }
+    if not own:
+        return planned
+    limit = min(own.values())
+    kept = _below(world, planned, Requirements.of(planned.requirements), limit)
+    return _narrowed(world, planned, kept) if kept else NOT_CHEAPER
+
+
+def _spot_to_spot(
+    world: World, planned: PlannedMachine, candidates: tuple[Candidate, ...], budget: int
+) -> PlannedMachine | str:
+    """CON-08, CON-14."""
+    if any(c.pool.generation_api == V1ALPHA5 for c in candidates):
+        return SPOT_BY_SPOT
+    if not world.gates.spot_to_spot_consolidation:
+        return SPOT_DISABLED
+    planned = _only_spot(planned)
+    kept = _below(world, planned, Requirements.of(planned.requirements), budget)
+    if not kept:
+        return NOT_CHEAPER
+    if len(candidates) > 1:
+        return _narrowed(world, planned, kept)
+    if len(kept) < SPOT_TYPES:
+        return (
+            f"SpotToSpotConsolidation requires {SPOT_TYPES} cheaper instance type options than the current "
+            f"candidate to consolidate, got {len(kept)}"
+        )
+    for count in range(SPOT_TYPES, len(kept) + 1):
+        chosen = _narrowed(world, planned, kept[:count])
+        if not isinstance(chosen, str):
+            return chosen
+    return NOT_CHEAPER
+
+
+def _below(
+    world: World, planned: PlannedMachine, wanted: Requirements, budget: int
+) -> tuple[str, ...]:
+    """Names of the types whose worst price is strictly lower, cheapest first."""
+    named = set(planned.instance_types)
+    prices = {
+        kind.name: price
+        for kind in world.snapshot.catalogue.types
+        if kind.name in named and (price := worst_price(kind, wanted, world)) is not None
+    }
+    cheap = [name for name, price in prices.items() if price < budget]
+    return tuple(sorted(cheap, key=lambda name: (prices[name], name)))
+
+
+def _may_be_bought(
+    kind: InstanceType, offering: Offering, wanted: Requirements, world: World
+) -> bool:
+    zone, capacity = wanted.get(keys.ZONE), wanted.get(keys.CAPACITY_TYPE)
+    return (
+        (zone is None or zone.has(offering.zone))
+        and (capacity is None or capacity.has(offering.capacity_type))
+        and (offering.capacity_type, kind.name, offering.zone) not in world.snapshot.unavailable
+    )
+
+
+def _only_spot(planned: PlannedMachine) -> PlannedMachine:
+    others = tuple(e for e in planned.requirements if e.key != keys.CAPACITY_TYPE)
+    return replace(
+        planned,
+        requirements=(*others, Expression(keys.CAPACITY_TYPE, "In", (keys.SPOT,))),
+        labels={k: v for k, v in planned.labels.items() if k != keys.CAPACITY_TYPE},
+    )
+
+
+def _narrowed(
+    world: World, planned: PlannedMachine, names: tuple[str, ...]
+) -> PlannedMachine | str:
+    """The machine with these types, cheapest first; NOT_CHEAPER when too few kinds are left for minValues."""
+    kinds = {kind.name: kind for kind in world.snapshot.catalogue.types if kind.name in names}
+    for expression in planned.requirements:
+        if expression.min_values and expression.min_values > _distinct(expression.key, kinds):
+            return NOT_CHEAPER
+    rest = tuple(e for e in planned.requirements if e.key != keys.INSTANCE_TYPE)
+    listed = next((e for e in planned.requirements if e.key == keys.INSTANCE_TYPE), None)
+    least = listed.min_values if listed else None
+    requirements = (*rest, Expression(keys.INSTANCE_TYPE, "In", tuple(sorted(names)), least))
+    offering = _cheapest(world, kinds[names[0]], Requirements.of(requirements))
+    return replace(
+        planned,
+        instance_types=names,
+        requirements=requirements,
+        instance_type=names[0],
+        offering=offering or planned.offering,
+    )
+
+
+def _distinct(key: str, kinds: dict[str, InstanceType]) -> int:
+    """SCH-12."""
+    return len({value for kind in kinds.values() for value in kind.labels.get(key, ())})
+
+
+def _cheapest(world: World, kind: InstanceType, wanted: Requirements) -> Offering | None:
+    offered = [o for o in kind.offerings if _may_be_bought(kind, o, wanted, world)]
+    return min(offered, key=lambda o: (o.price_micro_usd_per_hour, o.zone), default=None)
