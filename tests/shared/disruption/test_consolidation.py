@@ -254,7 +254,9 @@ def test_balanced_moves_only_what_pays() -> None:
     cheap = world(cluster, *pods_on("a", 1), *pods_on("b", 26), of=few)
     assert single_node.propose(cheap).commands
     dear_pods = pods_on("a", 12, priority=9 * 2**25)
-    answer = single_node.propose(world(cluster, *dear_pods, *pods_on("b", 31), of=few))
+    answer = single_node.propose(
+        world(cluster, *dear_pods, *pods_on("b", 31, do_not_disrupt="true"), of=few)
+    )
     assert not answer.commands
     assert "saves too little for what it disrupts (Balanced)" in texts(answer)
 
