@@ -1,13 +1,21 @@
-"""Metadata of an object, from an API server or from a file: what is missing or odd there counts as absent."""
+"""Metadata of an object, from an API server or from a file: what is missing or odd there counts as absent.
+
+A pool's annotations under ``dovetail.sh`` choose what Karpenter's API has no field for. One that is there and wrong is
+a fault of the pool: a kill switch that is spelled wrongly must not look pulled.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from shared.api.faults import Fault
 from shared.domain import labels as keys
-from shared.domain.nodepools import PACKING_POLICIES, NodePool
+from shared.domain.nodepools import CONSOLIDATORS, PACKING_POLICIES, NodePool
+
+ON, OFF = "on", "off"
+_COUNT = re.compile(r"[0-9]{1,6}")
 
 
 class Metadata(NamedTuple):
@@ -17,8 +25,56 @@ class Metadata(NamedTuple):
     uid: str = ""
     generation: int = 0
     terminating: bool = False
-    packing: str = ""
-    """Of a pool: the packing policy it asks for; empty when it asks for none, or for one that there is not."""
+    choices: Mapping[str, Any] = {}
+    """Of a pool: fields of NodePool that its annotations decide."""
+
+
+class Choice(NamedTuple):
+    """One annotation: the field it decides, how it is read, what it may say."""
+
+    annotation: str
+    field: str
+    value: Callable[[str], Any]
+    """None for a text that is none of the allowed."""
+    allowed: str
+    text: Callable[[Any], str] = str
+
+
+def _one_of(values: tuple[str, ...]) -> Callable[[str], str | None]:
+    return lambda written: written if written in values else None
+
+
+def _count(written: str) -> int | None:
+    return int(written) if _COUNT.fullmatch(written) else None
+
+
+POOL_CHOICES = (
+    Choice(
+        keys.PACKING_ANNOTATION,
+        "packing",
+        _one_of(PACKING_POLICIES),
+        "one of " + ", ".join(PACKING_POLICIES),
+    ),
+    Choice(
+        keys.CONSOLIDATION_ANNOTATION,
+        "consolidator",
+        _one_of(CONSOLIDATORS),
+        "one of " + ", ".join(CONSOLIDATORS),
+    ),
+    Choice(
+        keys.DISRUPTION_ANNOTATION,
+        "disruption_off",
+        {ON: False, OFF: True}.get,
+        f"one of {ON}, {OFF}",
+        lambda off: OFF if off else ON,
+    ),
+    Choice(
+        keys.DISRUPTIONS_PER_HOUR_ANNOTATION,
+        "most_disruptions_per_hour",
+        _count,
+        "a count such as 20",
+    ),
+)
 
 
 def read_metadata(raw: Mapping[str, Any]) -> Metadata:
@@ -32,26 +88,44 @@ def read_metadata(raw: Mapping[str, Any]) -> Metadata:
         uid=uid if isinstance(uid, str) else "",
         generation=generation if type(generation) is int else 0,
         terminating=meta.get("deletionTimestamp") is not None,
-        packing=_packing(meta) if _packing(meta) in PACKING_POLICIES else "",
+        choices={
+            choice.field: value
+            for choice, written in _written(meta)
+            if (value := choice.value(written)) is not None
+        },
     )
 
 
-def packing_faults(raw: Mapping[str, Any]) -> tuple[Fault, ...]:
-    """Of a pool: an annotation that asks for a packing policy that there is not."""
+def choice_faults(raw: Mapping[str, Any]) -> tuple[Fault, ...]:
+    """Of a pool: annotations of ours that say what there is not."""
     meta = raw.get("metadata")
-    asked = _packing(meta) if isinstance(meta, Mapping) else ""
-    if not asked or asked in PACKING_POLICIES:
+    if not isinstance(meta, Mapping):
         return ()
-    path = ("metadata", "annotations", keys.PACKING_ANNOTATION)
-    return (Fault(path, f"{str(asked)[:40]!r} is not one of {', '.join(PACKING_POLICIES)}"),)
+    return tuple(
+        Fault(
+            ("metadata", "annotations", choice.annotation),
+            f"{written[:40]!r} is not {choice.allowed}",
+        )
+        for choice, written in _written(meta)
+        if choice.value(written) is None
+    )
 
 
-def _packing(meta: Mapping[str, Any]) -> Any:
+def _written(meta: Mapping[str, Any]) -> list[tuple[Choice, str]]:
+    """Each choice with what its annotation says; an empty one says nothing."""
     annotations = meta.get("annotations")
-    return annotations.get(keys.PACKING_ANNOTATION) if isinstance(annotations, Mapping) else ""
+    if not isinstance(annotations, Mapping):
+        return []
+    said = ((choice, annotations.get(choice.annotation)) for choice in POOL_CHOICES)
+    return [(choice, str(written)) for choice, written in said if written not in (None, "")]
 
 
 def pool_metadata(pool: NodePool) -> dict[str, Any]:
     """The inverse, for a document."""
-    annotations = {"annotations": {keys.PACKING_ANNOTATION: pool.packing}} if pool.packing else {}
-    return {"name": pool.name, **annotations}
+    fresh = NodePool(uid="", name="")
+    annotations = {
+        choice.annotation: choice.text(value)
+        for choice in POOL_CHOICES
+        if (value := getattr(pool, choice.field)) != getattr(fresh, choice.field)
+    }
+    return {"name": pool.name, **({"annotations": annotations} if annotations else {})}

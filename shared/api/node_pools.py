@@ -13,7 +13,7 @@ import msgspec
 
 from shared.api.faults import Fault, Parsed, Path
 from shared.api.hashes import pool_hash
-from shared.api.metadata import Metadata, packing_faults, pool_metadata, read_metadata
+from shared.api.metadata import Metadata, choice_faults, pool_metadata, read_metadata
 from shared.api.model import read
 from shared.api.nodes import taint_objects
 from shared.api.schema.node_pool import CLASS_GROUP, Disruption, DisruptionBudget, NodePoolSpec
@@ -39,7 +39,7 @@ KNOWN_VALUES = {
 def parse_node_pool(raw: Json) -> Parsed[NodePool]:
     """The pool, or every fault of its spec. Never raises."""
     spec, faults = read(NodePoolSpec, raw.get("spec"), at=("spec",))
-    faults = [*faults, *_unsupported_class(raw), *packing_faults(raw)]
+    faults = [*faults, *_unsupported_class(raw), *choice_faults(raw)]
     if spec is None or faults:
         return Parsed(None, tuple(faults))
     limits, too_large = amounts_of(spec.limits, at=("spec", "limits"))
@@ -132,9 +132,9 @@ def _record(
         budgets=_budgets(spec.disruption),
         termination_grace_seconds=duration_seconds(wanted.termination_grace_period),
         replicas=spec.replicas,
-        packing=meta.packing,
         terminating=meta.terminating,
         usage=usage,
+        **meta.choices,
     )
     return _with_hash(pool)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from shared.api.faults import Fault, Parsed
 from shared.api.hashes import pool_hash
-from shared.api.metadata import Metadata, packing_faults, pool_metadata, read_metadata
+from shared.api.metadata import Metadata, choice_faults, pool_metadata, read_metadata
 from shared.api.model import UNKNOWN_FIELDS, read
 from shared.api.node_pools import amounts_of, usage_of
 from shared.api.nodes import taint_objects
@@ -57,7 +57,7 @@ def parse_provisioner(raw: Json) -> Parsed[NodePool]:
     """The pool, or every fault of its spec. Never raises."""
     said = raw.get("spec")
     spec, faults = read(ProvisionerSpec, {} if said is None else said, at=("spec",))
-    faults = [*faults, *packing_faults(raw)]
+    faults = [*faults, *choice_faults(raw)]
     if spec is None or faults:
         return Parsed(None, tuple(faults))
     written = spec.limits.resources if spec.limits else {}
@@ -90,9 +90,9 @@ def _record(
         expire_seconds=None if expires is None else float(expires),
         consolidation_policy=policy,
         consolidate_after_seconds=after,
-        packing=meta.packing,
         terminating=meta.terminating,
         usage=usage,
+        **meta.choices,
     )
     return msgspec.structs.replace(pool, hash=_hash(pool))
 

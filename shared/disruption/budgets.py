@@ -1,16 +1,21 @@
-"""How many more machines of each pool may be disrupted now (DIS-22..26)."""
+"""How many more machines of each pool may be disrupted now (DIS-22..26).
+
+Beside Karpenter's budgets, which say how many at once: a rate per hour, and a kill switch for a pool or for all.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 
-from shared.domain.budgets import allowed_disruptions
+from shared.disruption.records import EXPIRED
+from shared.domain.budgets import UNLIMITED, allowed_disruptions
 from shared.domain.machines import INITIALIZED, INSTANCE_TERMINATING, Machine
 from shared.domain.nodepools import DRIFTED, EMPTY, UNDERUTILIZED, NodePool
 from shared.domain.nodes import Node
 
-REASONS = (EMPTY, DRIFTED, UNDERUTILIZED)
+REASONS = (EMPTY, DRIFTED, UNDERUTILIZED, EXPIRED)
+NOTHING_SPENT: Mapping[str, int] = {}
 
 
 def allowed_now(
@@ -20,20 +25,33 @@ def allowed_now(
     busy: Set[str],
     *,
     now: float,
+    off: bool = False,
+    spent: Mapping[str, int] = NOTHING_SPENT,
 ) -> dict[tuple[str, str], int]:
-    """(pool key, reason) -> how many more. ``nodes`` by name, ``busy``: UIDs of machines that a command holds."""
+    """(pool key, reason) -> how many more. ``nodes`` by name, ``busy``: UIDs of machines that a command holds,
+    ``off``: the kill switch for all pools, ``spent``: pool key -> machines disrupted in the last hour."""
     counted, consuming = usage(machines, nodes, busy)
-    return {
-        (pool.key, reason): allowed_disruptions(
-            pool.budgets,
-            reason,
-            total=counted[pool.key],
-            consuming=consuming[pool.key],
-            now=now,
-        )
-        for pool in pools
-        for reason in REASONS
-    }
+    found = {}
+    for pool in pools:
+        ceiling = 0 if off else _ceiling(pool, spent.get(pool.key, 0))
+        for reason in REASONS:
+            budget = allowed_disruptions(
+                pool.budgets,
+                reason,
+                total=counted[pool.key],
+                consuming=consuming[pool.key],
+                now=now,
+            )
+            found[pool.key, reason] = min(budget, ceiling)
+    return found
+
+
+def _ceiling(pool: NodePool, spent: int) -> int:
+    """What the pool's own switch and rate leave."""
+    if pool.disruption_off:
+        return 0
+    most = pool.most_disruptions_per_hour
+    return UNLIMITED if most is None else max(0, most - spent)
 
 
 def usage(

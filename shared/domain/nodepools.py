@@ -23,6 +23,9 @@ UNDERUTILIZED, EMPTY, DRIFTED = "Underutilized", "Empty", "Drifted"
 """Reasons a budget can name (NP-10)."""
 
 PACKING_POLICIES = ("FewestNodes", "LowestCost")
+KARPENTER, GLOBAL = "Karpenter", "Global"
+CONSOLIDATORS = (KARPENTER, GLOBAL)
+"""How machines that are worth less than they cost are found."""
 
 POOL_KINDS = {V1ALPHA5: "Provisioner", V1: "NodePool"}
 CLASS_KINDS = {V1ALPHA5: "AWSNodeTemplate", V1: "EC2NodeClass"}
@@ -75,6 +78,12 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     """A static pool's number of machines (NP-13); None: as many as pods need."""
     packing: str = ""
     """Packing policy of this pool: FewestNodes or LowestCost; empty: the scheduler's own setting."""
+    consolidator: str = ""
+    """Karpenter or Global; empty: the scheduler's own setting."""
+    disruption_off: bool = False
+    """Nothing of this pool is disrupted voluntarily."""
+    most_disruptions_per_hour: int | None = None
+    """A true rate, beside the budgets, which say how many at once; None: no limit."""
     terminating: bool = False
     usage: dict[str, int] = {}
     """status.resources."""
@@ -171,6 +180,8 @@ class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
     cpu_options: dict[str, object] = {}
     subnets: tuple[SubnetRef, ...] = ()
     """status.subnets; empty until the launcher resolved the selector."""
+    image_ids: tuple[str, ...] = ()
+    """status.amis, sorted: what its machines may boot."""
     ready: bool = False
     """The launcher found subnets, security groups and images."""
     fault: str = ""

@@ -1,0 +1,83 @@
+"""How many machines may go at once, per hour, and not at all (DIS-22..26)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from shared.disruption.budgets import REASONS, allowed_now
+from shared.disruption.records import EXPIRED
+from shared.domain.budgets import UNLIMITED
+from shared.domain.machines import INSTANCE_TERMINATING, REGISTERED
+from shared.domain.nodepools import DRIFTED, EMPTY, UNDERUTILIZED, Budget, NodePool
+from tests.support.builders import make_pool
+from tests.support.disruption import NOW, Running, conditions, make_running
+
+KEY = "Provisioner/default"
+
+
+def allowed(
+    pool: NodePool, running: list[Running], busy: Any = frozenset(), **how: Any
+) -> dict[str, int]:
+    nodes = {one.node.name: one.node for one in running}
+    machines = [one.machine for one in running]
+    found = allowed_now([pool], machines, nodes, busy, now=NOW, **how)
+    return {reason: found[KEY, reason] for reason in REASONS}
+
+
+def ten(pool: NodePool) -> list[Running]:
+    return [make_running(f"n{i}", pool=pool) for i in range(10)]
+
+
+def test_without_budgets_there_is_no_limit() -> None:
+    assert set(allowed(make_pool(), ten(make_pool())).values()) == {UNLIMITED}
+
+
+def test_a_budget_counts_for_its_reasons_only() -> None:
+    pool = make_pool(budgets=(Budget("3", reasons=(DRIFTED,)), Budget("50%")))
+    assert allowed(pool, ten(pool)) == {EMPTY: 5, DRIFTED: 3, UNDERUTILIZED: 5, EXPIRED: 5}
+
+
+def test_machines_that_are_down_or_on_their_way_out_use_the_budget_up() -> None:
+    """DIS-24."""
+    pool = make_pool(budgets=(Budget("5"),))
+    running = ten(pool)
+    running[0] = running[0]._replace(machine=replace(running[0].machine, terminating=True))
+    running[1] = running[1]._replace(node=replace(running[1].node, ready=False))
+    assert allowed(pool, running, frozenset({running[2].machine.uid}))[EMPTY] == 2
+
+
+def test_machines_that_are_not_initialised_or_nearly_gone_do_not_count() -> None:
+    """DIS-24: neither as counted nor as consuming."""
+    pool = make_pool(budgets=(Budget("50%"),))
+    young = make_running("young", pool=pool)
+    young = young._replace(machine=replace(young.machine, conditions=conditions(REGISTERED)))
+    gone = make_running("gone", pool=pool, extra=(INSTANCE_TERMINATING,), terminating=True)
+    assert allowed(pool, [*ten(pool), young, gone])[EMPTY] == 5
+
+
+def test_the_kill_switch_stops_a_pool_or_all() -> None:
+    pool = make_pool(disruption_off=True)
+    assert set(allowed(pool, ten(pool)).values()) == {0}
+    assert set(allowed(make_pool(), ten(make_pool()), off=True).values()) == {0}
+
+
+def test_a_rate_says_how_many_in_an_hour() -> None:
+    pool = make_pool(most_disruptions_per_hour=4)
+    assert allowed(pool, ten(pool), spent={KEY: 3})[DRIFTED] == 1
+    assert allowed(pool, ten(pool), spent={KEY: 9})[DRIFTED] == 0
+
+
+@given(st.integers(0, 40), st.integers(0, 100), st.integers(0, 40))
+def test_never_more_than_the_budget_less_what_is_under_way(
+    total: int, percent: int, busy: int
+) -> None:
+    """DIS-22: rounded up, never below zero."""
+    pool = make_pool(budgets=(Budget(f"{percent}%"),))
+    running = [make_running(f"n{i}", pool=pool) for i in range(total)]
+    held = frozenset(one.machine.uid for one in running[:busy])
+    size = -(-total * percent // 100)
+    assert allowed(pool, running, held)[EMPTY] == max(0, size - min(busy, total))
