@@ -168,10 +168,18 @@ class PlanDecided(Message):
         return self.plan
 
 
-class EmptyNodeDecided(MachineMessage):
-    """scheduler -> people and archive: an empty machine's time is up."""
+class DisruptionDecided(Message):
+    """scheduler -> people and archive: these machines were ordered away, after those were ready."""
 
-    empty_seconds: float
+    command: str = NAME
+    method: str = ""
+    reason: str = ""
+    machines: tuple[str, ...] = ()
+    replacements: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return self.command
 
 
 TYPES: dict[str, type[Message]] = {
@@ -179,7 +187,7 @@ TYPES: dict[str, type[Message]] = {
     for kind in (
         PodUnschedulable, PodResolved, LaunchMachine, MachineLaunched, LaunchFailed, NodeJoined, NodeClassChanged,
         MachineRegistered, MachineInitialized, MachineTerminated, TerminateMachine,
-        InterruptionReceived, PlanDecided, EmptyNodeDecided,
+        InterruptionReceived, PlanDecided, DisruptionDecided,
     )
 }  # fmt: skip
 

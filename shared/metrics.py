@@ -63,6 +63,68 @@ class Metrics:
             registry=registry,
         )
         self._count_effects(registry)
+        self._count_lifecycle(registry)
+        self._count_disruption(registry)
+
+    def _count_disruption(self, registry: CollectorRegistry) -> None:
+        """What the scheduler takes away and why not more (MET-05, MET-06)."""
+        self.disruption_decisions = Counter(
+            "karpenter_voluntary_disruption_decisions_total",
+            "Disruption commands.",
+            ["decision", "reason", "consolidation_type"],
+            registry=registry,
+        )
+        self.disruption_eligible = Gauge(
+            "karpenter_voluntary_disruption_eligible_nodes",
+            "Candidates of the last pass.",
+            ["generation"],
+            registry=registry,
+        )
+        self.disruption_seconds = Histogram(
+            "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
+            "Time of one pass of one method.",
+            ["consolidation_type"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.disruption_failures = Counter(
+            "karpenter_voluntary_disruption_queue_failures_total",
+            "Replacements that never were ready: their commands were rolled back.",
+            registry=registry,
+        )
+        self.failed_validations = Counter(
+            "karpenter_voluntary_disruption_failed_validations_total",
+            "Commands that no longer made sense after their delay.",
+            ["consolidation_type"],
+            registry=registry,
+        )
+        self.allowed_disruptions = Gauge(
+            "karpenter_nodepools_allowed_disruptions",
+            "How many more machines the budgets allow to be disrupted now.",
+            ["nodepool", "reason"],
+            registry=registry,
+        )
+
+    def _count_lifecycle(self, registry: CollectorRegistry) -> None:
+        """What became of machines between launch and end."""
+        self.nodes_created = Counter(
+            "karpenter_nodes_created_total",
+            "Nodes that were registered (MET-03).",
+            ["nodepool", "zone"],
+            registry=registry,
+        )
+        self.consistency_errors = Counter(
+            "karpenter_consistency_errors_total",
+            "Nodes with less of a resource than their machine says, seen again at each check (LCH-82).",
+            ["check"],
+            registry=registry,
+        )
+        self.deletions_held = Gauge(
+            "dovetail_deletions_held",
+            "Deletions that the breaker holds back because a list looks wrong (F23); above 0: look.",
+            ["direction", "nodepool"],
+            registry=registry,
+        )
 
     def _count_effects(self, registry: CollectorRegistry) -> None:
         """What was done to EC2, to pods and to the queue."""
@@ -87,5 +149,17 @@ class Metrics:
         self.interruptions_deleted = Counter(
             "karpenter_interruption_deleted_messages_total",
             "SQS messages deleted after handling (MET-09).",
+            registry=registry,
+        )
+        self.interruption_seconds = Histogram(
+            "karpenter_interruption_message_queue_duration_seconds",
+            "From what EC2 wrote into a notice as its time to the end of its handling (INT-24, MET-09).",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.instances_unhealthy = Counter(
+            "karpenter_interruption_instance_status_unhealthy_total",
+            "Instances of ours that fail a status check or have an event scheduled (INT-31).",
+            ["category"],
             registry=registry,
         )

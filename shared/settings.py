@@ -173,6 +173,23 @@ class SchedulerSettings(ServiceSettings):
     packing_most_cpu: int = Field(
         0, ge=0, description="LowestCost plans no larger nodes, in vCPU; 0: any size."
     )
+    disruption: str = Field(
+        "on",
+        pattern="^(on|off)$",
+        description="off: a kill switch for all voluntary disruption; interruptions go on.",
+    )
+    disruption_period: Duration = Field(
+        10.0,
+        description="How often machines to disrupt are looked for while there are none (DIS-01).",
+    )
+    validation_delay: Duration = Field(
+        15.0, description="A consolidation must still be right after this long (CON-11, DIS-31)."
+    )
+    consolidation: str = Field(
+        "Karpenter",
+        pattern="^(Karpenter|Global)$",
+        description="Karpenter or Global, for pools without the annotation dovetail.sh/consolidation.",
+    )
     mirror_max_age: Duration = Field(
         60.0, description="With an older picture of the cluster nothing is planned or deleted."
     )
@@ -212,10 +229,25 @@ class LauncherSettings(AwsSettings):
     unavailable_seconds: Duration = Field(
         180.0, description="How long an offering without capacity is not asked for again (LCH-61)."
     )
+    create_fleet_per_second: float = Field(
+        10.0,
+        gt=0,
+        le=1000,
+        allow_inf_nan=False,
+        description="Most CreateFleet calls per second; when EC2 throttles them they get fewer by themselves.",
+    )
+    launches_per_minute: int = Field(
+        0, ge=0, description="Safety limit: most instances started within a minute; 0: none."
+    )
+    max_nodes: int = Field(
+        0, ge=0, description="Safety limit: most instances of all pools together; 0: none."
+    )
     launch_timeout: Duration = Field(300.0, description="LCH-76")
     registration_timeout: Duration = Field(900.0, description="LCH-76")
     garbage_period: Duration = Field(
-        30.0, description="How often instances without a Machine are looked for (LCH-81)."
+        120.0,
+        description="How often lost instances and machines are looked for; every 10s for the first "
+        "20 rounds (LCH-80, LCH-81).",
     )
     garbage_grace: Duration = Field(
         60.0, description="An instance must be without a Machine this long, seen twice (R7)."
@@ -237,6 +269,16 @@ class InterruptionSettings(AwsSettings):
     )
     unavailable_seconds: Duration = Field(180.0, description="LCH-61")
     receive_wait_seconds: int = Field(20, ge=0, le=20, description="SQS long poll (INT-03).")
+    instance_status_period: Duration = Field(
+        60.0, description="How often EC2's status checks are read (INT-30); 0: never."
+    )
+    kube_client_qps: float = Field(
+        500,
+        gt=0,
+        allow_inf_nan=False,
+        description="Requests per second to the API server, on average: 15,000 notices are acted on in a minute.",
+    )
+    kube_client_burst: int = Field(500, ge=1, description="Requests at once to the API server.")
 
 
 Settings = TypeVar("Settings", bound=BaseSettings)

@@ -1,111 +1,259 @@
-"""Carries out what ``emptiness`` decided: condition, event, and at last the deletion of the Machine.
+"""Decides which machines go, one command at a time, and hands it to ``commands`` (DIS-01..05, DIS-27).
 
-The deletion is the decision's record (M-05: the Provisioner owns the Machine, its finalizer starts the termination);
-the message to the terminator only makes it fast. Right before it the node's pods are listed from the API server:
-nothing is destroyed on the word of a mirror (R5, R7).
+Each step: let running commands go on, bring the marks on machines up to date, delete v1 machines that expired, and now
+and then look for a new command. The methods are tried in their generation's order; the first that finds something wins.
+A consolidation is looked at again after a delay and dropped when it is not right any more. Nothing is decided on a
+mirror that is incomplete or old (OPS-13).
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from services.scheduler.emptiness import Emptiness, occupied_nodes, review, within_budgets
+from services.scheduler.commands import Commands
+from services.scheduler.marks import Mark, due, occupied_nodes
+from services.scheduler.methods import (
+    CONSOLIDATIONS,
+    Method,
+    allowed_in,
+    delayed,
+    methods_of,
+)
 from services.scheduler.planning import Planner
 from services.scheduler.view import View
-from shared import streams
-from shared.api.pods import parse_pod
-from shared.api.references import to_machine
-from shared.bus import Bus
 from shared.clock import Clock
+from shared.disruption import expiration
+from shared.disruption.budgets import REASONS, allowed_now
+from shared.disruption.candidates import offering_prices, survey
+from shared.disruption.records import Command, Proposal, Rejection, World
+from shared.disruption.validation import validate
 from shared.domain.machines import EMPTY, Condition, Machine
-from shared.errors import Conflict, NotFound
-from shared.kube.client import Kube
-from shared.kube.machines import Machines
-from shared.kube.recorder import Recorder
-from shared.kube.resources import PODS
+from shared.domain.nodepools import V1, V1ALPHA5
+from shared.errors import Conflict, NotFound, TransientError
 from shared.log import get_logger
-from shared.messages import EmptyNodeDecided, TerminateMachine, send
-from shared.metrics import Metrics
+from shared.messages import TerminateMachine
+from shared.settings import SchedulerSettings
 
 log = get_logger(__name__)
 
 TOLD_SECONDS = 10.0
 """After this long the mirror must show our last write; if not, it got lost and is written again."""
+UNCHANGED_SECONDS = 300.0
+"""DIS-27: how long a pass that found nothing stands while the cluster does not change."""
+MOST_POSTPONED_SECONDS = 30.0
+"""Pods that wait come first, but not for ever."""
+
+
+@dataclass
+class Pending:
+    """A command that waits for its second look."""
+
+    command: Command
+    due: float
+
+
+@dataclass
+class Pace:
+    """When one generation is looked at again."""
+
+    next_look: float = 0.0
+    pending: Pending | None = None
+    quiet_generation: int = -1
+    """The mirror's generation at which nothing was to be consolidated."""
+    quiet_since: float = 0.0
+    unseen: frozenset[str] = frozenset()
 
 
 @dataclass
 class Disruption:
     """The voluntary removal of machines."""
 
+    settings: SchedulerSettings
     view: View
     planner: Planner
-    kube: Kube
-    machines: Machines
-    bus: Bus
+    commands: Commands
     clock: Clock
-    metrics: Metrics
-    recorder: Recorder
-    _told: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Machine UID -> what we wrote last, and when (monotonic)."""
+    explanations: dict[str, tuple[Rejection, ...]] = field(default_factory=dict)
+    """Method -> why machines stayed, of its last pass."""
+    surveyed: tuple[Rejection, ...] = ()
+    _paces: dict[str, Pace] = field(default_factory=lambda: {V1ALPHA5: Pace(), V1: Pace()})
+    _told: dict[tuple[str, str], tuple[bool, float]] = field(default_factory=dict)
+    """(machine UID, condition) -> what we wrote last, and when (monotonic)."""
 
     async def step(self) -> None:
         """Look once at every machine."""
         if self.planner.not_synced():
             return
-        machines, pools = self.view.machines(now=self.clock.monotonic()), self.view.pools()
-        now = self.clock.now()
-        acts = review(
-            machines,
-            self.view.nodes(),
-            pools,
+        await self.commands.step()
+        await self.commands.clean()
+        await self._mark()
+        if not self._is_off():
+            await self._expire()
+        for generation in (V1ALPHA5, V1):
+            await self._decide(generation, self._paces[generation])
+
+    def _is_off(self) -> bool:
+        return self.settings.disruption == "off"
+
+    async def _mark(self) -> None:
+        now = self.clock.monotonic()
+        self._told = {k: told for k, told in self._told.items() if now - told[1] < TOLD_SECONDS}
+        marks = due(
+            self.view.machines(now=now),
+            self.view.pools(),
             occupied_nodes(self.view.pods()),
             self.planner.nominated(),
-            now=now,
+            now=self.clock.now(),
         )
-        for act in within_budgets(acts, machines, pools, now=now):
-            try:
-                await self._carry_out(act)
-            except (NotFound, Conflict) as error:
-                log.info("overtaken by a change", machine=act.machine.name, error=error.message)
+        for mark in marks:
+            known = self._told.get((mark.machine.uid, mark.condition))
+            if known is None or known[0] != mark.is_true:
+                await self._write(mark, now)
 
-    async def _carry_out(self, act: Emptiness) -> None:
-        now = self.clock.monotonic()
-        self._told = {
-            uid: (last, at) for uid, (last, at) in self._told.items() if now - at < TOLD_SECONDS
-        }
-        if self._told.get(act.machine.uid, ("", 0.0))[0] == act.act:
-            return  # the mirror does not show our last write yet
-        if act.act != "terminate":
-            await self._mark(act)
-        elif not await self._terminate(act):
+    async def _write(self, mark: Mark, now: float) -> None:
+        condition = Condition(
+            "True" if mark.is_true else "False", mark.condition, since=self.clock.now()
+        )
+        try:
+            await self.commands.machines.write_condition(mark.machine, mark.condition, condition)
+        except (NotFound, Conflict) as error:
+            log.info("overtaken by a change", machine=mark.machine.name, error=error.message)
             return
-        self._told[act.machine.uid] = act.act, now
+        self._told[mark.machine.uid, mark.condition] = mark.is_true, now
+        pool = self.view.pools().get(mark.machine.pool_key)
+        self.commands.teller.marked(mark, pool)
+        if mark.is_true:
+            # Its time is up before the next regular look, perhaps.
+            ttl = (pool.empty_ttl_seconds or 0.0) if pool and mark.condition == EMPTY else 0.0
+            pace = self._paces[mark.machine.generation_api]
+            pace.next_look = min(pace.next_look, now + ttl)
 
-    async def _mark(self, act: Emptiness) -> None:
-        empty = act.act == "mark"
-        condition = Condition("True" if empty else "False", since=self.clock.now())
-        await self.machines.write_condition(act.machine, EMPTY, condition)
-        message = "added TTL to empty node" if empty else "removed emptiness TTL from node"
-        log.info(message, node=act.node.name, machine=act.machine.name, ttl_seconds=act.ttl_seconds)
+    async def _expire(self) -> None:
+        """DIS-60: v1, without budgets, replacements or simulation; a pool's kill switch holds it."""
+        pools = self.view.pools()
+        machines = self.view.machines(now=self.clock.monotonic())
+        for machine in expiration.forceful(machines, now=self.clock.now()):
+            pool = pools.get(machine.pool_key)
+            if pool is not None and pool.disruption_off:
+                continue
+            if await self.commands.machines.delete(machine):
+                self.commands.teller.expired(machine)
+                await self.commands.order(TerminateMachine.of(machine, "expired"), machine.uid)
 
-    async def _terminate(self, act: Emptiness) -> bool:
-        """Delete the Machine. False when its node turned out to hold pods."""
-        listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={act.node.name}")
-        if occupied_nodes(parse_pod(raw) for raw in listed.items):
-            log.info("node is not empty any more", node=act.node.name)
-            return False
-        machine = act.machine
-        if not await self.machines.delete(machine):
-            return False
-        text = f"triggering termination after {act.ttl_seconds:.0f}s for empty node"
-        log.info(text, node=act.node.name, machine=machine.name)
-        await self.recorder.publish(to_machine(machine), "Normal", "DisruptionTerminating", text)
-        self.metrics.machines_disrupted.labels("empty", machine.pool, machine.capacity_type).inc()
-        await self._ring(machine, act.empty_seconds)
-        return True
+    async def _decide(self, generation: str, pace: Pace) -> None:
+        now = self.clock.monotonic()
+        if pace.pending is not None:
+            if now >= pace.pending.due:
+                await self._second_look(generation, pace, pace.pending.command)
+            return
+        if now < pace.next_look or self._must_wait(generation, pace, now):
+            return
+        world = await self._world(generation)
+        if world is None:
+            return
+        found = await self._first_command(world, generation, pace)
+        if found is None:
+            pace.next_look = now + self.settings.disruption_period
+        elif delayed(found):
+            pace.pending = Pending(found, now + self.settings.validation_delay)
+        else:
+            await self.commands.start(found, world.snapshot)
 
-    async def _ring(self, machine: Machine, empty_seconds: float) -> None:
-        order = TerminateMachine.of(machine, "empty")
-        decided = EmptyNodeDecided(machine=machine.key, empty_seconds=empty_seconds)
-        for stream, message in ((streams.TERMINATIONS, order), (streams.DECISIONS, decided)):
-            await send(self.bus, stream, message, cause=f"empty/{machine.uid}", clock=self.clock)
+    def _must_wait(self, generation: str, pace: Pace, now: float) -> bool:
+        """v1alpha5: one command at a time (DIS-05). Pods that wait are planned first, within reason."""
+        if generation == V1ALPHA5 and any(
+            key.startswith("Machine/") for r in self.commands.records() for key in r.candidates
+        ):
+            return True
+        planning = self.planner.window.opened_at is not None
+        return planning and now - pace.next_look < MOST_POSTPONED_SECONDS
+
+    async def _world(self, generation: str) -> World | None:
+        catalogue = await self.planner.catalogues.get()
+        if catalogue is None:
+            return None
+        unavailable = await self.planner.unavailable.current()
+        snapshot = self.view.snapshot(catalogue, unavailable, now=self.clock.monotonic())
+        nodes = {node.name: node for node in snapshot.nodes}
+        busy = self.commands.busy()
+        nominated = self.planner.nominated() | self.commands.targets()
+        now = self.clock.now()
+        found = survey(
+            snapshot, offering_prices(catalogue), nominated=nominated, busy=busy, now=now
+        )
+        self.surveyed = found.rejections
+        allowed = allowed_now(
+            snapshot.pools,
+            snapshot.machines,
+            nodes,
+            busy,
+            now=now,
+            off=self._is_off(),
+            spent=await self._spent(),
+        )
+        await self.commands.teller.budgets(snapshot, allowed, REASONS)
+        return World(
+            snapshot=snapshot,
+            candidates=tuple(c for c in found.candidates if c.machine.generation_api == generation),
+            allowed=allowed,
+            now=now,
+            gates=self.settings.feature_gates,
+            solver=self.planner.solver_settings(),
+        )
+
+    async def _spent(self) -> dict[str, int]:
+        try:
+            return await self.commands.rate.spent()
+        except TransientError as error:
+            log.warning("rate of disruptions not known", error=error.message)
+            return {}
+
+    async def _first_command(self, world: World, generation: str, pace: Pace) -> Command | None:
+        """DIS-03, DIS-05: the first method that finds something."""
+        quiet = self._is_quiet(world, pace)
+        for method in methods_of(generation, self.settings.consolidation, pace.unseen):
+            if quiet and method.name in CONSOLIDATIONS:
+                continue
+            proposal = await self._ask(method, world)
+            if method.remembers:
+                pace.unseen = frozenset(proposal.unseen)
+            if proposal.commands:
+                return proposal.commands[0]
+        if not quiet and allowed_in(world):
+            pace.quiet_generation = world.snapshot.generation
+            pace.quiet_since = self.clock.monotonic()
+        return None
+
+    def _is_quiet(self, world: World, pace: Pace) -> bool:
+        """DIS-27."""
+        same = pace.quiet_generation == world.snapshot.generation and not pace.unseen
+        return same and self.clock.monotonic() - pace.quiet_since < UNCHANGED_SECONDS
+
+    async def _ask(self, method: Method, world: World) -> Proposal:
+        started = self.clock.monotonic()
+        proposal = await asyncio.to_thread(method.propose, world)
+        seconds = self.clock.monotonic() - started
+        self.commands.metrics.disruption_seconds.labels(method.name).observe(seconds)
+        self.explanations[method.name] = proposal.rejections
+        await self._explain(proposal.rejections, world)
+        return proposal
+
+    async def _explain(self, rejections: Sequence[Rejection], world: World) -> None:
+        nodes = {node.name: node for node in world.snapshot.nodes}
+        machines: dict[str, Machine] = {m.key: m for m in world.snapshot.machines}
+        await self.commands.teller.rejected(rejections, nodes, machines)
+
+    async def _second_look(self, generation: str, pace: Pace, command: Command) -> None:
+        """CON-11, DIS-31."""
+        pace.pending = None
+        world = await self._world(generation)
+        if world is None:
+            return
+        verdict = await asyncio.to_thread(validate, world, command)
+        if verdict.command is None:
+            await self.commands.teller.invalid(command, verdict)
+            pace.next_look = self.clock.monotonic() + self.settings.disruption_period
+            return
+        await self.commands.start(verdict.command, world.snapshot)

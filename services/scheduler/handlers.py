@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import msgspec
 
 from services.scheduler.planning import Planner
 from services.scheduler.view import View
@@ -14,8 +16,18 @@ from shared.messages import (
     PodUnschedulable,
     decode,
 )
+from shared.mirror import Change
 
 RETRY_SECONDS = 1.0
+
+
+class _Leaving(msgspec.Struct):
+    """The only part of a Node or Machine record that ``Departures`` needs."""
+
+    terminating: bool = False
+
+
+_LEAVING = msgspec.json.Decoder(_Leaving)
 
 
 @dataclass
@@ -48,3 +60,30 @@ class Handlers:
     def _trigger_waiting(self) -> None:
         for pod in self.planner.waiting():
             self.planner.trigger(pod.uid)
+
+
+@dataclass
+class Departures:
+    """Machines and nodes that begin to leave, whoever ordered it: their pods join the batch (POD-09, INT-22).
+
+    Each opens the window once; later changes of the same object would only put the plan off.
+    """
+
+    planner: Planner
+    _known: set[str] = field(default_factory=set)
+
+    def note(self, change: Change) -> None:
+        """Follow one change of a Node or Machine in the mirror."""
+        name = f"{change.kind}/{change.key}"
+        if change.body is None:
+            self._known.discard(name)
+        elif name not in self._known and _is_leaving(change.body):
+            self._known.add(name)
+            self.planner.trigger(name)
+
+
+def _is_leaving(body: bytes) -> bool:
+    try:
+        return _LEAVING.decode(body).terminating
+    except msgspec.MsgspecError:
+        return False  # the view, which decodes all of it, says what is wrong

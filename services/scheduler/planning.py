@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from services.scheduler.handover import Handover
 from services.scheduler.report import Reporter
-from services.scheduler.view import View, waiting_pods
+from services.scheduler.view import View, pods_to_move, waiting_pods
 from services.scheduler.window import Window
 from shared import streams
 from shared.api.node_claims import planned_object
@@ -22,7 +22,7 @@ from shared.clock import Clock
 from shared.domain.machines import MACHINE_KINDS
 from shared.domain.pods import Pod
 from shared.domain.resources import exceeded, sum_of
-from shared.domain.snapshot import Snapshot, moving_pods
+from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists, DovetailError
 from shared.kube.machines import Machines
 from shared.leadership import Leadership
@@ -131,7 +131,7 @@ class Planner:
         unavailable = await self.unavailable.current()
         snapshot = self.view.snapshot(catalogue, unavailable, now=self.clock.monotonic())
         snapshot = replace(snapshot, pods=tuple(self.handover.settled(snapshot.pods)))
-        moving = moving_pods(snapshot)
+        moving = pods_to_move(snapshot, now=self.clock.now())
         waiting = waiting_pods(snapshot.pods)
         if not waiting and not moving:
             return
@@ -156,13 +156,7 @@ class Planner:
 
     async def _solve(self, snapshot: Snapshot, moving: frozenset[str]) -> Plan:
         started = self.clock.monotonic()
-        settings = SolverSettings(
-            preference_policy=self.settings.preference_policy,
-            min_values_policy=self.settings.min_values_policy,
-            packing_policy=self.settings.packing_policy,
-            effort=self.settings.packing_effort,
-            most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
-        )
+        settings = self.solver_settings()
         plan = await asyncio.to_thread(
             solve, snapshot, now=self.clock.now(), settings=settings, reschedule=moving
         )
@@ -182,6 +176,16 @@ class Planner:
             seconds=round(seconds, 3),
         )
         return plan
+
+    def solver_settings(self) -> SolverSettings:
+        """As the operator chose."""
+        return SolverSettings(
+            preference_policy=self.settings.preference_policy,
+            min_values_policy=self.settings.min_values_policy,
+            packing_policy=self.settings.packing_policy,
+            effort=self.settings.packing_effort,
+            most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
+        )
 
     async def _create(self, plan: Plan, snapshot: Snapshot) -> list[PlannedMachine]:
         gate = asyncio.Semaphore(CREATIONS_AT_ONCE)

@@ -5,12 +5,14 @@ It reads the cluster from the mirror only, and refuses to decide while the mirro
 
 from __future__ import annotations
 
+from services.scheduler.commands import Commands
 from services.scheduler.disruption import Disruption
-from services.scheduler.handlers import Handlers
+from services.scheduler.handlers import Departures, Handlers
 from services.scheduler.handover import Handover
 from services.scheduler.planning import Planner
 from services.scheduler.report import Reporter
 from services.scheduler.simulate import Simulator
+from services.scheduler.telling import Teller
 from services.scheduler.view import View
 from shared import streams
 from shared.domain.records import (
@@ -26,6 +28,7 @@ from shared.environment import Entry, Environment
 from shared.kube.machines import Machines
 from shared.leadership import Leadership
 from shared.mirror import Change, MirrorReader
+from shared.mirror.disruption_rate import DisruptionRate
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.runtime import Loop, Service, periodic
 from shared.settings import SchedulerSettings
@@ -42,6 +45,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
             planner.reconsider()
         if change.kind in (NODES, MACHINES):
             handover.look()
+            departures.note(change)
 
     reader = MirrorReader(
         env.settings.redis_url,
@@ -55,10 +59,19 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
     reporter = Reporter(env.recorder, {})
     handover = Handover(env.settings, view, env.kube, env.clock)
     planner = _planner(env, view, machines, catalogues, reporter, handover, leadership)
-    handlers = Handlers(planner, view)
-    disruption = Disruption(
-        view, planner, env.kube, machines, env.bus, env.clock, env.metrics, env.recorder
+    handlers, departures = Handlers(planner, view), Departures(planner)
+    commands = Commands(
+        view=view,
+        planner=planner,
+        kube=env.kube,
+        machines=machines,
+        bus=env.bus,
+        clock=env.clock,
+        metrics=env.metrics,
+        teller=Teller(env.recorder, env.metrics, env.bus, env.clock),
+        rate=DisruptionRate(env.bus.redis, env.bus.prefix, env.clock),
     )
+    disruption = Disruption(env.settings, view, planner, commands, env.clock)
     consumers = {
         streams.PODS: handlers.pods,
         streams.MACHINES: handlers.machines,

@@ -9,10 +9,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from shared.disruption.pod_blocks import holds, pdb_block
 from shared.domain.instance_types import Catalogue
 from shared.domain.machines import Machine
 from shared.domain.nodepools import NodePool
 from shared.domain.nodes import Node
+from shared.domain.pdbs import PodDisruptionBudget
 from shared.domain.pods import Pod, is_provisionable
 from shared.domain.records import (
     CLAIMS,
@@ -29,7 +31,7 @@ from shared.domain.records import (
     VOLUMES,
     decode_record,
 )
-from shared.domain.snapshot import OfferingKey, Snapshot
+from shared.domain.snapshot import OfferingKey, Snapshot, moving_pods
 from shared.mirror import MirrorReader
 
 ASSUMED_SECONDS = 30.0
@@ -110,3 +112,21 @@ def _sorted(records: Collection[Any]) -> tuple[Any, ...]:
 def waiting_pods(pods: Collection[Pod]) -> list[Pod]:
     """Pods that wait for capacity."""
     return [pod for pod in pods if is_provisionable(pod)]
+
+
+def pods_to_move(snapshot: Snapshot, *, now: float) -> frozenset[str]:
+    """UIDs of pods on leaving nodes that need a new home at once (POD-09); ``now`` in seconds since the epoch.
+
+    Those whose eviction is refused now are left out: they stay for a while, so nothing is bought for them yet (POD-10).
+    """
+    moving = moving_pods(snapshot)
+    budgets: dict[str, list[PodDisruptionBudget]] = {}
+    for budget in snapshot.pdbs:
+        budgets.setdefault(budget.namespace, []).append(budget)
+    held = {
+        pod.uid
+        for pod in snapshot.pods
+        if pod.uid in moving
+        and (holds(pod, now=now) or pdb_block(pod, budgets.get(pod.namespace, ())))
+    }
+    return moving - held

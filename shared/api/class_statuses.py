@@ -10,19 +10,45 @@ from shared.api.conditions import READY, known_conditions
 from shared.domain.machines import Condition
 from shared.domain.nodepools import NodeClass, SubnetRef
 
+REFUSED = "ValidationFailed"
+_REASONS = {"spec.tags": "TagValidationFailed", "spec.kubelet": "InvalidKubeletConfiguration"}
+
+
+def refusal_reason(faults: Iterable[str]) -> str:
+    """EC-17: the reason for a v1 class with these faults, by the one part of its spec that is wrong."""
+    found = {_reason(fault) for fault in faults}
+    return found.pop() if len(found) == 1 else REFUSED
+
+
+def _reason(fault: str) -> str:
+    part = fault.partition(": ")[0]
+    named = (reason for field, reason in _REASONS.items() if _is_within(part, field))
+    return next(named, REFUSED)
+
+
+def _is_within(path: str, field: str) -> bool:
+    return path == field or path.startswith((f"{field}.", f"{field}["))
+
 
 def with_status(node_class: NodeClass, status: object) -> NodeClass:
     """Status is ours: what cannot be read there counts as absent."""
     if not isinstance(status, Mapping):
         return node_class
     ready = known_conditions(status).get(READY, Condition("Unknown"))
-    found = status.get("subnets")
+    found, images = status.get("subnets"), status.get("amis")
     return msgspec.structs.replace(
         node_class,
         subnets=tuple(_subnets(found if isinstance(found, list) else [])),
+        image_ids=tuple(sorted(set(_ids(images if isinstance(images, list) else [])))),
         ready=ready.status == "True",
         fault="" if ready.status == "True" else ready.message,
     )
+
+
+def _ids(found: list[object]) -> Iterable[str]:
+    """Of objects that have one."""
+    ids = (one.get("id") for one in found if isinstance(one, Mapping))
+    return (identity for identity in ids if isinstance(identity, str))
 
 
 def _subnets(found: list[object]) -> Iterable[SubnetRef]:

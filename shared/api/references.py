@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.domain.machines import Machine
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.nodepools import V1, V1ALPHA5, NodePool
 from shared.domain.nodes import Node
 from shared.domain.pods import Pod
 
@@ -36,6 +36,16 @@ def to_machine(machine: Machine) -> dict[str, str]:
         "kind": machine.kind,
         "name": machine.name,
         "uid": machine.uid,
+    }
+
+
+def to_pool(pool: NodePool) -> dict[str, str]:
+    """A reference to this Provisioner or NodePool."""
+    return {
+        "apiVersion": MACHINE_APIS[pool.generation_api],
+        "kind": pool.kind,
+        "name": pool.name,
+        "uid": pool.uid,
     }
 
 

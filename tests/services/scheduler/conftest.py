@@ -10,20 +10,23 @@ from typing import Any
 import msgspec
 import pytest
 
+from services.scheduler.commands import Commands
 from services.scheduler.disruption import Disruption
 from services.scheduler.handover import Handover
 from services.scheduler.planning import Planner
 from services.scheduler.report import Reporter
+from services.scheduler.telling import Teller
 from services.scheduler.view import View
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.domain.instance_types import encode_catalogue
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.leadership import Leadership
 from shared.kube.recorder import Recorder
+from shared.leadership import Leadership
 from shared.metrics import Metrics
 from shared.mirror import Change, MirrorReader, MirrorWriter
+from shared.mirror.disruption_rate import DisruptionRate
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import SchedulerSettings, read
 from tests.services.conftest import CLUSTER
@@ -73,7 +76,13 @@ async def scheduler(
 ) -> AsyncIterator[Scheduler]:
     """Running on a mirror that holds one ready node class, with a small catalogue."""
     clock = SystemClock()
-    settings = read(SchedulerSettings, cluster_name=CLUSTER, batch_idle_duration=0.01)
+    settings = read(
+        SchedulerSettings,
+        cluster_name=CLUSTER,
+        batch_idle_duration=0.01,
+        disruption_period=0.0,
+        validation_delay=0.0,
+    )
     reader = MirrorReader(redis_url, bus.prefix, clock=clock, block_milliseconds=20)
     view = View(reader)
     catalogue, store = make_catalogue(), CatalogueStore(bus.redis, bus.prefix)
@@ -94,7 +103,18 @@ async def scheduler(
         handover,
         Leadership(None, clock),
     )
-    disruption = Disruption(view, planner, kube, machines, bus, clock, metrics, recorder)
+    commands = Commands(
+        view=view,
+        planner=planner,
+        kube=kube,
+        machines=machines,
+        bus=bus,
+        clock=clock,
+        metrics=metrics,
+        teller=Teller(recorder, metrics, bus, clock),
+        rate=DisruptionRate(bus.redis, bus.prefix, clock),
+    )
+    disruption = Disruption(settings, view, planner, commands, clock)
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="epoch-a")
     await writer.begin(
         {"nodeclasses": {"AWSNodeTemplate/default": msgspec.json.encode(make_node_class())}}

@@ -12,7 +12,7 @@ from shared.clock import SystemClock
 from shared.domain.machines import EMPTY, Machine
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS
-from shared.messages import EmptyNodeDecided, TerminateMachine
+from shared.messages import DisruptionDecided, TerminateMachine
 from tests.services.conftest import create_machine, create_running_pod
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import make_bound_pod, make_node, make_pool
@@ -65,7 +65,7 @@ async def test_an_empty_machine_is_marked_then_deleted(
     (order,) = await published(streams.TERMINATIONS)
     assert order == TerminateMachine(name=NAME, reason="empty")
     (decided,) = await published(streams.DECISIONS)
-    assert isinstance(decided, EmptyNodeDecided)
+    assert isinstance(decided, DisruptionDecided)
     assert await events() == [("DisruptionTerminating", NAME)]
     await scheduler.disruption.step()
     assert len(await published(streams.TERMINATIONS)) == 1

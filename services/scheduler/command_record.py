@@ -1,0 +1,101 @@
+"""A disruption command as it stands on its machines: pure.
+
+Every candidate carries the whole record as an annotation, written before anything else is done. What a command has come
+to follows from the record and from what became of its machines, so any scheduler can go on with it after a crash, and
+no machine can be in two commands. What may go wrong: an annotation that a person edited; it counts as none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from shared.domain import labels as keys
+from shared.domain.machines import INITIALIZED, Machine
+
+LEAST_WAIT_SECONDS, MOST_WAIT_SECONDS = 600.0, 3600.0
+WAIT_PER_CANDIDATE_SECONDS = 0.08
+"""EXE-05: how long replacements may take, by the number of machines that are being disrupted."""
+STARTING_SECONDS = 30.0
+"""A record without its replacements after this long belongs to a scheduler that is gone."""
+MOST_CANDIDATES = 200
+
+
+class CommandRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What stands in the annotation."""
+
+    id: str
+    method: str
+    reason: str
+    candidates: tuple[str, ...]
+    """Keys of machines."""
+    replacements: tuple[str, ...] = ()
+    begun_at: float = 0.0
+    """Seconds since the epoch."""
+    created: bool = False
+    """All replacements exist: from now on a missing one was lost."""
+    text: str = ""
+
+
+Next = Literal["wait", "delete", "roll back", "over"]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What a command needs now, and why."""
+
+    next: Next
+    why: str = ""
+
+
+def written(record: CommandRecord) -> str:
+    """For the annotation."""
+    return msgspec.json.encode(record).decode()
+
+
+def read(text: str) -> CommandRecord | None:
+    """The inverse; None for what no scheduler wrote."""
+    try:
+        return msgspec.json.decode(text, type=CommandRecord)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+def running(machines: Iterable[Machine]) -> dict[str, CommandRecord]:
+    """By id, every command that still holds a machine. Of two versions the further one counts."""
+    found: dict[str, CommandRecord] = {}
+    for machine in machines:
+        text = machine.annotations.get(keys.COMMAND_ANNOTATION)
+        record = read(text) if text and not machine.terminating else None
+        if record is not None and machine.key in record.candidates:
+            known = found.get(record.id)
+            if known is None or record.created:
+                found[record.id] = record
+    return found
+
+
+def step(
+    record: CommandRecord, machines: Mapping[str, Machine], *, now: float, disrupted: int
+) -> Step:
+    """EXE-04..06. ``machines`` by key; ``disrupted``: candidates of all running commands."""
+    held = [m for key in record.candidates if (m := machines.get(key)) and not m.terminating]
+    if not held:
+        return Step("over")
+    age = now - record.begun_at
+    if record.replacements and not record.created:
+        return Step("roll back", "its scheduler ended") if age > STARTING_SECONDS else Step("wait")
+    lost = [key for key in record.replacements if key not in machines or machines[key].terminating]
+    if lost:
+        return Step("roll back", f"replacement {lost[0]} is gone")
+    if all(machines[key].has(INITIALIZED) for key in record.replacements):
+        return Step("delete")
+    if age > patience(disrupted):
+        return Step("roll back", f"replacements were not ready after {age:.0f} s")
+    return Step("wait")
+
+
+def patience(disrupted: int) -> float:
+    """Seconds that replacements may take (EXE-05)."""
+    scaled = WAIT_PER_CANDIDATE_SECONDS * disrupted
+    return min(MOST_WAIT_SECONDS, max(LEAST_WAIT_SECONDS, scaled))

@@ -1,0 +1,287 @@
+"""Carries disruption commands out, one small step at a time (EXE-01..08).
+
+Record on every candidate -> nodes closed -> replacements created -> wait until all are initialised -> candidates
+deleted. The record is on the objects, so a crash between any two steps costs nothing: the next scheduler reads it and
+goes on, or takes it all back. A command fails as a whole: then its nodes are opened again and replacements that are not
+ready yet are deleted; one that is ready stays as a normal node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from services.scheduler.command_record import CommandRecord, Step, running, step, written
+from services.scheduler.marks import occupied_nodes
+from services.scheduler.node_marks import NodeMarks, is_closed
+from services.scheduler.planning import Planner
+from services.scheduler.telling import Teller
+from services.scheduler.view import View
+from shared import streams
+from shared.api.node_claims import planned_object
+from shared.api.pods import parse_pod
+from shared.bus import Bus
+from shared.clock import Clock
+from shared.disruption import emptiness
+from shared.disruption.records import Command
+from shared.domain import labels as keys
+from shared.domain.machines import DISRUPTION_REASON, INITIALIZED, MACHINE_KINDS, Condition, Machine
+from shared.domain.nodepools import POOL_KINDS, V1
+from shared.domain.snapshot import Snapshot
+from shared.errors import AlreadyExists, Conflict, DovetailError, NotFound, TransientError
+from shared.kube.client import Kube
+from shared.kube.machines import Machines
+from shared.kube.resources import PODS
+from shared.log import get_logger
+from shared.messages import LaunchMachine, TerminateMachine, send
+from shared.metrics import Metrics
+from shared.mirror.disruption_rate import DisruptionRate
+from shared.solver.plan import PlannedMachine
+
+log = get_logger(__name__)
+
+ASSUMED_SECONDS = 30.0
+"""After this long the mirror must show our record; if not, it is gone."""
+
+
+class Assumed(NamedTuple):
+    """Our last word on a command; ``at`` is monotonic."""
+
+    record: CommandRecord
+    at: float
+    over: bool = False
+
+
+@dataclass
+class Commands:
+    """The running commands, as their machines show them."""
+
+    view: View
+    planner: Planner
+    kube: Kube
+    machines: Machines
+    bus: Bus
+    clock: Clock
+    metrics: Metrics
+    teller: Teller
+    rate: DisruptionRate
+    _assumed: dict[str, Assumed] = field(default_factory=dict)
+    """By id, what we wrote a moment ago."""
+    _targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def marks(self) -> NodeMarks:
+        return NodeMarks(self.kube)
+
+    def records(self) -> list[CommandRecord]:
+        """Every running command, those of a moment ago included, oldest first."""
+        now = self.clock.monotonic()
+        fresh = {i: a for i, a in self._assumed.items() if now - a.at < ASSUMED_SECONDS}
+        self._assumed = fresh
+        found = running(self.view.machines(now=now))
+        found |= {id_: assumed.record for id_, assumed in fresh.items()}
+        alive = [r for id_, r in found.items() if id_ not in fresh or not fresh[id_].over]
+        return sorted(alive, key=lambda record: (record.begun_at, record.id))
+
+    def busy(self) -> set[str]:
+        """UIDs of machines that a command holds (EXE-08)."""
+        held = {key for record in self.records() for key in record.candidates}
+        return {m.uid for m in self.view.machines(now=self.clock.monotonic()) if m.key in held}
+
+    def targets(self) -> set[str]:
+        """Nodes that running commands count on (EXE-02)."""
+        alive = {record.id for record in self.records()}
+        self._targets = {id_: names for id_, names in self._targets.items() if id_ in alive}
+        return {name for names in self._targets.values() for name in names}
+
+    async def start(self, command: Command, snapshot: Snapshot) -> bool:
+        """EXE-01..03. False when it failed and everything was taken back."""
+        record = self._record(command)
+        self.teller.disrupting(command)
+        self._assume(record)
+        self._targets[record.id] = command.targets
+        try:
+            await self._mark(command, record)
+            for planned in command.replacements:
+                await self._create(planned, command, snapshot)
+        except DovetailError as error:
+            log.warning("cannot disrupt", command=record.id, error=error.message)
+            await self._roll_back(record, error.message)
+            return False
+        if command.replacements:
+            return await self._confirm(command, record)
+        await self._delete(record, [c.machine for c in command.candidates])
+        return True
+
+    async def step(self) -> None:
+        """Look once at every running command."""
+        machines = {m.key: m for m in self.view.machines(now=self.clock.monotonic())}
+        records = self.records()
+        disrupted = sum(len(record.candidates) for record in records)
+        for record in records:
+            what = step(record, machines, now=self.clock.now(), disrupted=disrupted)
+            try:
+                await self._take(what, record, machines)
+            except (NotFound, Conflict) as error:
+                log.info("overtaken by a change", command=record.id, error=error.message)
+            except TransientError as error:
+                log.warning("command waits", command=record.id, error=error.message)
+
+    async def _take(
+        self, what: Step, record: CommandRecord, machines: Mapping[str, Machine]
+    ) -> None:
+        held = [m for key in record.candidates if (m := machines.get(key)) and not m.terminating]
+        if what.next == "delete":
+            await self._delete(record, held)
+        elif what.next == "roll back":
+            await self._roll_back(record, what.why)
+        elif what.next == "over":
+            self._assumed.pop(record.id, None)
+        else:
+            waiting = [m for key in record.replacements if (m := machines.get(key))]
+            await self.teller.waiting(record, waiting)
+
+    def _record(self, command: Command) -> CommandRecord:
+        names = tuple(_key_of(planned) for planned in command.replacements)
+        return CommandRecord(
+            id=command.id,
+            method=command.method,
+            reason=command.reason,
+            candidates=tuple(c.machine.key for c in command.candidates),
+            replacements=names,
+            begun_at=self.clock.now(),
+            text=command.text,
+        )
+
+    def _assume(self, record: CommandRecord, *, over: bool = False) -> None:
+        self._assumed[record.id] = Assumed(record, self.clock.monotonic(), over)
+
+    async def _mark(self, command: Command, record: CommandRecord) -> None:
+        """The record first: whoever finds a closed node finds out why. Raises on any failure."""
+        await self._write(record, (c.machine for c in command.candidates))
+        for candidate in command.candidates:
+            await self.marks.close(
+                candidate.node.name,
+                candidate.machine.generation_api,
+                replaced=bool(command.replacements),
+            )
+            if candidate.machine.generation_api == V1:
+                condition = Condition("True", command.reason, command.text, self.clock.now())
+                await self.machines.write_condition(candidate.machine, DISRUPTION_REASON, condition)
+
+    async def _write(self, record: CommandRecord, machines: Iterable[Machine]) -> None:
+        for machine in machines:
+            note = {"annotations": {keys.COMMAND_ANNOTATION: written(record)}}
+            await self.machines.patch(machine, note)
+
+    async def _create(self, planned: PlannedMachine, command: Command, snapshot: Snapshot) -> None:
+        """One replacement. Its launch is announced when all of them exist."""
+        pool = next(pool for pool in snapshot.pools if pool.key == planned.pool_key)
+        node_class = next(c for c in snapshot.node_classes if c.key == pool.node_class_key)
+        epoch = self.planner.leadership.epoch
+        body = planned_object(planned, pool, node_class, plan=command.id, epoch=epoch)
+        try:
+            stored = await self.machines.create(body)
+        except AlreadyExists:
+            stored = await self.machines.get(_key_of(planned))
+            if stored.terminating:
+                raise
+        self.view.assume(stored, now=self.clock.monotonic())
+        self.metrics.machines_created.labels(command.reason.lower(), pool.name).inc()
+        await self.teller.launching(stored, command.reason)
+
+    async def _confirm(self, command: Command, record: CommandRecord) -> bool:
+        """All replacements exist: say so on the record, then let them be launched."""
+        record = CommandRecord(
+            record.id, record.method, record.reason, record.candidates, record.replacements,
+            record.begun_at, True, record.text,
+        )  # fmt: skip
+        self._assume(record)
+        try:
+            await self._write(record, (c.machine for c in command.candidates))
+        except DovetailError as error:
+            await self._roll_back(record, error.message)
+            return False
+        for key in record.replacements:
+            message = LaunchMachine(machine=key)
+            await send(self.bus, streams.LAUNCHES, message, cause=record.id, clock=self.clock)
+        return True
+
+    async def _delete(self, record: CommandRecord, held: list[Machine]) -> None:
+        """EXE-06. Emptiness asks the API server for pods once more (R5)."""
+        for machine in held:
+            if record.method == emptiness.METHOD and await self._is_occupied(machine):
+                log.info("node is not empty any more", node=machine.node_name)
+                await self._release(machine)
+                continue
+            if not await self.machines.delete(machine):
+                continue
+            await self.teller.terminating(record, machine, self.view.pools())
+            await self._spend(machine)
+            await self.order(TerminateMachine.of(machine, record.reason.lower()), record.id)
+        self._assume(record, over=True)
+        await self.teller.decided(record)
+
+    async def order(self, message: TerminateMachine, cause: str) -> None:
+        """Tell the terminator. Not heard, it finds the deletion on its list."""
+        await send(self.bus, streams.TERMINATIONS, message, cause=cause, clock=self.clock)
+
+    async def _spend(self, machine: Machine) -> None:
+        try:
+            await self.rate.spend(machine.pool_key, [machine.uid])
+        except TransientError as error:
+            log.warning("disruption not counted", machine=machine.name, error=error.message)
+
+    async def _is_occupied(self, machine: Machine) -> bool:
+        listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={machine.node_name}")
+        return bool(occupied_nodes(parse_pod(raw) for raw in listed.items))
+
+    async def _roll_back(self, record: CommandRecord, why: str) -> None:
+        """EXE-05. Nodes first: their pods are what people wait for."""
+        machines = {m.key: m for m in self.view.machines(now=self.clock.monotonic())}
+        for key in record.candidates:
+            if machine := machines.get(key):
+                await self._release(machine)
+        unready = 0
+        for key in record.replacements:
+            machine = machines.get(key)
+            if machine is not None and not machine.has(INITIALIZED) and not machine.terminating:
+                await self.machines.delete(machine)
+                unready += 1
+        self._assume(record, over=True)
+        self.teller.failed(record, why, unready)
+
+    async def _release(self, machine: Machine) -> None:
+        """Open the node, take condition and record off: in this order, so that a crash leaves the record to the end."""
+        if machine.terminating:
+            return
+        await self.marks.open(machine.node_name, machine.generation_api)
+        if machine.generation_api == V1:
+            condition = Condition("False", "RolledBack", "", self.clock.now())
+            await self.machines.write_condition(
+                machine, DISRUPTION_REASON, condition, unless=lambda m: not m.has(DISRUPTION_REASON)
+            )
+        try:
+            await self.machines.patch(machine, {"annotations": {keys.COMMAND_ANNOTATION: None}})
+        except (NotFound, Conflict) as error:
+            log.info("machine changed meanwhile", machine=machine.name, error=error.message)
+
+    async def clean(self) -> None:
+        """DIS-02: closed nodes that no command holds are opened again."""
+        known = [assumed.record for assumed in self._assumed.values()]
+        held = {key for record in (*self.records(), *known) for key in record.candidates}
+        nodes = self.view.nodes()
+        for machine in self.view.machines(now=self.clock.monotonic()):
+            node = nodes.get(machine.node_name)
+            if node is None or machine.key in held or machine.terminating or node.terminating:
+                continue
+            if is_closed(node) or machine.has(DISRUPTION_REASON):
+                log.warning("opening a node that no command holds", node=node.name)
+                await self._release(machine)
+
+
+def _key_of(planned: PlannedMachine) -> str:
+    kind = planned.pool_key.partition("/")[0]
+    generation = next(g for g, k in POOL_KINDS.items() if k == kind)
+    return f"{MACHINE_KINDS[generation]}/{planned.name}"

@@ -1,0 +1,75 @@
+"""Which methods of disruption are tried, in which order: pure (DIS-03, DIS-05, DIS-31, CON-11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from shared.disruption import drift, emptiness, expiration, multi_node, single_node
+from shared.disruption.records import Command, Proposal, World
+from shared.domain.nodepools import KARPENTER, UNDERUTILIZED, V1ALPHA5
+
+CONSOLIDATIONS = frozenset({multi_node.METHOD, single_node.METHOD})
+_DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
+
+
+class Method(msgspec.Struct, frozen=True):
+    """One way to find a command."""
+
+    name: str
+    propose: Callable[[World], Proposal]
+    remembers: bool = False
+    """What a pass did not reach comes first in the next."""
+
+
+def methods_of(generation: str, consolidation: str, unseen: frozenset[str]) -> list[Method]:
+    """In order. ``consolidation``: of pools that do not say; ``unseen``: of the last pass (CON-10)."""
+    empty = Method(emptiness.METHOD, emptiness.propose)
+    drifted = Method(drift.METHOD, drift.propose)
+    first = (
+        [Method(expiration.METHOD, expiration.propose), drifted, empty]
+        if generation == V1ALPHA5
+        else [empty, drifted]
+    )
+    return [*first, *_consolidations(consolidation, unseen)]
+
+
+def _consolidations(consolidation: str, unseen: frozenset[str]) -> list[Method]:
+    """Each sees only the candidates of pools that chose it."""
+
+    def multi(world: World) -> Proposal:
+        return multi_node.propose(of_consolidator(world, KARPENTER, consolidation))
+
+    def single(world: World) -> Proposal:
+        return single_node.propose(of_consolidator(world, KARPENTER, consolidation), first=unseen)
+
+    return [
+        Method(multi_node.METHOD, multi),
+        Method(single_node.METHOD, single, remembers=True),
+    ]
+
+
+def of_consolidator(world: World, wanted: str, default: str) -> World:
+    """The same world with the candidates whose pools are consolidated this way."""
+    return replace(
+        world,
+        candidates=tuple(c for c in world.candidates if (c.pool.consolidator or default) == wanted),
+    )
+
+
+def delayed(command: Command) -> bool:
+    """Does it wait for a second look? v1alpha5's TTL has waited already (DIS-32)."""
+    if command.method not in _DELAYED:
+        return False
+    first = command.candidates[0]
+    ttl = first.pool.empty_ttl_seconds
+    waited = first.machine.generation_api == V1ALPHA5 and ttl is not None
+    return not (command.method == emptiness.METHOD and waited)
+
+
+def allowed_in(world: World) -> bool:
+    """DIS-27: did no budget hold consolidation back?"""
+    pools = {c.machine.pool_key for c in world.candidates}
+    return all(world.left(key, UNDERUTILIZED) > 0 for key in pools)

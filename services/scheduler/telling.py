@@ -1,0 +1,197 @@
+"""What people get to know of a disruption: logs, events, metrics, the archive (EXE-01, EXE-04..06, EVT-02, MET-06).
+
+Both generations have their words: Karpenter's users match on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from services.scheduler.command_record import CommandRecord
+from services.scheduler.marks import Mark
+from shared import streams
+from shared.api.references import to_machine, to_node, to_pool
+from shared.bus import Bus
+from shared.clock import Clock
+from shared.disruption import emptiness, expiration
+from shared.disruption.records import BLOCKED, REJECTED, Command, Rejection
+from shared.disruption.validation import Verdict
+from shared.domain.machines import EMPTY, INITIALIZED, Machine
+from shared.domain.nodepools import V1ALPHA5, NodePool
+from shared.domain.nodes import Node
+from shared.domain.snapshot import Snapshot
+from shared.kube.recorder import Recorder
+from shared.log import get_logger
+from shared.messages import DisruptionDecided, send
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+REJECTED_SECONDS = 900.0
+"""Of all events about machines that stay (CON-01)."""
+FIRST_NAMES = 5
+
+
+@dataclass
+class Teller:
+    """Tells; decides nothing."""
+
+    recorder: Recorder
+    metrics: Metrics
+    bus: Bus
+    clock: Clock
+
+    def disrupting(self, command: Command) -> None:
+        """EXE-01."""
+        self.metrics.disruption_decisions.labels(
+            command.decision, command.reason.lower(), command.method
+        ).inc()
+        names = [c.node.name for c in command.candidates]
+        if command.candidates[0].machine.generation_api == V1ALPHA5:
+            log.info(_deprovisioning(command), command=command.id)
+            return
+        log.info(
+            "disrupting node(s)",
+            **{"command-id": command.id, "disrupted-node-count": len(names)},
+            command=command.text,
+            reason=command.reason.lower(),
+            decision=command.decision,
+            **{
+                "replacement-node-count": len(command.replacements),
+                "pod-count": command.moved_pods,
+                "disrupted-nodes": names[:FIRST_NAMES],
+                "saving-micro-usd-per-hour": command.saving_micro_usd_per_hour,
+            },
+        )
+
+    async def launching(self, machine: Machine, reason: str) -> None:
+        """EXE-04."""
+        text = f"Launching {machine.kind}: {reason}"
+        await self.recorder.publish(to_machine(machine), "Normal", "DisruptionLaunching", text)
+
+    async def waiting(self, record: CommandRecord, replacements: Iterable[Machine]) -> None:
+        """EXE-04."""
+        del record
+        for machine in replacements:
+            if not machine.has(INITIALIZED):
+                await self.recorder.publish(
+                    to_machine(machine), "Normal", "DisruptionWaitingReadiness",
+                    "Waiting on readiness to continue disruption",
+                )  # fmt: skip
+
+    async def terminating(
+        self, record: CommandRecord, machine: Machine, pools: Mapping[str, NodePool]
+    ) -> None:
+        """EXE-06."""
+        pool = pools.get(machine.pool_key)
+        text = _ending(record, machine, pool)
+        log.info(text, node=machine.node_name, machine=machine.name)
+        await self.recorder.publish(to_machine(machine), "Normal", "DisruptionTerminating", text)
+        self.metrics.machines_disrupted.labels(
+            record.reason.lower(), machine.pool, machine.capacity_type
+        ).inc()
+
+    def marked(self, mark: Mark, pool: NodePool | None) -> None:
+        """DIS-32, in the seeds' words."""
+        if mark.condition != EMPTY:
+            return
+        text = "added TTL to empty node" if mark.is_true else "removed emptiness TTL from node"
+        ttl = pool.empty_ttl_seconds if pool else None
+        machine = mark.machine
+        log.info(text, node=machine.node_name, machine=machine.name, ttl_seconds=ttl)
+
+    def expired(self, machine: Machine) -> None:
+        """DIS-60."""
+        log.info("deleting expired nodeclaim", NodeClaim=machine.name, Node=machine.node_name)
+        self.metrics.machines_disrupted.labels("expired", machine.pool, machine.capacity_type).inc()
+
+    async def budgets(
+        self, snapshot: Snapshot, allowed: Mapping[tuple[str, str], int], reasons: Iterable[str]
+    ) -> None:
+        """DIS-25: gauges, and an event where nothing is allowed although there are nodes."""
+        used = {machine.pool_key for machine in snapshot.machines if machine.node_name}
+        for pool in snapshot.pools:
+            for reason in reasons:
+                left = allowed.get((pool.key, reason), 0)
+                self.metrics.allowed_disruptions.labels(pool.name, reason).set(left)
+                if left == 0 and pool.key in used and pool.budgets:
+                    text = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
+                    await self.recorder.publish(
+                        to_pool(pool), "Normal", BLOCKED, text, dedupe_seconds=60
+                    )
+
+    async def invalid(self, command: Command, verdict: Verdict) -> None:
+        """CON-11: the command is dropped."""
+        log.info(
+            "disruption is not right any more",
+            command=command.text,
+            cause=verdict.cause,
+            why=verdict.text,
+        )
+        self.metrics.failed_validations.labels(command.method).inc()
+        for candidate in command.candidates:
+            text = f"{verdict.cause}: {verdict.text}"
+            await self.recorder.publish(to_node(candidate.node), "Normal", REJECTED, text)
+
+    async def decided(self, record: CommandRecord) -> None:
+        """For the archive."""
+        message = DisruptionDecided(
+            command=record.id,
+            method=record.method,
+            reason=record.reason,
+            machines=record.candidates,
+            replacements=record.replacements,
+        )
+        await send(self.bus, streams.DECISIONS, message, cause=record.id, clock=self.clock)
+
+    def failed(self, record: CommandRecord, why: str, unready: int) -> None:
+        """EXE-05."""
+        log.warning("disruption rolled back", command=record.id, why=why, replacements=unready)
+        self.metrics.disruption_failures.inc(max(1, unready))
+
+    async def rejected(
+        self,
+        rejections: Iterable[Rejection],
+        nodes: Mapping[str, Node],
+        machines: Mapping[str, Machine],
+    ) -> None:
+        """Why a machine stays: on its node, or on the machine while it has none (DIS-10)."""
+        for rejection in rejections:
+            node, machine = nodes.get(rejection.node), machines.get(rejection.machine_key)
+            involved = to_node(node) if node else to_machine(machine) if machine else None
+            if involved is None:
+                continue
+            pod = f", pod {rejection.pod}" if rejection.pod else ""
+            await self.recorder.publish(
+                involved, "Normal", rejection.event, f"{rejection.text}{pod}",
+                dedupe_seconds=REJECTED_SECONDS,
+            )  # fmt: skip
+
+
+def _deprovisioning(command: Command) -> str:
+    """EXE-01 [5]."""
+    names = ", ".join(
+        f"{c.node.name}/{c.machine.instance_type}/{c.machine.capacity_type}"
+        for c in command.candidates[:FIRST_NAMES]
+    )
+    action = f"deprovisioning via {command.method} {command.decision}"
+    text = f"{action}, terminating {len(command.candidates)} machines {names}"
+    for planned in command.replacements:
+        types = ", ".join(planned.instance_types[:FIRST_NAMES])
+        text += f" and replacing with {planned.offering.capacity_type} machine from types {types}"
+        more = len(planned.instance_types) - FIRST_NAMES
+        text += f" and {more} other(s)" if more > 0 else ""
+    return text
+
+
+def _ending(record: CommandRecord, machine: Machine, pool: NodePool | None) -> str:
+    """The seeds' lines for v1alpha5 (DIS-32, DIS-61), EXE-06 for v1."""
+    if machine.generation_api == V1ALPHA5 and pool is not None:
+        ttl = pool.empty_ttl_seconds
+        if record.method == emptiness.METHOD and ttl is not None:
+            return f"triggering termination after {ttl:.0f}s for empty node"
+        if record.method == expiration.METHOD and pool.expire_seconds is not None:
+            return f"triggering termination for expired node after TTL {pool.expire_seconds:.0f}s"
+    decision = "Replace" if record.replacements else "Delete"
+    return f"Disrupting {machine.kind}: {record.reason}/{decision}"
