@@ -22,7 +22,8 @@ from services.watcher.news import Record, news
 from services.watcher.records import Kind
 from shared.bus import Bus
 from shared.clock import Clock
-from shared.domain.records import RECORD_TYPES, decode_record
+from shared.domain.machines import Machine
+from shared.domain.records import MACHINES, RECORD_TYPES, decode_record
 from shared.errors import TransientError
 from shared.log import get_logger
 from shared.messages import send
@@ -84,6 +85,10 @@ class Journal:
         version = str(raw["metadata"].get("resourceVersion") or "")
         self._queue[kind.name, key] = Pending(kind.name, key, old, record, version)
         self._wake.set()
+
+    def machines(self) -> list[Machine]:
+        """All machines as they were last seen."""
+        return [decode_record(MACHINES, body) for body in self.records[MACHINES].values()]
 
     @property
     def backlog(self) -> int:

@@ -14,12 +14,15 @@ from typing import Any
 
 from services.watcher.inline_templates import InlineTemplates
 from services.watcher.journal import Journal
+from services.watcher.pod_events import PodEvents
 from services.watcher.records import KINDS, Kind
 from services.watcher.statuses import Statuses
+from shared.domain.pods import Pod
 from shared.environment import Entry, Environment
 from shared.kube.informer import Informer
 from shared.kube.machines import Machines
 from shared.mirror import MirrorWriter
+from shared.mirror.registrations import RegistrationOutcomes
 from shared.runtime import Loop, Service, periodic
 from shared.settings import WatcherSettings
 from shared.streams import GROUPS
@@ -42,12 +45,17 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         clock=env.clock,
         journal=journal,
         inline=InlineTemplates(env.kube, env.recorder, env.clock),
+        registrations=RegistrationOutcomes(env.bus.redis, env.bus.prefix),
     )
-    informers = {kind.resource.plural: _informer(kind, env, journal, statuses) for kind in KINDS}
+    pod_events = PodEvents(env.clock)
+    informers = {
+        kind.resource.plural: _informer(kind, env, journal, statuses, pod_events) for kind in KINDS
+    }
 
     async def tell() -> None:
         if journal.begun:  # before that a class that is not listed yet would look missing
             await statuses.refresh()
+            await pod_events.write(env.kube, journal.machines())
 
     async def write(stop: asyncio.Event) -> None:
         for informer in informers.values():
@@ -91,18 +99,24 @@ async def build(env: Environment[WatcherSettings]) -> Service:
 
 
 def _informer(
-    kind: Kind, env: Environment[WatcherSettings], journal: Journal, statuses: Statuses
+    kind: Kind,
+    env: Environment[WatcherSettings],
+    journal: Journal,
+    statuses: Statuses,
+    pod_events: PodEvents,
 ) -> Informer:
     async def on_event(change: str, raw: Mapping[str, Any]) -> None:
-        if change == "DELETED":
-            journal.note(kind, raw, None)
-            statuses.note(kind, raw, None)
-            return
+        gone = change == "DELETED"
         parsed = kind.convert(raw)
-        journal.note(kind, raw, parsed.record)
-        statuses.note(kind, raw, parsed)
+        if isinstance(parsed.record, Pod):
+            pod_events.note(parsed.record, gone=gone, first=not informer.synced.is_set())
+        journal.note(kind, raw, None if gone else parsed.record)
+        statuses.note(kind, raw, None if gone else parsed)
 
-    return Informer(env.kube, kind.resource, on_event=on_event, clock=env.clock, random=env.random)
+    informer = Informer(
+        env.kube, kind.resource, on_event=on_event, clock=env.clock, random=env.random
+    )
+    return informer
 
 
 def _watch_loop(name: str, informer: Informer) -> Loop:

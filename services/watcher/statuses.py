@@ -14,17 +14,18 @@ from typing import Any
 from services.watcher.inline_templates import InlineTemplates
 from services.watcher.journal import Journal
 from services.watcher.pool_status import (
-    CLASS_INVALID,
     INVALID,
     Usage,
     class_refusal,
     class_verdict,
     differs,
     pool_status,
+    registrations_are_old,
     usage_by_pool,
     validation_verdict,
 )
 from services.watcher.records import Kind
+from shared.api.class_statuses import REFUSED
 from shared.api.faults import Fault, Parsed, texts_of
 from shared.api.hashes import METHOD, class_hash_annotations, pool_hash_annotations
 from shared.api.provisioners import inline_template_name
@@ -34,16 +35,18 @@ from shared.domain import labels as keys
 from shared.domain.machines import DRIFTED, Machine
 from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES, decode_record
-from shared.errors import Conflict, InvalidObject, NotFound
+from shared.errors import Conflict, InvalidObject, NotFound, TransientError
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
+from shared.mirror.registrations import RegistrationOutcomes
 
 log = get_logger(__name__)
 
 Json = Mapping[str, Any]
 EVENT_SECONDS = 300.0
+NOTHING = Usage({}, 0)
 
 
 @dataclass
@@ -65,6 +68,7 @@ class Statuses:
     clock: Clock
     journal: Journal
     inline: InlineTemplates
+    registrations: RegistrationOutcomes
     _watched: dict[str, Watched] = field(default_factory=dict)
 
     def note(self, kind: Kind, raw: Json, parsed: Parsed[Any] | None) -> None:
@@ -80,23 +84,35 @@ class Statuses:
         """Bring every status up to date. One object that cannot be written does not stop the others."""
         machines: list[Machine] = self._records(MACHINES)
         usage = usage_by_pool(machines, self._records(NODES))
+        outcomes = await self._outcomes()
         for key, watched in list(self._watched.items()):
             if watched.raw["metadata"].get("deletionTimestamp"):
                 continue
             try:
                 if watched.kind.name == NODE_POOLS:
-                    await self._pool(watched, usage.get(key, Usage({}, 0)))
+                    await self._pool(watched, usage.get(key, NOTHING), outcomes.get(key, ()))
                 else:
                     await self._class(watched)
             except (NotFound, Conflict):
                 log.debug("status overtaken by a change", object=key)
+            except TransientError as error:
+                log.warning("status waits", object=key, error=error.message)
         await self._adopt_hashes(machines)
 
     def _records(self, kind: str) -> list[Any]:
         bodies = list(self.journal.records[kind].values())
         return [decode_record(kind, body) for body in bodies]
 
-    async def _pool(self, watched: Watched, usage: Usage) -> None:
+    async def _outcomes(self) -> dict[str, tuple[bool, ...]]:
+        """Of the v1 pools, the only ones that have a condition for it. None while Redis is away."""
+        pools = [key for key, one in self._watched.items() if one.raw.get("kind") == "NodePool"]
+        try:
+            return await self.registrations.recent(pools)
+        except TransientError as error:
+            log.debug("registrations are unknown", error=error.message)
+            return {}
+
+    async def _pool(self, watched: Watched, usage: Usage, registrations: tuple[bool, ...]) -> None:
         raw = watched.raw
         generation_api = V1 if raw.get("kind") == "NodePool" else V1ALPHA5
         conflict = await self._keep_inline(watched)
@@ -109,14 +125,20 @@ class Statuses:
         node_class = self._watched.get(f"{CLASS_KINDS[generation_api]}/{class_name}")
         class_raw = node_class.raw if node_class else None
         verdict = class_verdict(class_name, class_raw)
+        class_generation = int(class_raw["metadata"].get("generation") or 0) if class_raw else 0
+        if generation_api == V1 and registrations_are_old(raw, class_generation):
+            # Before the status says that the edit was seen: after a crash in between they are forgotten again.
+            await self.registrations.forget(watched.kind.key(raw))
+            registrations = ()
         status = pool_status(
             raw,
             generation_api,
             validation,
             verdict,
-            int(class_raw["metadata"].get("generation") or 0) if class_raw else 0,
+            class_generation,
             usage,
             now=self.clock.now(),
+            registrations=registrations,
         )
         problem = validation if validation.status != "True" else verdict
         if problem.status == "False":
@@ -135,7 +157,7 @@ class Statuses:
         if watched.parsed.faults:
             faults = texts_of(watched.parsed.faults)
             status = class_refusal(watched.raw, faults, now=self.clock.now())
-            await self._complain(watched.raw, CLASS_INVALID, "; ".join(faults))
+            await self._complain(watched.raw, REFUSED, "; ".join(faults))
             await self._write_status(watched, status)
             return
         node_class: NodeClass | None = watched.parsed.record
