@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from services.scheduler.command_record import CommandRecord, Step, running, step, written
 from services.scheduler.marks import occupied_nodes
-from services.scheduler.node_marks import NodeMarks, is_closed
 from services.scheduler.planning import Planner
 from services.scheduler.telling import Teller
 from services.scheduler.view import View
@@ -32,6 +31,7 @@ from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists, Conflict, DovetailError, NotFound, TransientError
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
+from shared.kube.node_marks import NodeMarks, is_closed
 from shared.kube.resources import PODS
 from shared.log import get_logger
 from shared.messages import LaunchMachine, TerminateMachine, send
@@ -161,12 +161,10 @@ class Commands:
         """The record first: whoever finds a closed node finds out why. Raises on any failure."""
         await self._write(record, (c.machine for c in command.candidates))
         for candidate in command.candidates:
-            await self.marks.close(
-                candidate.node.name,
-                candidate.machine.generation_api,
-                replaced=bool(command.replacements),
-            )
-            if candidate.machine.generation_api == V1:
+            generation = candidate.machine.generation_api
+            if generation == V1 or command.replacements:  # EXE-07
+                await self.marks.close(candidate.node.name, generation)
+            if generation == V1:
                 condition = Condition("True", command.reason, command.text, self.clock.now())
                 await self.machines.write_condition(candidate.machine, DISRUPTION_REASON, condition)
 

@@ -1,4 +1,4 @@
-"""When a node last got or lost a pod: status.lastPodEventTime of its NodeClaim, which consolidateAfter waits on (DIS-21).
+"""When a node last got or lost a pod: lastPodEventTime of its NodeClaim, which consolidateAfter waits on (DIS-21).
 
 Seen from the watch: a pod is bound, finishes, or begins to leave; daemons do not count. At a start every pod is new to
 us; then its own start time counts, so that a restart of the watcher does not begin every wait anew. A write that is

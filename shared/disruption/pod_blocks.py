@@ -11,12 +11,10 @@ from typing import NamedTuple
 
 from shared.domain import labels as keys
 from shared.domain.durations import go_duration_seconds
-from shared.domain.expressions import NO_SCHEDULE, Taint
+from shared.domain.nodes import DISRUPTED
 from shared.domain.pdbs import ALWAYS_ALLOW, PodDisruptionBudget, budgets_of
 from shared.domain.pods import Pod
 
-DISRUPTED = Taint(keys.DISRUPTED_TAINT_KEY, NO_SCHEDULE)
-"""KEY-04."""
 ANNOTATED = f'pod has "{keys.DO_NOT_DISRUPT}" annotation'
 PDB_BLOCKS = "pdb prevents pod evictions"
 TWO_PDBS = "eviction does not support multiple PDBs"

@@ -71,6 +71,10 @@ EPHEMERAL_TAINTS = (
 )
 """Taints that leave by themselves while a node comes up (SCH-52)."""
 
+DISRUPTED = Taint(keys.DISRUPTED_TAINT_KEY, NO_SCHEDULE)
+"""On v1 nodes that are on their way out (KEY-04)."""
+CORDONED = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
+"""What kube-scheduler makes of ``spec.unschedulable``, the mark of v1alpha5."""
 EPHEMERAL_TAINT_PREFIX = "readiness.k8s.io/"
 
 

@@ -93,8 +93,11 @@ class Machines:
         name: str,
         condition: Condition,
         status: dict[str, Any] | None = None,
+        *,
+        unless: Callable[[Machine], bool] | None = None,
     ) -> bool:
-        """Write one condition, and ``status`` fields with it. False when the machine is gone or replaced.
+        """Write one condition, and ``status`` fields with it. False when the machine is gone or replaced, or when
+        ``unless`` holds for what is stored.
 
         A merge patch replaces the whole list of conditions, so each write reads the list first and is a
         compare-and-set (R3). A condition that says already what it should is not written again.
@@ -102,7 +105,7 @@ class Machines:
         """
         for attempt in range(TRIES):
             try:
-                return await self._write_once(machine, name, condition, status)
+                return await self._write_once(machine, name, condition, status, unless)
             except NotFound:
                 return False
             except Conflict:
@@ -111,13 +114,21 @@ class Machines:
         return False
 
     async def _write_once(
-        self, machine: Machine, name: str, condition: Condition, status: dict[str, Any] | None
+        self,
+        machine: Machine,
+        name: str,
+        condition: Condition,
+        status: dict[str, Any] | None,
+        unless: Callable[[Machine], bool] | None,
     ) -> bool:
         resource, parse = _KINDS[machine.kind]
         raw = await self._kube.get(resource, machine.name)
         if raw["metadata"]["uid"] != machine.uid:
             return False
-        old = parse(raw).conditions
+        stored = parse(raw)
+        if unless is not None and unless(stored):
+            return False
+        old = stored.conditions
         known = old.get(name)
         told = known and (known.status, known.message) == (condition.status, condition.message)
         if told and not status:

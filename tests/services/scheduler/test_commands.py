@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.commands import Commands
-from services.scheduler.node_marks import DISRUPTED
 from shared import streams
 from shared.api.node_claims import parse_node_claim
 from shared.api.nodes import parse_node, taint_objects
 from shared.domain import labels as keys
 from shared.domain.machines import CONSOLIDATABLE, DISRUPTION_REASON, INITIALIZED, Machine
 from shared.domain.nodepools import V1, WHEN_UNDERUTILIZED
+from shared.domain.nodes import DISRUPTED
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS, NODES

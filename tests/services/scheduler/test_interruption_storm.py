@@ -149,7 +149,7 @@ async def test_replacements_for_a_storm_are_planned_in_one_solve(
 def cheapest(machine: PlannedMachine) -> tuple[str, str, str]:
     """What the launcher would try first."""
     offering = machine.offering
-    return (offering.capacity_type, machine.instance_types[0], offering.zone)
+    return (offering.capacity_type, machine.instance_type, offering.zone)
 
 
 async def test_a_replacement_avoids_the_pool_that_was_interrupted(
