@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+_LIFETIMES = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 
@@ -65,6 +66,56 @@ class Metrics:
         self._count_effects(registry)
         self._count_lifecycle(registry)
         self._count_disruption(registry)
+        self._count_terminations(registry)
+
+    def _count_terminations(self, registry: CollectorRegistry) -> None:
+        """How nodes end (MET-01, MET-03, TRM-14)."""
+        by_pool = ["nodepool"]
+        self.nodes_terminated = Counter(
+            "karpenter_nodes_terminated_total",
+            "Nodes that are gone (MET-03).",
+            ["nodepool", "zone"],
+            registry=registry,
+        )
+        self.nodes_drained = Counter(
+            "karpenter_nodes_drained_total",
+            "Nodes that were drained (MET-03).",
+            by_pool,
+            registry=registry,
+        )
+        self.node_termination_seconds = Histogram(
+            "karpenter_nodes_termination_duration_seconds",
+            "From the first look at a node that goes to its end.",
+            by_pool,
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.machine_termination_seconds = Histogram(
+            "karpenter_nodeclaims_termination_duration_seconds",
+            "From the first look at a machine that goes to its end.",
+            by_pool,
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.node_lifetime_seconds = Histogram(
+            "karpenter_nodes_lifetime_duration_seconds",
+            "Age of nodes at their end.",
+            by_pool,
+            buckets=_LIFETIMES,
+            registry=registry,
+        )
+        self.drain_seconds = Gauge(
+            "dovetail_drain_seconds",
+            "How long a node has been drained already; one that grows for long is blocked (F22).",
+            ["node"],
+            registry=registry,
+        )
+        self.unhealthy_disrupted = Counter(
+            "karpenter_nodeclaims_unhealthy_disrupted_total",
+            "Machines that node repair ended (TRM-22).",
+            ["condition", "nodepool", "capacity_type", "image_id"],
+            registry=registry,
+        )
 
     def _count_disruption(self, registry: CollectorRegistry) -> None:
         """What the scheduler takes away and why not more (MET-05, MET-06)."""

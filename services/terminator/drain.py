@@ -1,4 +1,4 @@
-"""Which pods to evict next: pure (TRM-06, TRM-07, TRM-09)."""
+"""Which pods to evict, delete or wait for next: pure (TRM-06, TRM-07, TRM-09, TRM-11)."""
 
 from __future__ import annotations
 
@@ -6,33 +6,75 @@ from collections.abc import Iterable
 
 import msgspec
 
-from shared.domain.expressions import NO_SCHEDULE, Taint
+from shared.disruption.pod_blocks import holds
+from shared.domain.nodepools import V1
+from shared.domain.nodes import CORDONED, DISRUPTED
 from shared.domain.pods import Pod
 
-CORDON = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
 CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
+STUCK_SECONDS = 60.0
+"""TRM-06: a pod this long past its own deletion time is not waited for; its kubelet is gone."""
+LEAST_GRACE_SECONDS = 1
+
+
+class Deletion(msgspec.Struct, frozen=True):
+    """A pod that is deleted outright, because the machine's time ends."""
+
+    pod: Pod
+    grace_seconds: int
 
 
 class DrainStep(msgspec.Struct, frozen=True):
-    """``evict`` now; ``held`` refuse to go (do-not-evict); ``left`` still have to leave in all."""
+    """``evict`` and ``delete`` now; ``held`` refuse to go (do-not-disrupt); ``left`` still have to leave in all."""
 
     evict: tuple[Pod, ...]
+    delete: tuple[Deletion, ...]
     held: tuple[Pod, ...]
     left: int
 
 
-def stays(pod: Pod) -> bool:
-    """TRM-06: pods that a drain passes by: finished, mirrors, and those that tolerate the cordon."""
+def stays(pod: Pod, generation_api: str, *, now: float) -> bool:
+    """TRM-06: pods that a drain passes by: finished, mirrors, those that tolerate the node's mark, and those stuck."""
     if pod.is_terminal or pod.is_mirror:
         return True
-    return any(toleration.tolerates(CORDON) for toleration in pod.tolerations)
+    if pod.terminating and pod.terminate_at and now - pod.terminate_at > STUCK_SECONDS:
+        return True
+    mark = DISRUPTED if generation_api == V1 else CORDONED
+    return any(toleration.tolerates(mark) for toleration in pod.tolerations)
 
 
-def next_evictions(pods: Iterable[Pod]) -> DrainStep:
-    """[5] Two tiers: critical pods wait until all others are gone. Leaving pods are waited for."""
-    leaving = [pod for pod in pods if not stays(pod)]
-    ordinary = [pod for pod in leaving if pod.priority_class not in CRITICAL]
-    tier = ordinary or leaving
-    held = tuple(pod for pod in tier if pod.do_not_disrupt == "true" and not pod.terminating)
-    evict = tuple(pod for pod in tier if not pod.terminating and pod not in held)
-    return DrainStep(evict, held, len(leaving))
+def next_step(
+    pods: Iterable[Pod], generation_api: str, *, now: float, deadline: float | None = None
+) -> DrainStep:
+    """What to do about a node's pods now. ``now`` and ``deadline`` (TRM-10): seconds since the epoch."""
+    leaving = [pod for pod in pods if not stays(pod, generation_api, now=now)]
+    delete = () if deadline is None else _due(leaving, now, deadline)
+    doomed = {deletion.pod.uid for deletion in delete}
+    tier = _first_tier(leaving, generation_api)
+    open_ = [pod for pod in tier if not pod.terminating and pod.uid not in doomed]
+    held = tuple(pod for pod in open_ if holds(pod, now=now))
+    evict = tuple(pod for pod in open_ if pod not in held)
+    return DrainStep(evict, delete, held, len(leaving))
+
+
+def _first_tier(leaving: list[Pod], generation_api: str) -> list[Pod]:
+    """TRM-07: a tier waits until the one before it has left. v1alpha5 has two, v1 four."""
+    ranks = [_rank(pod, generation_api) for pod in leaving]
+    first = min(ranks, default=0)
+    return [pod for pod, rank in zip(leaving, ranks, strict=True) if rank == first]
+
+
+def _rank(pod: Pod, generation_api: str) -> int:
+    critical = 2 * (pod.priority_class in CRITICAL)
+    return critical + (generation_api == V1 and pod.is_daemon)
+
+
+def _due(leaving: list[Pod], now: float, deadline: float) -> tuple[Deletion, ...]:
+    """TRM-11: early enough that its grace fits; all tiers at once; never longer than what is left."""
+    remaining = max(LEAST_GRACE_SECONDS, int(deadline - now))
+    return tuple(
+        Deletion(pod, min(remaining, max(LEAST_GRACE_SECONDS, pod.grace_seconds)))
+        for pod in leaving
+        if now >= deadline - pod.grace_seconds
+        and not (pod.terminating and pod.terminate_at <= deadline)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from services.terminator.eviction import Evictions
 from services.terminator.termination import Termination
 from services.terminator.work import Work
 from services.terminator.writing import Writer
@@ -18,8 +19,9 @@ async def build(env: Environment[TerminatorSettings]) -> Service:
     cloud = await open_cloud(env)
     machines = Machines(env.kube)
     writer = Writer(env.kube, machines, env.bus, env.clock, env.recorder, env.metrics)
+    evictions = Evictions(env.kube, env.clock, writer, env.metrics)
     termination = Termination(
-        env.kube, machines, cloud, env.clock, env.settings, env.metrics, writer
+        env.kube, machines, cloud, env.clock, env.settings, env.metrics, writer, evictions
     )
     work = Work(termination, env.kube, env.metrics, env.settings.poll_seconds)
     loops = [

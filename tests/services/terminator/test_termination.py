@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from services.terminator.termination import ABSENT_SECONDS, AGAIN, DONE, Termination
+from services.terminator.eviction import Evictions
+from services.terminator.termination import (
+    ABSENT_SECONDS,
+    AGAIN,
+    DONE,
+    INSTANCE_SECONDS,
+    Termination,
+)
 from services.terminator.work import Work
 from services.terminator.writing import Writer
 from shared import streams
@@ -41,7 +48,8 @@ def termination(
     settings = read(TerminatorSettings, cluster_name=CLUSTER, aws_region="us-west-2")
     machines = Machines(kube)
     writer = Writer(kube, machines, bus, clock, recorder, metrics)
-    return Termination(kube, machines, cloud, clock, settings, metrics, writer)
+    evictions = Evictions(kube, clock, writer, metrics)
+    return Termination(kube, machines, cloud, clock, settings, metrics, writer, evictions)
 
 
 @pytest.fixture
@@ -51,7 +59,7 @@ async def instance(cloud: Cloud, control: Control) -> str:
     image = await cloud.ssm.parameter(
         "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
     )
-    template = await cloud.ec2.ensure_launch_template("nodes", {"ImageId": image}, {"a": "b"})
+    template, _ = await cloud.launch_templates.ensure("nodes", {"ImageId": image}, {"a": "b"})
     launched = await cloud.ec2.create_fleet(
         {
             "Type": "instant",
@@ -229,7 +237,7 @@ async def test_an_instance_that_ec2_does_not_know_is_gone_after_a_minute(
     assert await termination.step_machine(name) is AGAIN
     clock.advance(ABSENT_SECONDS - 1)
     assert await termination.step_machine(name) is AGAIN
-    clock.advance(1)
+    clock.advance(INSTANCE_SECONDS)
     assert await termination.step_machine(name) is DONE
     assert not await exists(kube, MACHINES, name)
 

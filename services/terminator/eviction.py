@@ -1,0 +1,105 @@
+"""Asks pods to go, again and again but with growing pauses, and tells what holds them (TRM-08, TRM-09, TRM-11, F22).
+
+A budget is never overruled before the machine's own deadline. What may go wrong: a pod that two budgets protect can
+never be evicted (500): it is told like a full budget, and waits for the deadline or for a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from services.terminator.drain import Deletion, DrainStep
+from services.terminator.writing import Writer
+from shared.clock import Clock
+from shared.domain import labels as keys
+from shared.domain.nodes import Node
+from shared.domain.pods import Pod
+from shared.errors import Conflict, EvictionBlocked, NotFound
+from shared.kube.client import Kube
+from shared.kube.resources import PODS
+from shared.log import get_logger
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 10.0
+
+
+class Retry(NamedTuple):
+    """When a pod may be asked again (monotonic), and how long the pause after that is."""
+
+    at: float
+    pause: float
+
+
+@dataclass
+class Evictions:
+    """Remembers whom it asked when. A restart forgets, which costs one more request per pod."""
+
+    kube: Kube
+    clock: Clock
+    writer: Writer
+    metrics: Metrics
+    _retries: dict[str, dict[str, Retry]] = field(default_factory=dict)
+    """Node UID -> pod UID -> when again."""
+
+    async def carry_out(self, node: Node, step: DrainStep, why: str) -> None:
+        """One round. ``why``: the reason of the disruption, for the pods' events."""
+        self._keep(node, step.evict)
+        for deletion in step.delete:
+            await self._delete(deletion)
+        for pod in step.held:
+            await self.writer.blocked(
+                node, pod, f"it has the annotation {keys.DO_NOT_DISRUPT} (or {keys.DO_NOT_EVICT})"
+            )
+        for pod in step.evict:
+            if self._may_ask(node, pod):
+                await self._evict(node, pod, why)
+
+    def forget(self, node: Node) -> None:
+        """The node is drained."""
+        self._retries.pop(node.uid, None)
+
+    def _keep(self, node: Node, pods: Iterable[Pod]) -> None:
+        known = self._retries.get(node.uid, {})
+        self._retries[node.uid] = {pod.uid: known[pod.uid] for pod in pods if pod.uid in known}
+
+    def _may_ask(self, node: Node, pod: Pod) -> bool:
+        retry = self._retries[node.uid].get(pod.uid)
+        return retry is None or self.clock.monotonic() >= retry.at
+
+    async def _evict(self, node: Node, pod: Pod, why: str) -> None:
+        try:
+            await self.kube.evict(pod.name, pod.namespace, uid=pod.uid)
+        except NotFound:
+            code = "404"
+        except Conflict:
+            code = "409"
+        except EvictionBlocked as error:
+            code = "500" if error.context.get("multiple") else "429"
+            self._postpone(node, pod)
+            await self.writer.blocked(node, pod, error.message)
+        else:
+            code = "201"
+            log.info("evicted pod", pod=pod.key, node=node.name)
+            await self.writer.evicted(pod, why)
+        self.metrics.evictions.labels(code).inc()
+
+    def _postpone(self, node: Node, pod: Pod) -> None:
+        known = self._retries[node.uid].get(pod.uid)
+        pause = min(known.pause * 2, LONGEST_PAUSE_SECONDS) if known else FIRST_PAUSE_SECONDS
+        self._retries[node.uid][pod.uid] = Retry(self.clock.monotonic() + pause, pause)
+
+    async def _delete(self, deletion: Deletion) -> None:
+        """TRM-11: past budgets and annotations, because the machine's time ends."""
+        pod = deletion.pod
+        try:
+            await self.kube.delete(
+                PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=deletion.grace_seconds
+            )
+        except (NotFound, Conflict):
+            return
+        log.info("deleted pod at the end of its machine", pod=pod.key, grace=deletion.grace_seconds)
+        await self.writer.disrupted(pod)
