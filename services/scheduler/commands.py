@@ -89,6 +89,10 @@ class Commands:
         held = {key for record in self.records() for key in record.candidates}
         return {m.uid for m in self.view.machines(now=self.clock.monotonic()) if m.key in held}
 
+    def record_of(self, key: str) -> CommandRecord | None:
+        """The command that holds or makes this machine."""
+        return next((r for r in self.records() if key in (*r.candidates, *r.replacements)), None)
+
     def targets(self) -> set[str]:
         """Nodes that running commands count on (EXE-02)."""
         alive = {record.id for record in self.records()}

@@ -27,7 +27,7 @@ from shared.clock import Clock
 from shared.disruption import expiration
 from shared.disruption.budgets import REASONS, allowed_now
 from shared.disruption.candidates import offering_prices, survey
-from shared.disruption.records import Command, Proposal, Rejection, World
+from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines import EMPTY, Condition, Machine
 from shared.domain.nodepools import V1, V1ALPHA5
@@ -78,9 +78,25 @@ class Disruption:
     explanations: dict[str, tuple[Rejection, ...]] = field(default_factory=dict)
     """Method -> why machines stayed, of its last pass."""
     surveyed: tuple[Rejection, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    """Of the last survey, both generations."""
     _paces: dict[str, Pace] = field(default_factory=lambda: {V1ALPHA5: Pace(), V1: Pace()})
     _told: dict[tuple[str, str], tuple[bool, float]] = field(default_factory=dict)
     """(machine UID, condition) -> what we wrote last, and when (monotonic)."""
+
+    def status(self) -> dict[str, object]:
+        """For ``/status``."""
+        pending = [p.pending.command.text for p in self._paces.values() if p.pending]
+        return {
+            "off": self._is_off(),
+            "candidates": len(self.candidates),
+            "waitingForASecondLook": pending,
+            "commands": [
+                {"id": r.id, "method": r.method, "reason": r.reason, "text": r.text}
+                for r in self.commands.records()
+            ],
+            "stay": {method: len(found) for method, found in self.explanations.items()},
+        }
 
     async def step(self) -> None:
         """Look once at every machine."""
@@ -183,7 +199,7 @@ class Disruption:
         found = survey(
             snapshot, offering_prices(catalogue), nominated=nominated, busy=busy, now=now
         )
-        self.surveyed = found.rejections
+        self.surveyed, self.candidates = found.rejections, found.candidates
         allowed = allowed_now(
             snapshot.pools,
             snapshot.machines,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from services.scheduler.commands import Commands
 from services.scheduler.disruption import Disruption
+from services.scheduler.explain import Explainer
 from services.scheduler.handlers import Departures, Handlers
 from services.scheduler.handover import Handover
 from services.scheduler.planning import Planner
@@ -89,6 +90,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
             "unschedulable": reporter.last_reasons,
             "nominated": sorted(planner.nominated()),
             "handover": handover.status(),
+            "disruption": disruption.status(),
         }
 
     acting = [
@@ -114,7 +116,10 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         env.metrics,
         status,
         lambda: list(filter(None, [planner.not_synced()])),
-        questions=[Simulator(catalogues, env.clock).question()],
+        questions=[
+            Simulator(catalogues, env.clock).question(),
+            Explainer(disruption).question(),
+        ],
     )
 
 

@@ -1,0 +1,107 @@
+"""``POST /explain``: why a node is still there, and what would have to change (issue: explaining itself).
+
+Answers from what the last passes found; looks at nothing anew and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from services.scheduler.disruption import Disruption
+from shared.disruption.records import Candidate, Rejection
+from shared.domain.machines import Machine
+from shared.runtime import Answer, Question
+
+PATH = "/explain"
+MOST_BYTES = 4096
+NOT_LOOKED_AT = "no pass has looked at this node yet; ask again in some seconds"
+
+
+@dataclass
+class Explainer:
+    """Answers about one node at a time."""
+
+    disruption: Disruption
+
+    def question(self) -> Question:
+        """How the status server offers it."""
+        return Question(PATH, "Why this node is still there", self.answer, MOST_BYTES)
+
+    async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
+        """Body or query: ``node`` names a node or a machine."""
+        name = query.get("node") or _named(body)
+        if not name:
+            return _json(400, {"error": 'name a node: {"node": "ip-10-0-0-1"}'})
+        machine = self._machine(name)
+        if machine is None:
+            return _json(404, {"error": f"no machine of ours is or has the node {name[:253]!r}"})
+        return _json(200, self._explain(machine))
+
+    def _machine(self, name: str) -> Machine | None:
+        view, clock = self.disruption.view, self.disruption.clock
+        machines = view.machines(now=clock.monotonic())
+        return next((m for m in machines if name in (m.node_name, m.name)), None)
+
+    def _explain(self, machine: Machine) -> dict[str, Any]:
+        candidate = next(
+            (c for c in self.disruption.candidates if c.machine.uid == machine.uid), None
+        )
+        found = self.disruption.commands.record_of(machine.key)
+        said = [
+            {"method": method, "event": r.event, "reason": r.reason, "text": r.text, "pod": r.pod}
+            for method, r in _about(machine.key, self.disruption)
+        ]
+        if not said and candidate is None and found is None:
+            said = [{"method": "", "event": "", "reason": "", "text": NOT_LOOKED_AT, "pod": ""}]
+        return {
+            "node": machine.node_name,
+            "machine": machine.key,
+            "nodePool": machine.pool_key,
+            "instanceType": machine.instance_type,
+            "conditions": {
+                name: c.status + (f" ({c.reason})" if c.reason != name else "")
+                for name, c in sorted(machine.conditions.items())
+            },
+            "command": found.text if found else "",
+            "candidate": _candidate(candidate) if candidate else None,
+            "staysBecause": said,
+        }
+
+
+def _about(key: str, disruption: Disruption) -> Iterable[tuple[str, Rejection]]:
+    """What the last survey and each method's last pass said of this machine."""
+    for rejection in disruption.surveyed:
+        if rejection.machine_key == key:
+            yield "candidates", rejection
+    for method, rejections in sorted(disruption.explanations.items()):
+        for rejection in rejections:
+            if rejection.machine_key == key:
+                yield method, rejection
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    price = candidate.price_micro_usd_per_hour
+    return {
+        "pricePerHour": None if price is None else price / 1e6,
+        "pods": [pod.key for pod in candidate.pods],
+        "empty": candidate.empty,
+        "blockedBy": candidate.blocker,
+        "blockingPod": candidate.blocking_pod,
+    }
+
+
+def _named(body: bytes) -> str:
+    try:
+        document = orjson.loads(body or b"{}")
+    except orjson.JSONDecodeError:
+        return ""
+    named = document.get("node") if isinstance(document, dict) else None
+    return named if isinstance(named, str) else ""
+
+
+def _json(status: int, document: Mapping[str, Any]) -> Answer:
+    return Answer(status, orjson.dumps(document))
