@@ -108,7 +108,10 @@ class Commands:
         try:
             await self._mark(command, record)
             for planned in command.replacements:
-                await self._create(planned, command, snapshot)
+                stored = await self.create(
+                    planned, snapshot, cause=command.id, reason=command.reason.lower()
+                )
+                await self.teller.launching(stored, command.reason)
         except DovetailError as error:
             log.warning("cannot disrupt", command=record.id, error=error.message)
             await self._roll_back(record, error.message)
@@ -177,12 +180,14 @@ class Commands:
             note = {"annotations": {keys.COMMAND_ANNOTATION: written(record)}}
             await self.machines.patch(machine, note)
 
-    async def _create(self, planned: PlannedMachine, command: Command, snapshot: Snapshot) -> None:
-        """One replacement. Its launch is announced when all of them exist."""
+    async def create(
+        self, planned: PlannedMachine, snapshot: Snapshot, *, cause: str, reason: str
+    ) -> Machine:
+        """One machine, not launched yet. One that a crashed scheduler made already will do. Raises DovetailError."""
         pool = next(pool for pool in snapshot.pools if pool.key == planned.pool_key)
         node_class = next(c for c in snapshot.node_classes if c.key == pool.node_class_key)
         epoch = self.planner.leadership.epoch
-        body = planned_object(planned, pool, node_class, plan=command.id, epoch=epoch)
+        body = planned_object(planned, pool, node_class, plan=cause, epoch=epoch)
         try:
             stored = await self.machines.create(body)
         except AlreadyExists:
@@ -190,8 +195,13 @@ class Commands:
             if stored.terminating:
                 raise
         self.view.assume(stored, now=self.clock.monotonic())
-        self.metrics.machines_created.labels(command.reason.lower(), pool.name).inc()
-        await self.teller.launching(stored, command.reason)
+        self.metrics.machines_created.labels(reason, pool.name).inc()
+        return stored
+
+    async def launch(self, key: str, cause: str) -> None:
+        """Ring the launcher. Not heard, it finds the machine on its list."""
+        message = LaunchMachine(machine=key)
+        await send(self.bus, streams.LAUNCHES, message, cause=cause, clock=self.clock)
 
     async def _confirm(self, command: Command, record: CommandRecord) -> bool:
         """All replacements exist: say so on the record, then let them be launched."""
@@ -206,8 +216,7 @@ class Commands:
             await self._roll_back(record, error.message)
             return False
         for key in record.replacements:
-            message = LaunchMachine(machine=key)
-            await send(self.bus, streams.LAUNCHES, message, cause=record.id, clock=self.clock)
+            await self.launch(key, record.id)
         return True
 
     async def _delete(self, record: CommandRecord, held: list[Machine]) -> None:

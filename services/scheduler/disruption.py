@@ -22,6 +22,7 @@ from services.scheduler.methods import (
     methods_of,
 )
 from services.scheduler.planning import Planner
+from services.scheduler.replicas import Replicas
 from services.scheduler.view import View
 from shared.clock import Clock
 from shared.disruption import expiration
@@ -107,6 +108,8 @@ class Disruption:
         await self._mark()
         if not self._is_off():
             await self._expire()
+        if self.settings.feature_gates.static_capacity:
+            await self._keep_replicas()
         for generation in (V1ALPHA5, V1):
             await self._decide(generation, self._paces[generation])
 
@@ -157,6 +160,15 @@ class Disruption:
             if await self.commands.machines.delete(machine):
                 self.commands.teller.expired(machine)
                 await self.commands.order(TerminateMachine.of(machine, "expired"), machine.uid)
+
+    async def _keep_replicas(self) -> None:
+        """GAT-01; nothing to do without static pools."""
+        catalogue = await self.planner.catalogues.get()
+        if catalogue is None or not any(pool.is_static for pool in self.view.pools().values()):
+            return
+        unavailable = await self.planner.unavailable.current()
+        snapshot = self.view.snapshot(catalogue, unavailable, now=self.clock.monotonic())
+        await Replicas(self.commands, self.clock).keep(snapshot, self.planner.solver_settings())
 
     async def _decide(self, generation: str, pace: Pace) -> None:
         now = self.clock.monotonic()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from shared.disruption import drift, emptiness, expiration, multi_node, single_node
+from shared.disruption import drift, emptiness, expiration, multi_node, single_node, static_drift
 from shared.disruption.records import Command, Proposal, World
 from shared.domain.nodepools import KARPENTER, UNDERUTILIZED, V1ALPHA5
 
@@ -31,7 +31,7 @@ def methods_of(generation: str, consolidation: str, unseen: frozenset[str]) -> l
     first = (
         [Method(expiration.METHOD, expiration.propose), drifted, empty]
         if generation == V1ALPHA5
-        else [empty, drifted]
+        else [empty, Method(static_drift.METHOD, static_drift.propose), drifted]
     )
     return [*first, *_consolidations(consolidation, unseen)]
 

@@ -127,6 +127,8 @@ def _has_settled(candidate: Candidate) -> bool:
 def _why_not(candidate: Candidate, types: set[str]) -> tuple[str, str]:
     """(event, text); empty text: it is eligible."""
     pool, labels = candidate.pool, candidate.node.labels
+    if pool.is_static:
+        return UNCONSOLIDATABLE, f'{pool.kind} "{pool.name}" is static'
     if pool.consolidate_after_seconds is None:
         return UNCONSOLIDATABLE, f'{pool.kind} "{pool.name}" has consolidation disabled'
     if pool.consolidation_policy == WHEN_EMPTY:

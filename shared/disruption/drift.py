@@ -18,30 +18,34 @@ MOST_SIMULATIONS = 20
 
 def propose(world: World) -> Proposal:
     """One command for the machine that drifted first, empty ones before the others; static pools have their own way."""
-    drifted = [
-        c
-        for c in world.candidates
-        if c.machine.has(CONDITION)
-        and not c.pool.is_static
-        and (c.pool.generation_api != V1ALPHA5 or world.gates.drift)
-    ]
-    drifted.sort(key=lambda c: (not c.empty, c.machine.conditions[CONDITION].since, c.name))
     rejections: list[Rejection] = []
     simulations = 0
-    for candidate in drifted:
+    for candidate in drifted(world, static=False):
         if world.left(candidate.machine.pool_key, DRIFTED) <= 0:
             continue
         if simulations == MOST_SIMULATIONS:
             break
         simulations += 1
-        answer = replace_one(world, _eventual(candidate), METHOD, DRIFTED)
+        answer = replace_one(world, eventual(candidate), METHOD, DRIFTED)
         if isinstance(answer, Command):
             return Proposal((answer,), tuple(rejections))
         rejections.append(answer)
     return Proposal((), tuple(rejections))
 
 
-def _eventual(candidate: Candidate) -> Candidate:
+def drifted(world: World, *, static: bool) -> list[Candidate]:
+    """Candidates that drifted, of static pools or of the others, in order (DRF-06); v1alpha5 needs a gate (DRF-08)."""
+    found = [
+        c
+        for c in world.candidates
+        if c.machine.has(CONDITION)
+        and c.pool.is_static is static
+        and (c.pool.generation_api != V1ALPHA5 or world.gates.drift)
+    ]
+    return sorted(found, key=lambda c: (not c.empty, c.machine.conditions[CONDITION].since, c.name))
+
+
+def eventual(candidate: Candidate) -> Candidate:
     """DIS-13: a machine whose drain has an end is not held by its pods."""
     if candidate.machine.termination_grace_seconds is None:
         return candidate

@@ -46,7 +46,7 @@ def time_is_up(candidate: Candidate, *, now: float) -> bool:
     """v1: consolidateAfter has passed (DIS-30). v1alpha5: the TTL has, or consolidation is on, which waits for nothing
     but its validation (DIS-32, CON-13)."""
     machine, pool = candidate.machine, candidate.pool
-    if pool.consolidate_after_seconds is None:
+    if pool.is_static or pool.consolidate_after_seconds is None:
         return False
     if pool.generation_api == V1:
         return machine.has(CONSOLIDATABLE)

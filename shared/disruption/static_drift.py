@@ -1,0 +1,48 @@
+"""Drifted machines of static pools: one new for one old, whatever their pods need (DRF-07)."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from shared.disruption.drift import drifted, eventual
+from shared.disruption.records import BLOCKED, Command, Proposal, Rejection, World
+from shared.domain.nodepools import DRIFTED
+from shared.solver.output import machine_name
+from shared.solver.static import static_machine
+
+METHOD = "static-drift"
+NODES = "nodes"
+
+
+def propose(world: World) -> Proposal:
+    """One command for the static machine that drifted first."""
+    if not world.gates.static_capacity:
+        return Proposal()
+    rejections: list[Rejection] = []
+    for found in drifted(world, static=True):
+        candidate = eventual(found)
+        pool = candidate.pool
+        if world.left(pool.key, DRIFTED) <= 0:
+            continue
+        if candidate.blocker:
+            text, pod = candidate.blocker, candidate.blocking_pod
+        elif not _has_room(world, pool.key, pool.limits.get(NODES)):
+            text, pod = "the pool's limit of nodes leaves no room for a replacement", ""
+        else:
+            planned = static_machine(world.snapshot, pool, world.solver)
+            if not isinstance(planned, str):
+                name = machine_name(pool.name, candidate.machine.uid, 0)
+                line = f"replace drifted node {candidate.node.name} of a static pool"
+                command = Command(
+                    METHOD, DRIFTED, (candidate,), (replace(planned, name=name),),
+                    moved_pods=len(candidate.pods), text=line,
+                )  # fmt: skip
+                return Proposal((command,), tuple(rejections))
+            text, pod = planned, ""
+        rejections.append(candidate.refused(text, event=BLOCKED, reason=DRIFTED, pod=pod))
+    return Proposal((), tuple(rejections))
+
+
+def _has_room(world: World, pool_key: str, limit: int | None) -> bool:
+    used = sum(machine.pool_key == pool_key for machine in world.snapshot.machines)
+    return limit is None or used < limit
