@@ -38,7 +38,7 @@ from shared.kube.resources import (
     Resource,
 )
 from shared.kube.unused_models import drop_unused_models
-from shared.leadership import Leadership
+from shared.leadership import Leadership, epoch_now
 from shared.live_settings import LOOK_SECONDS, LiveSettings
 from shared.log import get_logger
 from shared.memory import settle
@@ -103,18 +103,30 @@ class Environment(Generic[Config]):
 
     def leadership(self, name: str) -> Leadership:
         """The election for this service, called once by its ``build`` (OPS-11)."""
-        settings = self.settings
-        if settings.disable_leader_election:
+        if self.settings.disable_leader_election:
             return Leadership(None, self.clock)
+        lease_name, namespace = self._lease_of(name)
         lease = Lease(
             self.kube,
-            name=f"{settings.leader_election_name}-{name}",
-            namespace=settings.leader_election_namespace or settings.system_namespace,
+            name=lease_name,
+            namespace=namespace,
             identity=self.instance,
             clock=self.clock,
             random=self.random,
         )
         return Leadership(lease, self.clock)
+
+    async def epoch_of(self, name: str) -> int:
+        """The fencing epoch of this service's leader, by a quorum read; 0 where nobody is elected (F14)."""
+        if self.settings.disable_leader_election:
+            return 0
+        return await epoch_now(self.kube, *self._lease_of(name))
+
+    def _lease_of(self, name: str) -> tuple[str, str]:
+        """Name and namespace."""
+        settings = self.settings
+        namespace = settings.leader_election_namespace or settings.system_namespace
+        return f"{settings.leader_election_name}-{name}", namespace
 
     def own_loops(self) -> list[runtime.Loop]:
         """What every service does beside its work: write events, look at the ConfigMap."""
