@@ -94,15 +94,22 @@ def test_the_watcher_may_watch_every_kind_that_it_mirrors() -> None:
     assert {(kind.resource.group, kind.resource.plural) for kind in KINDS} <= may
 
 
-def test_only_the_terminator_may_evict_and_delete_pods_and_nodes() -> None:
+@pytest.mark.parametrize(
+    ("resources", "who"),
+    [
+        ({"pods/eviction", "pods"}, {"dovetail-terminator"}),
+        # The launcher orders away nodes whose instance EC2 has ended (LCH-81).
+        ({"nodes"}, {"dovetail-terminator", "dovetail-launcher"}),
+    ],
+)
+def test_few_may_evict_or_delete(resources: set[str], who: set[str]) -> None:
     may = {
         role["metadata"]["name"]
         for role in of_kind("ClusterRole")
         for rule in role["rules"]
-        if {"pods/eviction", "pods", "nodes"} & {*rule["resources"]}
-        and {"create", "delete"} & {*rule["verbs"]}
+        if resources & {*rule["resources"]} and {"create", "delete"} & {*rule["verbs"]}
     }
-    assert may == {"dovetail-terminator"}
+    assert may == who
 
 
 @pytest.mark.parametrize("deployment", of_kind("Deployment"), ids=lambda d: d["metadata"]["name"])
