@@ -14,14 +14,21 @@ of the settings, only the limits on pods count there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.instance_types import InstanceType, SizeFacts
 from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, add
-from shared.domain.size_settings import USUAL, WINDOWS_BUILDS, SizeSettings, Threshold
+from shared.domain.size_settings import (
+    AL2023,
+    LINUX,
+    USUAL,
+    WINDOWS_BUILDS,
+    SizeSettings,
+    Threshold,
+)
 
 MIB = 1024**2
 GIB = 1024**3
@@ -38,11 +45,31 @@ _CPU_BANDS = ((0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, None, 
 def adapted(kind: InstanceType, settings: SizeSettings) -> InstanceType:
     """The type of the catalogue as machines with these settings have it: amounts, and labels that follow from them.
 
-    One that they cannot run on (arm64 with Windows) has no offerings.
+    One that they cannot run on (arm64 with Windows, a1 with AL2023) has no offerings.
     """
+    settings = effective(settings, kind.memory_by_image.keys(), first_graviton=is_a1(kind.name))
     if settings == USUAL:
         return kind
+    if settings.platform == AL2023:
+        return replace(kind, offerings=())
     return sized(kind, kind.facts, settings) if kind.facts else _as_described(kind, settings)
+
+
+def effective(settings: SizeSettings, known: Set[str], *, first_graviton: bool) -> SizeSettings:
+    """What of the settings tells machines apart, where these images are known and a1 is there or not: pools that
+    differ in the rest only have equal sizes.
+    """
+    images = tuple(image for image in settings.images if image in known)
+    linux = settings.platform == AL2023 and not first_graviton
+    platform = LINUX if linux else settings.platform
+    if (images, platform) == (settings.images, settings.platform):
+        return settings
+    return replace(settings, images=images, platform=platform)
+
+
+def is_a1(name: str) -> bool:
+    """IT-02: the first Graviton lacks instructions that AL2023 is built with."""
+    return name.startswith("a1.")
 
 
 def _as_described(kind: InstanceType, settings: SizeSettings) -> InstanceType:
@@ -55,6 +82,7 @@ def sized(kind: InstanceType, facts: SizeFacts, settings: SizeSettings) -> Insta
     """The type with all its amounts computed anew; of those it has, only cpu, memory and devices count."""
     capacity = {
         **kind.capacity,
+        MEMORY: _memory(kind, settings),
         EPHEMERAL_STORAGE: _ephemeral_storage(facts, settings),
         PODS: _limited(_usual_pods(facts, settings), kind.capacity, settings),
     }
@@ -73,6 +101,12 @@ def sized(kind: InstanceType, facts: SizeFacts, settings: SizeSettings) -> Insta
         offerings=offerings,
         facts=facts,
     )
+
+
+def _memory(kind: InstanceType, settings: SizeSettings) -> int:
+    """IT-12: the least that nodes reported with one of these images, else the estimate."""
+    seen = [kind.memory_by_image[i] for i in settings.images if i in kind.memory_by_image]
+    return min(seen, default=kind.capacity[MEMORY])
 
 
 def _usual_pods(facts: SizeFacts, settings: SizeSettings) -> int:

@@ -19,12 +19,16 @@ INSTANCE_NAME = re.compile(r"(^[a-z]+)(\-[0-9]+tb)?([0-9]+).*\.")
 """IT-03: group 1 is the category, group 3 the generation."""
 
 
-class Offering(msgspec.Struct, frozen=True):
-    """One place to buy a type (IT-04): a zone, ``spot`` or ``on-demand``, and the hourly price."""
+class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One place to buy a type (IT-04): a zone, ``spot``, ``on-demand`` or ``reserved``, and the hourly price."""
 
     zone: str
     capacity_type: str
     price_micro_usd_per_hour: int
+    reservation_id: str = ""
+    """Of a reserved offering: the capacity reservation that it is bought from."""
+    reservation_type: str = ""
+    """default, or capacity-block."""
 
 
 class SizeFacts(msgspec.Struct, frozen=True):
@@ -40,7 +44,7 @@ class SizeFacts(msgspec.Struct, frozen=True):
     """The type's own disks together, in 10**9 bytes."""
 
 
-class InstanceType(msgspec.Struct, frozen=True):
+class InstanceType(msgspec.Struct, frozen=True, omit_defaults=True):
     """One machine shape, in a catalogue with the usual settings (see ``instance_sizes.adapted``).
 
     ``labels``: label key -> possible values (IT-40..46). ``capacity`` and ``overhead``: resource ->
@@ -56,6 +60,8 @@ class InstanceType(msgspec.Struct, frozen=True):
     offerings: tuple[Offering, ...]
     facts: SizeFacts | None = None
     """None: a type that somebody described by hand, whose amounts hold for every pool."""
+    memory_by_image: dict[str, int] = {}
+    """Image id -> bytes that nodes of this type really reported, where that differs from ``capacity`` (IT-12)."""
 
     def allocatable(self) -> dict[str, int]:
         """Capacity minus overhead per resource, never below zero (IT-34)."""
@@ -118,8 +124,9 @@ def _sharing(one: InstanceType, texts: dict[object, Any]) -> InstanceType:
         capacity=amounts(one.capacity),
         overhead=amounts(one.overhead),
         offerings=tuple(
-            Offering(share(o.zone), share(o.capacity_type), o.price_micro_usd_per_hour)
+            msgspec.structs.replace(o, zone=share(o.zone), capacity_type=share(o.capacity_type))
             for o in one.offerings
         ),
         facts=share(one.facts),
+        memory_by_image=amounts(one.memory_by_image),
     )

@@ -229,6 +229,11 @@ class Requirements:
     def _hash(self) -> int:
         return hash(tuple(self._by_key.values()))
 
+    @cached_property
+    def asks_for_values(self) -> bool:
+        """Has any key a minimum of values (SCH-12)?"""
+        return any(r.min_values is not None for r in self)
+
     def __hash__(self) -> int:
         return self._hash
 

@@ -2,7 +2,7 @@
 
 The words of both are brought to the few amounts that count, so that settings that come to the same are equal, and
 pools with equal settings share one table of sizes. The default is what the catalogue's types are sized with: an AL2
-machine, as an AL2023 one.
+machine, as an AL2023 one where there is no a1.
 
 What may go wrong: a wrong quantity or percentage, in a Machine that a person wrote: ``InvalidObject`` naming the field.
 """
@@ -20,6 +20,8 @@ from shared.domain.resources import EPHEMERAL_STORAGE, MEMORY, parse_amount, par
 from shared.errors import InvalidObject
 
 LINUX = "linux"
+AL2023 = "al2023"
+"""Sized like any Linux, but its kernel does not start on the first Graviton (IT-02)."""
 BOTTLEROCKET = "bottlerocket"
 WINDOWS_BUILDS = {
     "Windows2019": "10.0.17763",
@@ -49,7 +51,7 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """Can be a key of a dictionary."""
 
     platform: str = LINUX
-    """linux, bottlerocket, or a Windows family."""
+    """linux, al2023, bottlerocket, or a Windows family."""
     volume_bytes: int = 20 * 1024**3
     """Of the volume that holds the pods' data (IT-15)."""
     instance_store: bool = False
@@ -59,6 +61,8 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """0: no such limit."""
     efa_only_interfaces: int = 0
     """Interfaces of the first card that carry no pods (IT-13)."""
+    images: tuple[str, ...] = ()
+    """Ids of what the class boots: a type's real memory is known by image (IT-12)."""
     kube_reserved: Amounts = ()
     """Replaces the usual reservation per resource (IT-32)."""
     system_reserved: Amounts = ()
@@ -83,6 +87,7 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
             max_pods=said.max_pods,
             pods_per_core=said.pods_per_core or 0,
             efa_only_interfaces=_efa_only(node_class),
+            images=node_class.image_ids,
             kube_reserved=_amounts(said.kube_reserved, f"{field}.kubeReserved"),
             system_reserved=_amounts(said.system_reserved, f"{field}.systemReserved"),
             memory_eviction=_threshold(said.eviction_hard, "memory.available", MEMORY, hard),
@@ -157,7 +162,7 @@ def _platform(family: str) -> str:
     """Families that come to the same sizes have the same platform."""
     if family in WINDOWS_BUILDS:
         return family
-    return BOTTLEROCKET if family == "Bottlerocket" else LINUX
+    return {"Bottlerocket": BOTTLEROCKET, "AL2023": AL2023}.get(family, LINUX)
 
 
 def _volume_bytes(node_class: NodeClass) -> int:

@@ -12,14 +12,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.domain.expressions import first_untolerated
+from shared.domain.expressions import Toleration, first_untolerated
 from shared.domain.requirements import Requirement, Requirements
 from shared.solver import reasons
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable
+from shared.solver.hosts import Host
 from shared.solver.pod_classes import PodClass
 from shared.solver.ports import HostPort, first_conflict
 from shared.solver.templates import PoolTemplate
-from shared.solver.topology import Host, Refusal, Topology
+from shared.solver.topology import Refusal, Topology
+
+_Question = tuple[Requirements, PoolTemplate, Requirements, tuple[Toleration, ...]]
+"""What decides whether a machine's requirements and a class's meet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,10 +38,13 @@ class OpenClaim:
     used: Amounts
     pods: list[str] = field(default_factory=list)
     ports: list[HostPort] = field(default_factory=list)
+    _host: Host | None = None
 
     def host(self, requirements: Requirements) -> Host:
         """As topology sees it, with these requirements."""
-        return self.template.host(self.hostname, requirements)
+        if self._host is None or self._host.requirements is not requirements:
+            self._host = self.template.host(self.hostname, requirements)
+        return self._host
 
     def commit(self, admission: Admission, pods: PodClass, uids: list[str]) -> None:
         """Takes the pods in."""
@@ -48,7 +55,7 @@ class OpenClaim:
         self.pods += uids
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Admission:
     """A claim's state after it took ``count`` more pods of one class."""
 
@@ -65,15 +72,15 @@ class Admitter:
         """``best_effort``: a new claim may have fewer kinds than minValues asks for (SCH-12)."""
         self._best_effort = best_effort
         self._topology = topology
-        self._met: dict[tuple[Requirements, PodClass], Requirements | str] = {}
+        self._met: dict[_Question, Requirements | Refusal] = {}
 
     def admit(self, claim: OpenClaim, pods: PodClass, count: int) -> Admission | Refusal:
         """Room for up to ``count`` pods of a class. With host ports or topology, pass 1."""
         merged = self._requirements(claim, pods)
         if isinstance(merged, Refusal):
             return merged
-        conflict = first_conflict(pods.pod.host_ports, claim.ports)
-        if conflict is not None:
+        ports = pods.pod.host_ports
+        if ports and (conflict := first_conflict(ports, claim.ports)) is not None:
             return Refusal(reasons.port_conflict(conflict), is_final=True)
         narrowed = self._topology.narrow(pods, claim.host(merged), merged)
         if isinstance(narrowed, Refusal):
@@ -81,39 +88,38 @@ class Admitter:
         types = self._types(claim, pods, narrowed)
         return self._fill(claim, pods, count, types, narrowed, is_final=narrowed is merged)
 
+    def on_empty(self, template: PoolTemplate, pods: PodClass) -> Requirements | Refusal:
+        """What a machine of this pool without pods would require with this class: the same for every one, but for
+        host names."""
+        return self._merged(template, template.requirements, pods)
+
     def _requirements(self, claim: OpenClaim, pods: PodClass) -> Requirements | Refusal:
         """Taints, then requirements."""
-        taint = first_untolerated(claim.template.pool.taints, pods.pod.tolerations)
-        if taint is not None:
-            return Refusal(reasons.untolerated(taint.text()), is_final=True)
-        at = (claim.requirements, pods)
-        if at not in self._met:
-            self._met[at] = _meet(claim.requirements, pods.requirements)
-        merged = self._met[at]
-        if isinstance(merged, str):
-            return Refusal(reasons.incompatible_requirements(merged), is_final=True)
-        if keys.ZONE_ID in merged:
-            if not claim.template.zone_ids:
-                unknown = reasons.zone_ids_unknown(claim.template.pool.node_class)
-                return Refusal(unknown, is_final=True)
-            merged = claim.host(merged).pinned(merged)
+        merged = self._merged(claim.template, claim.requirements, pods)
         host = pods.requirements.get(keys.HOSTNAME)
-        if host is not None and not host.has(claim.hostname):
-            there = f"{keys.HOSTNAME} In [{claim.hostname}]"
-            cause = reasons.incompatible_requirements(f"key {keys.HOSTNAME}, {host} not in {there}")
-            return Refusal(cause, is_final=True)
-        return merged
+        if host is None or isinstance(merged, Refusal) or host.has(claim.hostname):
+            return merged
+        there = f"{keys.HOSTNAME} In [{claim.hostname}]"
+        cause = reasons.incompatible_requirements(f"key {keys.HOSTNAME}, {host} not in {there}")
+        return Refusal(cause, is_final=True)
+
+    def _merged(
+        self, template: PoolTemplate, there: Requirements, pods: PodClass
+    ) -> Requirements | Refusal:
+        """``_meet``, remembered by all that it looks at."""
+        asked = (there, template, pods.requirements, pods.pod.tolerations)
+        found = self._met.get(asked)
+        if found is None:
+            found = self._met[asked] = _meet(template, there, pods)
+        return found
 
     def _types(self, claim: OpenClaim, pods: PodClass, requirements: Requirements) -> Indices:
         """Types of the claim that still meet requirements and offering, and no daemon's ports."""
         if requirements is claim.requirements and not pods.pod.host_ports and claim.pods:
             return claim.types
-        table, template = claim.template.table, claim.template
-        zones = table.zone_mask(requirements, template.zones)
-        kept = table.matching(requirements) & table.with_offering(
-            zones, table.capacity_mask(requirements)
-        )
-        for daemon, with_daemon in template.daemons.daemons:
+        template = claim.template
+        kept = template.usable(requirements)
+        for daemon, with_daemon in template.daemons.daemons if pods.pod.host_ports else ():
             if first_conflict(pods.pod.host_ports, daemon.host_ports) is not None:
                 kept = kept & ~with_daemon
         found: Indices = claim.types[kept[claim.types]]
@@ -130,14 +136,14 @@ class Admitter:
         is_final: bool,
     ) -> Admission | Refusal:
         """Resources last: how many pods the roomiest type takes, and which types take that many."""
-        free = claim.template.available[types] - claim.used
-        choosy = any(wanted.min_values is not None for wanted in requirements)
+        choosy = requirements.asks_for_values
         if count == 1 and not choosy:
-            kept = types[_fits(free, pods.requests)]
+            used = claim.used + pods.requests
+            kept = _large_enough(claim.template.columns, types, used)
             if kept.size == 0:
                 return Refusal(reasons.EXCEEDS_NODE, is_final)
-            return Admission(1, requirements, kept, claim.used + pods.requests)
-        capacity = _how_many(free, pods.requests)
+            return Admission(1, requirements, kept, used)
+        capacity = _how_many(claim.template.available[types] - claim.used, pods.requests)
         placed = min(count, int(capacity.max(initial=0)))
         if placed < 1:
             return Refusal(reasons.EXCEEDS_NODE, is_final)
@@ -221,18 +227,32 @@ def _distinct(wanted: Requirement, types: Indices, table: TypeTable) -> int:
     return sum(map(wanted.has, table.distinct_values(wanted.key, types)))
 
 
-def _meet(existing: Requirements, wanted: Requirements) -> Requirements | str:
-    incoming = wanted.without(keys.HOSTNAME)
-    cause = existing.incompatibility(incoming, allow_undefined=keys.WELL_KNOWN)
-    return cause if cause is not None else existing.intersect(incoming)
+def _meet(template: PoolTemplate, there: Requirements, pods: PodClass) -> Requirements | Refusal:
+    """A machine's requirements with those of a class; host names aside. The pool is asked too: a label that some pod
+    on the machine only excludes values of is not defined by that (SCH-10)."""
+    taint = first_untolerated(template.pool.taints, pods.pod.tolerations)
+    if taint is not None:
+        return Refusal(reasons.untolerated(taint.text()), is_final=True)
+    incoming = pods.requirements.without(keys.HOSTNAME)
+    for known in (there, template.requirements):
+        cause = known.incompatibility(incoming, allow_undefined=keys.WELL_KNOWN)
+        if cause is not None:
+            return Refusal(reasons.incompatible_requirements(cause), is_final=True)
+    merged = there.intersect(incoming)
+    if keys.ZONE_ID not in merged:
+        return merged
+    if not template.zone_ids:
+        unknown = reasons.zone_ids_unknown(template.pool.node_class)
+        return Refusal(unknown, is_final=True)
+    return template.host("", merged).pinned(merged)
 
 
-def _fits(free: Amounts, request: Amounts) -> Mask:
-    """Per type, does one pod of this size fit? ``_how_many`` without the division."""
-    found = np.ones(len(free), dtype=np.bool_)
-    for column, amount in enumerate(request.tolist()):  # faster than all(axis=1) on so few columns
-        found &= free[:, column] >= max(amount, 0)
-    return found
+def _large_enough(columns: Amounts, types: Indices, used: Amounts) -> Indices:
+    """Of ``types`` those that hold so much; the same object when all do. Comparing all types of the table is faster
+    than picking these first."""
+    holds = np.logical_and.reduce(columns >= used[:, np.newaxis], axis=0)
+    kept: Indices = types.compress(holds.take(types))
+    return types if kept.size == types.size else kept
 
 
 def _how_many(free: Amounts, request: Amounts) -> Amounts:

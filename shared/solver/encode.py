@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shared.domain import labels as keys
-from shared.domain.instance_sizes import adapted
+from shared.domain.instance_sizes import adapted, effective, is_a1
 from shared.domain.instance_types import Catalogue, InstanceType
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import CPU, MEMORY, PODS, Resources
@@ -68,6 +68,8 @@ class TypeTable:
         self.index = {name: i for i, name in enumerate(self.names)}
         self.allocatable = self._matrix([t.allocatable() for t in self.types])
         self._encode_offerings(unavailable)
+        self._images = frozenset(image for t in self.types for image in t.memory_by_image)
+        self._has_a1 = any(map(is_a1, self.names))
         self._sized: dict[SizeSettings, TypeTable] = {USUAL: self}
         self._forget()
 
@@ -76,6 +78,7 @@ class TypeTable:
         self._masks: dict[Requirement, Mask] = {}
         self._compatible: dict[Requirements, Mask] = {}
         self._offered: dict[tuple[bytes, bytes], Mask] = {}
+        self._capacity: dict[str, Amounts] = {}
 
     def sized(self, settings: SizeSettings) -> TypeTable:
         """The same rows, zones and prices with the sizes that pools of these settings get; equal settings share one.
@@ -83,6 +86,7 @@ class TypeTable:
         Usual settings get the table itself.
         """
         usual = self._sized[USUAL]
+        settings = effective(settings, self._images, first_graviton=self._has_a1)
         if settings not in self._sized:
             self._sized[settings] = usual._adapted(settings)
         return self._sized[settings]
@@ -90,7 +94,10 @@ class TypeTable:
     def _adapted(self, settings: SizeSettings) -> TypeTable:
         other = copy(self)
         other.types = tuple(adapted(t, settings) for t in self.types)
-        other.allocatable = self._matrix([t.allocatable() for t in other.types])
+        pairs = zip(self.types, other.types, strict=True)
+        changed = [i for i, (old, new) in enumerate(pairs) if new is not old]
+        other.allocatable = self.allocatable.copy()
+        other.allocatable[changed] = self._matrix([other.types[i].allocatable() for i in changed])
         sold = np.array([bool(t.offerings) for t in other.types], dtype=np.bool_)
         other.offered = self.offered & sold[:, np.newaxis, np.newaxis]
         other.price = np.where(other.offered, self.price, NO_PRICE)
@@ -116,12 +123,25 @@ class TypeTable:
         shape = (len(self.types), len(self.zones), len(self.capacity_types))
         self.offered = np.zeros(shape, dtype=np.bool_)
         self.price = np.full(shape, NO_PRICE, dtype=np.int64)
-        for i, name, offer in offers:
-            at = (i, zone_at[offer.zone], capacity_at[offer.capacity_type])
-            self.offered[at] = True
-            if (offer.capacity_type, name, offer.zone) not in unavailable:
-                self.price[at] = min(int(self.price[at]), offer.price_micro_usd_per_hour)
+        places = [(i, zone_at[o.zone], capacity_at[o.capacity_type]) for i, _, o in offers]
+        amounts = [
+            NO_PRICE
+            if (o.capacity_type, name, o.zone) in unavailable
+            else o.price_micro_usd_per_hour
+            for _, name, o in offers
+        ]
+        at = tuple(np.array(places, dtype=np.intp).reshape(len(places), 3).T)
+        self.offered[at] = True
+        np.minimum.at(self.price, at, np.array(amounts, dtype=np.int64))
         self.available = self.price != NO_PRICE
+
+    def capacity(self, resource: str) -> Amounts:
+        """[types]: the whole machine's amount; one above 2**61 counts as above every limit."""
+        found = self._capacity.get(resource)
+        if found is None:
+            amounts = [min(t.capacity.get(resource, 0), LARGEST + 1) for t in self.types]
+            found = self._capacity[resource] = np.array(amounts, dtype=np.int64)
+        return found
 
     def zone_mask(self, requirements: Requirements, allowed: Mask | None = None) -> Mask:
         """Zones that the requirements allow, within ``allowed``."""
@@ -196,6 +216,13 @@ class TypeTable:
             return {self.capacity_types[i] for i in np.unique(self.offered[types].nonzero()[2])}
         distinct, codes = self._coded(key)
         return {value for code in np.unique(codes[types]) for value in distinct[int(code)]}
+
+    def may_lack(self, key: str, types: Indices) -> bool:
+        """Has any of these types no value for a label?"""
+        if key in (keys.ZONE, keys.CAPACITY_TYPE):
+            return False
+        distinct, codes = self._coded(key)
+        return any(not distinct[int(code)] for code in np.unique(codes[types]))
 
 
 def _is_price(amount: object) -> bool:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
@@ -17,16 +20,16 @@ from shared.domain.machines import Machine
 from shared.domain.nodepools import NodeClass
 from shared.domain.nodes import DaemonSet, Node, is_ephemeral
 from shared.domain.pods import Pod
-from shared.domain.requirements import Requirements
+from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import Resources, add, subtract, sum_of
 from shared.domain.size_settings import SizeSettings
 from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject
 from shared.solver.daemons import load_on_new_nodes, remaining_on_node
-from shared.solver.encode import NO_PRICE, Amounts, TypeTable
+from shared.solver.encode import NO_PRICE, Amounts, Indices, TypeTable
+from shared.solver.hosts import Host
 from shared.solver.pod_classes import effective_requests
 from shared.solver.ports import HostPort
-from shared.solver.topology import Host
 from shared.solver.volumes import Attachments, Volumes
 
 
@@ -41,10 +44,54 @@ class ExistingTarget:
     initialized: bool
     ports: list[HostPort] = field(default_factory=list)
     attachments: Attachments = field(default_factory=Attachments)
+    kinds: Kinds | None = None
+    """What a machine without a node may become; None for a node, whose labels say it all."""
 
     @property
     def labels(self) -> Requirements:
         return self.host.requirements
+
+    def suits(self, wanted: Requirements) -> bool:
+        """SCH-09: strict. A machine whose value is still open must suit the pod in every case."""
+        return all(map(self._always_meets, wanted))
+
+    def possible(self, key: str) -> tuple[Requirement | None, OpenLabel | None]:
+        """What is known of a label: its requirement, and what the types leave open of it."""
+        known = self.labels.get(key)
+        decided = known is not None and not known.complement
+        return known, None if decided or self.kinds is None else self.kinds.label(key, known)
+
+    def _always_meets(self, wanted: Requirement) -> bool:
+        known, left_open = self.possible(wanted.key)
+        if left_open is not None:
+            may_lack = left_open.may_lack and not wanted.accepts_absence
+            return not may_lack and all(map(wanted.has, left_open.values))
+        if known is None or known.accepts_absence:
+            return wanted.accepts_absence and (self.kinds is None or wanted.key != keys.ZONE_ID)
+        return wanted.covers(known)
+
+
+class OpenLabel(NamedTuple):
+    """The values that a label may get, and whether it may be missing."""
+
+    values: frozenset[str]
+    may_lack: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """The instance types that a machine may become."""
+
+    table: TypeTable
+    types: Indices
+
+    def label(self, key: str, known: Requirement | None) -> OpenLabel | None:
+        """Of the values that ``known`` allows; None when no type has an answer."""
+        found = self.table.distinct_values(key, self.types)
+        values = frozenset(v for v in found if known is None or known.has(v))
+        lacking = known is None or known.accepts_absence
+        may_lack = lacking and self.table.may_lack(key, self.types)
+        return OpenLabel(values, may_lack) if values else None
 
 
 def existing_targets(
@@ -165,8 +212,17 @@ def _machine_target(
             allocatable - overhead,
             False,
             ports,
+            kinds=_kinds(machine, labels, table),
         )
     ]
+
+
+def _kinds(machine: Machine, labels: Requirements, table: TypeTable) -> Kinds | None:
+    """The launched type, those of the list, or without one all that its requirements allow."""
+    if machine.instance_type:
+        known = table.index.get(machine.instance_type)
+        return None if known is None else Kinds(table, np.array([known], dtype=np.intp))
+    return Kinds(table, np.flatnonzero(table.matching(labels)))
 
 
 def _type_of(machine: Machine, labels: Requirements, table: TypeTable) -> int | None:

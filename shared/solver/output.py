@@ -5,20 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable
-from operator import itemgetter
+from dataclasses import dataclass
 
 import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.instance_types import Offering
-from shared.domain.nodepools import V1ALPHA5
+from shared.domain.nodepools import V1ALPHA5, NodePool
 from shared.domain.requirements import IN, Requirement, Requirements
-from shared.domain.resources import add
 from shared.solver.claims import OpenClaim
-from shared.solver.encode import NO_PRICE, Amounts, TypeTable
+from shared.solver.encode import NO_PRICE, Amounts, Indices, Mask, TypeTable
 from shared.solver.plan import PlannedMachine
-from shared.solver.pod_classes import effective_requests
+from shared.solver.templates import PoolTemplate
 
 _LONGEST_POOL_PART = 242
 """An object name has at most 253 characters; ten of the digest and a dash follow."""
@@ -37,54 +36,179 @@ def plan_id(pods: Iterable[str], machines: Iterable[str], nodes: Iterable[str]) 
 def machine_name(pool: str, identity: str, index: int) -> str:
     """``<pool>-<ten characters>``, a DNS subdomain like the pool's own name."""
     digest = hashlib.sha256(f"{identity}|{index}".encode()).digest()
-    suffix = base64.b32encode(digest).decode().lower()[:10]
+    suffix = base64.b32encode(digest[:10]).decode().lower()[:10]
     return f"{pool[:_LONGEST_POOL_PART]}-{suffix}"
 
 
-def planned_machine(
-    claim: OpenClaim, table: TypeTable, pod_requests: list[dict[str, int]], name: str, most: int
-) -> PlannedMachine:
-    """One claim, finished (SCH-103, NC-08, NC-09). ``most`` is the cap on the type list."""
-    pool = claim.template.pool
-    prices = _prices(claim, table)
-    order = _by_price(claim, prices)[:most]
-    offering = _cheapest_offering(order[0], prices, table)
-    overhead = claim.template.daemons.overhead[order[0]]
-    requests = add(*map(effective_requests, pod_requests), table.axis.resources(overhead))
-    names = tuple(itemgetter(*order)(table.names)) if len(order) > 1 else (table.names[order[0]],)
-    kinds = _narrowed_capacity(claim.requirements, prices, order, table)
-    return PlannedMachine(
-        name=name,
-        pool=pool.name,
-        pool_key=pool.key,
-        node_class=pool.node_class,
-        pods=tuple(claim.pods),
-        instance_types=names,
-        requirements=_expressions(kinds, names, exclusive=pool.generation_api == V1ALPHA5),
-        requests={key: requests[key] for key in sorted(requests) if requests[key]},
-        labels=_labels(claim, kinds, name),
-        taints=pool.taints,
-        startup_taints=pool.startup_taints,
-        instance_type=names[0],
-        offering=offering,
-        min_values_relaxed=_is_relaxed(claim),
-    )
+class Writer:
+    """Finishes the claims of one plan. What machines of equal requirements share is worked out once."""
+
+    def __init__(self, table: TypeTable, most: int) -> None:
+        """``most`` is the cap on the list of types."""
+        self._table = table
+        self._most = most
+        self._names = np.array(table.names, dtype=np.object_)
+        self._places: dict[tuple[PoolTemplate, Requirements], Place] = {}
+        self._written: dict[tuple[PoolTemplate, Requirements, tuple[bool, ...]], _Written] = {}
+        self._choices: dict[tuple[PoolTemplate, Requirements, bytes], _Choice] = {}
+
+    def machine(self, claim: OpenClaim, name: str) -> PlannedMachine:
+        """One claim, finished (SCH-103, NC-08, NC-09)."""
+        pool = claim.template.pool
+        at = (claim.template, claim.requirements, claim.types.tobytes())
+        choice = self._choices.get(at)
+        if choice is None:
+            choice = self._choices[at] = self._choice(claim)
+        return PlannedMachine(
+            name=name,
+            pool=pool.name,
+            pool_key=pool.key,
+            node_class=pool.node_class,
+            pods=tuple(claim.pods),
+            instance_types=choice.names,
+            requirements=choice.requirements,
+            requests=self._table.axis.resources(claim.used + choice.overhead),
+            labels=choice.written.labels(name),
+            taints=pool.taints,
+            startup_taints=pool.startup_taints,
+            instance_type=choice.names[0],
+            offering=choice.offering,
+            min_values_relaxed=_is_relaxed(claim),
+        )
+
+    def _choice(self, claim: OpenClaim) -> _Choice:
+        place = self._place(claim)
+        order = place.by_price(claim.types)[: self._most]
+        first = int(order[0])
+        names = tuple(self._names[order].tolist())
+        written = self._writing(claim, place.kinds(order))
+        return _Choice(
+            names=names,
+            offering=place.cheapest_offering(first),
+            overhead=claim.template.daemons.overhead[first],
+            requirements=written.requirements(names),
+            written=written,
+        )
+
+    def _place(self, claim: OpenClaim) -> Place:
+        at = (claim.template, claim.requirements)
+        found = self._places.get(at)
+        if found is None:
+            found = self._places[at] = Place.of(claim, self._table)
+        return found
+
+    def _writing(self, claim: OpenClaim, kinds: tuple[bool, ...]) -> _Written:
+        at = (claim.template, claim.requirements, kinds)
+        found = self._written.get(at)
+        if found is None:
+            narrowed = _narrowed_capacity(claim.requirements, kinds, self._table)
+            found = self._written[at] = _Written.of(narrowed, claim.template.pool)
+        return found
 
 
-def price_order(claim: OpenClaim, table: TypeTable) -> list[int]:
-    """The claim's types, cheapest first (SCH-103)."""
-    return _by_price(claim, _prices(claim, table))
+@dataclass(slots=True, eq=False)
+class _Choice:
+    """What claims of one pool with equal requirements and equal types have in common."""
+
+    names: tuple[str, ...]
+    """Of the types, cheapest first."""
+    offering: Offering
+    """The cheapest of the first type."""
+    overhead: Amounts
+    """Of the daemons on the first type."""
+    requirements: tuple[Expression, ...]
+    written: _Written
 
 
-def _by_price(claim: OpenClaim, prices: Amounts) -> list[int]:
-    """Of equal prices the first by name: rows are in the names' order."""
-    cheapest = prices[claim.types].min(axis=(1, 2))
-    found: list[int] = claim.types[np.lexsort((claim.types, cheapest))].tolist()
-    return found
+@dataclass(slots=True, eq=False)
+class Place:
+    """Where a claim may be bought, and the types in the order of what they cost there."""
+
+    table: TypeTable
+    prices: Amounts
+    """[types, zones, capacity types]; NO_PRICE where the claim cannot go."""
+    offered: list[Mask]
+    """Of each capacity type: the types that offer it in any of the zones."""
+    order: Indices
+    """All types, cheapest first. Of equal prices the first by name: rows are in the names' order."""
+
+    @classmethod
+    def of(cls, claim: OpenClaim, table: TypeTable) -> Place:
+        """The place of all claims of a pool with these requirements."""
+        zones = table.zone_mask(claim.requirements, claim.template.zones)
+        kinds = table.capacity_mask(claim.requirements)
+        allowed = zones[:, np.newaxis] & kinds[np.newaxis, :]
+        prices = np.where(allowed[np.newaxis], table.price, NO_PRICE)
+        cheapest = prices.min(axis=(1, 2), initial=NO_PRICE)
+        offered = (prices != NO_PRICE).any(axis=1)
+        by_kind = list(np.ascontiguousarray(offered.T))
+        return cls(table, prices, by_kind, np.argsort(cheapest, kind="stable"))
+
+    def by_price(self, types: Indices) -> Indices:
+        """These types, cheapest first (SCH-103)."""
+        chosen = np.zeros(len(self.order), dtype=np.bool_)
+        chosen[types] = True
+        found: Indices = self.order[chosen[self.order]]
+        return found
+
+    def kinds(self, types: Indices) -> tuple[bool, ...]:
+        """NC-08: is each capacity type offered by one of these types now?"""
+        return tuple(bool(offered.take(types).any()) for offered in self.offered)
+
+    def cheapest_offering(self, index: int) -> Offering:
+        """Of one type."""
+        prices = self.prices[index]
+        zone, kind = np.unravel_index(int(prices.argmin()), prices.shape)
+        price = int(prices[zone, kind])
+        return Offering(self.table.zones[int(zone)], self.table.capacity_types[int(kind)], price)
+
+
+@dataclass(slots=True, eq=False)
+class _Written:
+    """What equal requirements of one pool say on every machine, apart from its types and its name."""
+
+    before: tuple[Expression, ...]
+    after: tuple[Expression, ...]
+    """Sorted by key; the list of types stands between them."""
+    least: int | None
+    fixed: dict[str, str]
+    open_keys: tuple[str, ...]
+    """Labels that get a value of the machine's own."""
+
+    @classmethod
+    def of(cls, requirements: Requirements, pool: NodePool) -> _Written:
+        exclusive = pool.generation_api == V1ALPHA5
+        others = requirements.without(keys.INSTANCE_TYPE)
+        written = sorted(
+            others.expressions(exclusive_bounds=exclusive), key=lambda e: (e.key, e.operator)
+        )
+        asked = requirements.get(keys.INSTANCE_TYPE)
+        fixed, open_keys = _labels(requirements, pool)
+        return cls(
+            before=tuple(e for e in written if e.key < keys.INSTANCE_TYPE),
+            after=tuple(e for e in written if e.key > keys.INSTANCE_TYPE),
+            least=asked.min_values if asked else None,
+            fixed=fixed,
+            open_keys=open_keys,
+        )
+
+    def requirements(self, names: tuple[str, ...]) -> tuple[Expression, ...]:
+        """NC-08: the instance types are listed in price order."""
+        types = Expression(keys.INSTANCE_TYPE, IN, names, self.least)
+        return (*self.before, types, *self.after)
+
+    def labels(self, name: str) -> dict[str, str]:
+        """NC-06; an open label gets ten characters that differ per machine (SCH-10)."""
+        if not self.open_keys:
+            return dict(self.fixed)
+        found = {**self.fixed, **dict.fromkeys(self.open_keys, name[-10:])}
+        return {key: found[key] for key in sorted(found)}
 
 
 def _is_relaxed(claim: OpenClaim) -> bool:
     """SCH-12: is any number of values smaller than its pool's?"""
+    if not claim.template.requirements.asks_for_values:
+        return False
     for asked in claim.template.requirements:
         now = claim.requirements.get(asked.key)
         if now is not None and (now.min_values or 0) < (asked.min_values or 0):
@@ -92,55 +216,31 @@ def _is_relaxed(claim: OpenClaim) -> bool:
     return False
 
 
-def _prices(claim: OpenClaim, table: TypeTable) -> Amounts:
-    """[types, zones, capacity types]; NO_PRICE where the claim cannot go."""
-    zones = table.zone_mask(claim.requirements, claim.template.zones)
-    kinds = table.capacity_mask(claim.requirements)
-    allowed = zones[:, np.newaxis] & kinds[np.newaxis, :]
-    return np.where(allowed[np.newaxis], table.price, NO_PRICE)
-
-
-def _cheapest_offering(index: int, prices: Amounts, table: TypeTable) -> Offering:
-    zone, kind = np.unravel_index(int(prices[index].argmin()), prices[index].shape)
-    price = int(prices[index][zone, kind])
-    return Offering(table.zones[int(zone)], table.capacity_types[int(kind)], price)
-
-
 def _narrowed_capacity(
-    requirements: Requirements, prices: Amounts, order: list[int], table: TypeTable
+    requirements: Requirements, kinds: tuple[bool, ...], table: TypeTable
 ) -> Requirements:
-    """NC-08: only capacity types that one of the types offers now."""
-    offered = (prices[order] != NO_PRICE).any(axis=(0, 1))
-    kinds = frozenset(k for k, ok in zip(table.capacity_types, offered, strict=True) if ok)
-    return requirements.add(Requirement(keys.CAPACITY_TYPE, False, kinds))
+    """NC-08."""
+    offered = frozenset(k for k, ok in zip(table.capacity_types, kinds, strict=True) if ok)
+    return requirements.add(Requirement(keys.CAPACITY_TYPE, False, offered))
 
 
-def _expressions(
-    requirements: Requirements, names: tuple[str, ...], *, exclusive: bool
-) -> tuple[Expression, ...]:
-    """NC-08: the instance types are listed in price order."""
-    others = requirements.without(keys.INSTANCE_TYPE)
-    asked = requirements.get(keys.INSTANCE_TYPE)
-    least = asked.min_values if asked else None
-    types = Expression(keys.INSTANCE_TYPE, IN, names, least)
-    written = (*others.expressions(exclusive_bounds=exclusive), types)
-    return tuple(sorted(written, key=lambda e: (e.key, e.operator)))
-
-
-def _labels(claim: OpenClaim, requirements: Requirements, name: str) -> dict[str, str]:
-    """NC-06: what is decided, and one value for each custom key that is still open (SCH-10)."""
-    pool = claim.template.pool
+def _labels(requirements: Requirements, pool: NodePool) -> tuple[dict[str, str], tuple[str, ...]]:
+    """NC-06: what is decided, sorted, and one value for each custom key that is still open (SCH-10); the keys for
+    which only the machine's name tells one."""
     found = {**requirements.labels(), **pool.labels, pool.label_key: pool.name}
+    open_keys = []
     for requirement in requirements:
         if requirement.key not in keys.WELL_KNOWN and requirement.key not in found:
-            value = _any_value(requirement, name)
+            value = _any_value(requirement)
             if value is not None:
                 found[requirement.key] = value
-    return {key: found[key] for key in sorted(found)}
+            elif requirement.complement and not requirement.accepts_absence:
+                open_keys.append(requirement.key)
+    return {key: found[key] for key in sorted(found)}, tuple(open_keys)
 
 
-def _any_value(requirement: Requirement, name: str) -> str | None:
-    """A member: the first by name, a bound, or ten characters that differ per machine."""
+def _any_value(requirement: Requirement) -> str | None:
+    """A member: the first by name, or a bound; None where there is none, or any text is one."""
     if not requirement.complement:
         return min(requirement.values, default=None)
     if requirement.accepts_absence:
@@ -148,4 +248,4 @@ def _any_value(requirement: Requirement, name: str) -> str | None:
     for candidate in (requirement.gte, requirement.lte):
         if candidate is not None and requirement.has(str(candidate)):
             return str(candidate)
-    return name[-10:]
+    return None

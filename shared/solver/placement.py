@@ -12,25 +12,25 @@ as one by one: no topology rule, no host port, and a single place that can take 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.domain.expressions import first_untolerated
+from shared.domain.expressions import Toleration, first_untolerated
 from shared.domain.requirements import Requirements
 from shared.errors import InvalidObject
 from shared.solver import reasons
+from shared.solver.claim_columns import ClaimColumns
 from shared.solver.claims import Admission, Admitter, OpenClaim, lacking_values, lowered
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable
 from shared.solver.existing import ExistingTarget
-from shared.solver.output import price_order
+from shared.solver.output import Place
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.ports import first_conflict
 from shared.solver.relaxation import relax
 from shared.solver.templates import PoolTemplate
-from shared.solver.topology import DomainLimit, Group, Refusal, Topology
+from shared.solver.topology import Refusal, Topology
 
 BEST_EFFORT = "BestEffort"
 """The minValues policy that would rather have fewer kinds of machines than none (SCH-12)."""
@@ -40,107 +40,6 @@ _TAINTS = "/taints"
 
 Run = tuple[PodClass, list[str]]
 """A class and the UIDs of some of its pods, in queue order."""
-
-
-UNDECIDED = -1
-
-
-@dataclass(slots=True)
-class ClaimColumns:
-    """What the search looks at in all open claims at once. Rows are claims in order of opening."""
-
-    used: Amounts
-    roomiest: Amounts
-    """The largest amount among each claim's types: exceeding it rules the claim out."""
-    pods: Amounts
-    zone: Indices
-    """Number of the zone that a claim is pinned to; UNDECIDED where there are several."""
-    size: int = 0
-    zones: dict[str, int] = field(default_factory=dict)
-    by_host: dict[int, tuple[Group, Amounts]] = field(default_factory=dict)
-    """Of each group that counts by host name and was asked for: its pods in each claim, by id of the group."""
-
-    @classmethod
-    def empty(cls, width: int) -> ClaimColumns:
-        zero = np.zeros((16, width), dtype=np.int64)
-        undecided = np.full(16, UNDECIDED, dtype=np.intp)
-        return cls(zero, zero.copy(), np.zeros(16, dtype=np.int64), undecided)
-
-    def append(self) -> None:
-        if self.size == len(self.pods):
-            self.used = np.concatenate([self.used, np.zeros_like(self.used)])
-            self.roomiest = np.concatenate([self.roomiest, np.zeros_like(self.roomiest)])
-            self.pods = np.concatenate([self.pods, np.zeros_like(self.pods)])
-            self.zone = np.concatenate([self.zone, np.full_like(self.zone, UNDECIDED)])
-            self.by_host = {
-                key: (group, np.concatenate([counts, np.zeros_like(counts)]))
-                for key, (group, counts) in self.by_host.items()
-            }
-        self.size += 1
-
-    def update(self, index: int, claim: OpenClaim) -> None:
-        self.used[index] = claim.used
-        self.roomiest[index] = claim.template.available[claim.types].max(axis=0)
-        self.pods[index] = len(claim.pods)
-        self.zone[index] = self._zone_number(claim)
-
-    def count(self, index: int, claim: OpenClaim) -> None:
-        """After topology has counted the claim's new pods."""
-        for group, counts in self.by_host.values():
-            counts[index] = group.counts.get(claim.hostname, 0)
-
-    def _zone_number(self, claim: OpenClaim) -> int:
-        zone = claim.requirements.get(keys.ZONE)
-        value = zone.single_value if zone is not None else None
-        if value is None:
-            return UNDECIDED
-        return self.zones.setdefault(value, len(self.zones))
-
-    def outside(self, limits: list[DomainLimit], claims: list[OpenClaim]) -> Mask:
-        """Claims that topology would refuse, by host name or by the zone they are pinned to."""
-        refused = np.zeros(len(self.pods), dtype=np.bool_)
-        for group, least, most in limits:
-            if group.rule.key == keys.HOSTNAME:
-                counts = self._counts(group, claims)
-                refused |= (counts < least) | (counts > most)
-            elif group.rule.key == keys.ZONE:
-                for zone, number in self.zones.items():
-                    if not least <= group.counts.get(zone, 0) <= most:
-                        refused |= self.zone == number
-        return refused
-
-    def _counts(self, group: Group, claims: list[OpenClaim]) -> Amounts:
-        known = self.by_host.get(id(group))
-        if known is None:
-            counts = np.zeros(len(self.pods), dtype=np.int64)
-            for index, claim in enumerate(claims):
-                counts[index] = group.counts.get(claim.hostname, 0)
-            known = self.by_host[id(group)] = group, counts
-        return known[1]
-
-    def candidates(self, request: Amounts, ruled_out: Mask) -> tuple[int, Iterator[int]]:
-        """Claims that may have room: how many, and which, fewest pods first, then oldest.
-
-        ``ruled_out``: one entry per row, or more. The first one mostly takes the pod: the others are sorted when
-        they are asked for.
-        """
-        n = self.size
-        room = ~ruled_out[:n]
-        for column, amount in enumerate(
-            request.tolist()
-        ):  # faster than all(axis=1) on so few columns
-            room &= self.used[:n, column] + amount <= self.roomiest[:n, column]
-        found = np.flatnonzero(room)
-        return len(found), self._by_pods(found)
-
-    def _by_pods(self, found: Indices) -> Iterator[int]:
-        if len(found):
-            pods = self.pods[found]
-            best = int(pods.argmin())
-            yield int(found[best])
-            for at in np.argsort(pods, kind="stable").tolist():
-                if at != best:
-                    yield int(found[at])
 
 
 @dataclass(slots=True)
@@ -165,7 +64,10 @@ class Placement:
     _admitter: Admitter = field(init=False)
     _columns: ClaimColumns = field(init=False)
     _room: Amounts = field(init=False)
+    """[resources, targets]."""
     _open_to: dict[PodClass, Mask] = field(default_factory=dict)
+    _suited: dict[tuple[Requirements, tuple[Toleration, ...]], Mask] = field(default_factory=dict)
+    _refused: dict[tuple[PoolTemplate, str], str] = field(default_factory=dict)
     _target_codes: dict[str, Indices] = field(default_factory=dict)
     _closed_to: dict[PodClass, Mask] = field(default_factory=dict)
 
@@ -175,7 +77,8 @@ class Placement:
         self._admitter = Admitter(self.topology, best_effort=best_effort)
         self._columns = ClaimColumns.empty(width)
         rows = [target.room for target in self.targets]
-        self._room = np.array(rows, dtype=np.int64).reshape(len(rows), width)
+        by_target = np.array(rows, dtype=np.int64).reshape(len(rows), width)
+        self._room = np.ascontiguousarray(by_target.T)
 
     def run(self, queue: list[Run]) -> None:
         """Places what can be placed. Ends: each cycle places a pod or drops one of finitely many
@@ -193,15 +96,19 @@ class Placement:
                     changed = changed or relaxed is not None
                     failed.append((relaxed or pods, left))
             queue = failed
-        self.claims = [claim for claim in self.claims if self._has_choice(claim)]
+        kept = [claim for claim in self.claims if self._has_choice(claim)]
+        if len(kept) < len(self.claims):
+            self.claims = kept
+            self._columns = ClaimColumns.of(kept, len(self.table.axis.names))
+            self._closed_to.clear()
 
     def _has_choice(self, claim: OpenClaim) -> bool:
         """SCH-103: does the list of types, cut at its length, still hold what minValues asks for?
         If not, the claim is lowered (BestEffort), or its pods get a verdict."""
-        choosy = any(wanted.min_values is not None for wanted in claim.requirements)
+        choosy = claim.requirements.asks_for_values
         if not choosy or len(claim.types) <= self.max_instance_types:
             return True
-        kept = np.array(price_order(claim, self.table)[: self.max_instance_types], dtype=np.intp)
+        kept = Place.of(claim, self.table).by_price(claim.types)[: self.max_instance_types]
         lacking = lacking_values(claim.requirements, kept, self.table)
         if lacking and self.min_values_policy == BEST_EFFORT:
             claim.requirements = lowered(claim.requirements, kept, self.table)
@@ -246,14 +153,17 @@ class Placement:
             return 0
         allowed = self._open_to.get(pods)
         if allowed is None:
-            allowed = self._open_to[pods] = self._allowed_targets(pods)
-        fitting = allowed & (self._room >= pods.requests).all(axis=1)
-        left = np.flatnonzero(fitting)
+            allowed = self._open_to[pods] = self._suited_targets(pods).copy()
+        fitting = allowed
+        for column, amount in enumerate(pods.amounts):
+            if amount > 0:
+                fitting = fitting & (self._room[column] >= amount)
+        left = fitting.nonzero()[0]
         while left.size:
             index = int(left[0])
             refusal = self._refusal(index, pods, uids[0])
             if refusal is None:
-                count = min(len(uids), _times(self._room[index], pods.requests))
+                count = min(len(uids), _times(self._room[:, index], pods.requests))
                 self._commit_existing(index, pods, uids[:count])
                 return count
             allowed[index] = not refusal.is_final
@@ -284,10 +194,18 @@ class Placement:
         """A number per target, equal for equal values of a label; for ``_TAINTS``, equal taints."""
         if key not in self._target_codes:
             codes: dict[object, int] = {}
-            values = (t.taints if key == _TAINTS else t.labels.get(key) for t in self.targets)
+            values = (t.taints if key == _TAINTS else t.possible(key) for t in self.targets)
             numbers = [codes.setdefault(value, len(codes)) for value in values]
             self._target_codes[key] = np.array(numbers, dtype=np.intp)
         return self._target_codes[key]
+
+    def _suited_targets(self, pods: PodClass) -> Mask:
+        """``_allowed_targets``, once for all classes that ask for the same."""
+        at = (pods.requirements, pods.pod.tolerations)
+        found = self._suited.get(at)
+        if found is None:
+            found = self._suited[at] = self._allowed_targets(pods)
+        return found
 
     def _allowed_targets(self, pods: PodClass) -> Mask:
         """Taints and labels of each target, decided once per distinct combination that matters."""
@@ -299,15 +217,15 @@ class Placement:
         _, firsts, kinds = np.unique(combined, return_index=True, return_inverse=True)
         verdicts = [self._allows(self.targets[int(first)], pods) for first in firsts]
         allowed: Mask = np.array(verdicts, dtype=np.bool_)[kinds]
-        return allowed & (self._room >= 0).all(axis=1)
+        return allowed & (self._room >= 0).all(axis=0)
 
     def _allows(self, target: ExistingTarget, pods: PodClass) -> bool:
         tolerated = first_untolerated(target.taints, pods.pod.tolerations) is None
-        return tolerated and _holds_everywhere(target.labels, pods.requirements)
+        return tolerated and target.suits(pods.requirements)
 
     def _commit_existing(self, index: int, pods: PodClass, uids: list[str]) -> None:
         target = self.targets[index]
-        self._room[index] -= len(uids) * pods.requests
+        self._room[:, index] -= len(uids) * pods.requests
         target.ports += pods.pod.host_ports
         for uid in uids if pods.attaches else ():
             target.attachments.add(self.registry.volumes[uid].attached)
@@ -316,36 +234,62 @@ class Placement:
 
     def _on_claims(self, pods: PodClass, uids: list[str]) -> int:
         """SCH-32 (b)."""
-        limits = self.topology.limits(pods)
-        closed = self._closed(pods)
-        if limits:
-            closed = closed | self._columns.outside(limits, self.claims)
-        number, candidates = self._columns.candidates(pods.requests, closed)
+        if not self.claims:
+            return 0
+        allowed = self._open_claims(pods)
+        first = self._columns.emptiest(pods.amounts, allowed) if len(uids) == 1 else None
+        if first is not None and (placed := self._on_claim(first, pods, uids, 1)):
+            return placed
+        number, candidates = self._columns.candidates(pods.amounts, allowed)
         count = len(uids) if number == 1 else 1
         for index in candidates:
-            admission = self._admitter.admit(self.claims[index], pods, count)
-            if isinstance(admission, Admission):
-                self._commit(index, admission, pods, uids)
-                return admission.count
-            if admission.is_final:
-                self._closed(pods)[index] = True
+            if index != first and (placed := self._on_claim(index, pods, uids, count)):
+                return placed
         return 0
 
-    def _closed(self, pods: PodClass) -> Mask:
-        """Claims that will not take this class any more, one entry per row of the columns."""
-        rows = len(self._columns.pods)
+    def _on_claim(self, index: int, pods: PodClass, uids: list[str], count: int) -> int:
+        """How many of ``uids``, ``count`` at most, one claim took."""
+        admission = self._admitter.admit(self.claims[index], pods, count)
+        if isinstance(admission, Admission):
+            self._commit(index, admission, pods, uids)
+            return admission.count
+        if admission.is_final:
+            self._close(index, pods)
+        return 0
+
+    def _open_claims(self, pods: PodClass) -> Mask | None:
+        """Claims that may take this class, size aside, one entry per claim; None: all."""
+        limits = self.topology.limits(pods)
+        allowed = self._columns.within(limits, self.claims) if limits else None
         closed = self._closed_to.get(pods)
         if closed is None:
-            closed = self._closed_to[pods] = np.zeros(rows, dtype=np.bool_)
-        elif len(closed) < rows:
-            new = np.zeros(rows - len(closed), dtype=np.bool_)
-            closed = self._closed_to[pods] = np.concatenate([closed, new])
-        return closed
+            return allowed
+        found = np.ones(len(self.claims), dtype=np.bool_) if allowed is None else allowed
+        found[: len(closed)] &= ~closed[: len(found)]
+        return found
+
+    def _close(self, index: int, pods: PodClass) -> None:
+        """This claim never takes this class."""
+        closed = self._closed_to.get(pods)
+        if closed is None or len(closed) <= index:
+            longer = np.zeros(len(self._columns.pods), dtype=np.bool_)
+            if closed is not None:
+                longer[: len(closed)] = closed
+            closed = self._closed_to[pods] = longer
+        closed[index] = True
 
     def _commit(self, index: int, admission: Admission, pods: PodClass, uids: list[str]) -> None:
         claim = self.claims[index]
+        is_new = not claim.pods
+        fewer_types = claim.types is not admission.types
+        other_place = is_new or claim.requirements is not admission.requirements
         claim.commit(admission, pods, uids[: admission.count])
-        self._columns.update(index, claim)
+        if other_place or pods.pod.host_ports:
+            self._columns.set_types(index, claim)
+            self._columns.set_zone(index, claim)
+        elif fewer_types:
+            self._columns.drop_types(index, claim)
+        self._columns.set_content(index, claim)
         self.topology.record(pods, claim.host(claim.requirements), admission.count)
         self._columns.count(index, claim)
 
@@ -379,6 +323,10 @@ class Placement:
         types = self._types_within_limits(template)
         if types.size == 0:
             return self._remember(template, pods, reasons.limits_exceeded(template.pool))
+        known = self._admitter.on_empty(template, pods)
+        if isinstance(known, Refusal):
+            verdict = self._verdict(template, known.text)
+            return verdict if pods.has_topology else self._remember(template, pods, verdict)
         claim = OpenClaim(
             template=template,
             hostname=f"hostname-placeholder-{len(self.claims) + 1:04d}",
@@ -393,8 +341,16 @@ class Placement:
         cause = admission.text
         if cause == reasons.EXCEEDS_NODE:
             cause = self._admitter.why_no_type(claim, pods)
-        verdict = reasons.incompatible_with_pool(template.pool, template.overhead, cause)
+        verdict = self._verdict(template, cause)
         return self._remember(template, pods, verdict) if _is_static(admission, pods) else verdict
+
+    def _verdict(self, template: PoolTemplate, cause: str) -> str:
+        """SCH-33. Many pods are refused for the same cause."""
+        known = self._refused.get((template, cause))
+        if known is None:
+            known = reasons.incompatible_with_pool(template.pool, template.overhead, cause)
+            self._refused[template, cause] = known
+        return known
 
     def _types_within_limits(self, template: PoolTemplate) -> Indices:
         if template.remaining is None:
@@ -416,15 +372,3 @@ def _times(room: Amounts, request: Amounts) -> int:
     """How many equal requests fit; the caller made sure that one does."""
     asked = request > 0
     return int((room[asked] // request[asked]).min())
-
-
-def _holds_everywhere(labels: Requirements, wanted: Requirements) -> bool:
-    """SCH-09: strict. A machine whose value is still open must suit the pod in every case."""
-    for requirement in wanted:
-        existing = labels.get(requirement.key)
-        if existing is None or existing.accepts_absence:
-            if not requirement.accepts_absence:
-                return False
-        elif not requirement.covers(existing):
-            return False
-    return True

@@ -35,6 +35,8 @@ class PodClass:
     index: int
     pod: Pod
     requests: Amounts
+    amounts: tuple[int, ...]
+    """``requests`` as Python's integers."""
     requirements: Requirements
     """With the heaviest preference (SCH-20) and the place of the volumes (SCH-93)."""
     strict: Requirements
@@ -84,29 +86,36 @@ class ClassRegistry:
 
     def _new(self, pod: Pod, volumes: PodVolumes | None) -> PodClass:
         if volumes is None:
-            return self._class(pod, pod_requirements(pod))
+            return self._class(pod, pod_requirements(pod) if pod.preferred_terms else None)
         pod = reachable(pod, volumes.alternatives)
         wanted = choices(pod, volumes.alternatives)
         first, *others = (self._class(pod, one, bool(volumes.attached)) for one in wanted)
         first.others = tuple(others)
         return first
 
-    def _class(self, pod: Pod, requirements: Requirements, attaches: bool = False) -> PodClass:
+    def _class(
+        self, pod: Pod, requirements: Requirements | None, attaches: bool = False
+    ) -> PodClass:
+        """``requirements``: None for those that are written as strict ones."""
         self._count += 1
+        strict = strict_requirements(pod)
+        requests = self._axis.vector(effective_requests(pod.requests))
         return PodClass(
             index=self._count - 1,
             pod=pod,
-            requests=self._axis.vector(effective_requests(pod.requests)),
-            requirements=requirements,
-            strict=strict_requirements(pod),
+            requests=requests,
+            amounts=tuple(requests.tolist()),
+            requirements=strict if requirements is None else requirements,
+            strict=strict,
             attaches=attaches,
         )
 
     def _identity(self, pod: Pod) -> bytes:
-        seen = {k: v for k, v in pod.labels.items() if k in self._label_keys}
+        keys = self._label_keys
+        seen = {k: v for k, v in pod.labels.items() if k in keys} if keys else {}
         return _ENCODER.encode(
             (
-                pod.namespace if self._label_keys else "",
+                pod.namespace if keys else "",
                 seen,
                 pod.requests,
                 pod.node_selector,

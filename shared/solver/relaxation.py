@@ -15,11 +15,14 @@ from shared.domain.requirements import Requirements
 
 SCHEDULE_ANYWAY = "ScheduleAnyway"
 IGNORE = "Ignore"
+NOTHING = Requirements()
 TOLERATE_PREFERRED = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
 
 
 def strict_requirements(pod: Pod) -> Requirements:
     """Node selector and the first required term. Raises InvalidObject for a broken expression."""
+    if not pod.required_terms and not pod.node_selector:
+        return NOTHING
     terms = pod.required_terms[0] if pod.required_terms else ()
     return Requirements.of(terms, pod.node_selector)
 

@@ -21,16 +21,17 @@ from shared.solver import reasons
 from shared.solver.daemons import with_running_daemons
 from shared.solver.encode import ResourceAxis, TypeTable
 from shared.solver.existing import existing_targets, group_by_node, host_name, node_labels
+from shared.solver.hosts import Host
 from shared.solver.lowest_cost.choice import cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
-from shared.solver.output import machine_name, plan_id, planned_machine
+from shared.solver.output import Writer, machine_name, plan_id
 from shared.solver.placement import BEST_EFFORT, Placement, Run
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.relaxation import IGNORE, without_preferences
 from shared.solver.selectors import label_keys
 from shared.solver.templates import PoolTemplate, domain_sources, usable_templates
-from shared.solver.topology import BoundPods, Host, Topology
+from shared.solver.topology import BoundPods, Topology
 from shared.solver.volumes import Volumes
 
 
@@ -72,18 +73,17 @@ def solve(
     snapshot = with_running_daemons(snapshot)
     volumes = Volumes(snapshot)
     chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes)
-    pods = {pod.uid: pod for pod in chosen}
     given = (snapshot, chosen, verdicts, settings, reschedule, volumes)
     fewest, queue = _prepare(*given)
     fewest.run(queue)
     choice = cheaper(fewest, queue, _packing(settings), lambda: _prepare(*given))
     placement = choice.placement
     identity = plan_id(
-        pods,
+        dict.fromkeys(pod.uid for pod in chosen),
         (m.uid or m.name for m in snapshot.machines),
         (n.uid or n.name for n in snapshot.nodes),
     )
-    machines = _machines(placement, pods, identity, settings.max_instance_types)
+    machines = _machines(placement, identity, settings.max_instance_types)
     verdicts.update({u: text + volumes.explanation(u) for u, text in placement.verdicts.items()})
     return Plan(
         id=identity,
@@ -145,7 +145,7 @@ def _prepare(
     )
     table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
     templates, refusals = usable_templates(snapshot, table)
-    selected = frozenset[str]().union(*map(label_keys, [*chosen, *owners]))
+    selected = frozenset[str]().union(*map(label_keys, _with_rules([*chosen, *owners])))
     topology = _topology(snapshot, templates, bound, selected)
     for pod in owners:
         if pod.node_name in topology.hosts:
@@ -167,6 +167,11 @@ def _prepare(
         max_instance_types=settings.max_instance_types,
     )
     return placement, queue
+
+
+def _with_rules(pods: list[Pod]) -> list[Pod]:
+    """Most pods have no rules about others."""
+    return [pod for pod in pods if pod.spread or pod.affinity or pod.anti_affinity]
 
 
 def _has_preferred_taint(snapshot: Snapshot) -> bool:
@@ -229,16 +234,9 @@ def _bound_pods(
     return found
 
 
-def _machines(
-    placement: Placement, pods: dict[str, Pod], identity: str, most: int
-) -> tuple[PlannedMachine, ...]:
+def _machines(placement: Placement, identity: str, most: int) -> tuple[PlannedMachine, ...]:
+    writer = Writer(placement.table, most)
     return tuple(
-        planned_machine(
-            claim,
-            placement.table,
-            [pods[uid].requests for uid in claim.pods],
-            machine_name(claim.template.pool.name, identity, index),
-            most,
-        )
+        writer.machine(claim, machine_name(claim.template.pool.name, identity, index))
         for index, claim in enumerate(placement.claims)
     )

@@ -22,8 +22,8 @@ from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject
 from shared.solver import reasons
 from shared.solver.daemons import DaemonLoad, load_on_new_nodes
-from shared.solver.encode import Amounts, Indices, Mask, TypeTable
-from shared.solver.topology import Host
+from shared.solver.encode import LARGEST, Amounts, Indices, Mask, TypeTable
+from shared.solver.hosts import Host
 
 NODES = "nodes"
 """The limit on the number of nodes (SCH-101)."""
@@ -48,6 +48,22 @@ class PoolTemplate:
     """Limits minus usage, in the resources that are limited; None without limits (SCH-100)."""
     zone_ids: Mapping[str, str] = field(default_factory=dict)
     """Zone -> id of the zone, as far as the subnets tell it."""
+    columns: Amounts = field(init=False)
+    """``available`` as [resources, types], each resource in one piece of memory."""
+    _usable: dict[Requirements, Mask] = field(default_factory=dict)
+    _within: Mask | None = None
+
+    def __post_init__(self) -> None:
+        self.columns = np.ascontiguousarray(self.available.T)
+
+    def usable(self, requirements: Requirements) -> Mask:
+        """[types]: those that meet the requirements and have an available offering there."""
+        found = self._usable.get(requirements)
+        if found is None:
+            zones = self.table.zone_mask(requirements, self.zones)
+            offered = self.table.with_offering(zones, self.table.capacity_mask(requirements))
+            found = self._usable[requirements] = self.table.matching(requirements) & offered
+        return found
 
     def host(self, name: str, requirements: Requirements) -> Host:
         """A machine of this pool, as topology sees it."""
@@ -55,12 +71,12 @@ class PoolTemplate:
 
     def within_limits(self) -> Mask:
         """SCH-101: types whose whole capacity is still allowed."""
-        within = np.ones(len(self.table.types), dtype=np.bool_)
-        for name, left in sorted((self.remaining or {}).items()):
-            if name != NODES:
-                capacity = [t.capacity.get(name, 0) <= left for t in self.table.types]
-                within &= np.array(capacity, dtype=np.bool_)
-        return within
+        if self._within is None:
+            self._within = np.ones(len(self.table.types), dtype=np.bool_)
+            for name, left in sorted((self.remaining or {}).items()):
+                if name != NODES:
+                    self._within &= self.table.capacity(name) <= min(left, LARGEST)
+        return self._within
 
     @property
     def nodes_exhausted(self) -> bool:
@@ -73,6 +89,7 @@ class PoolTemplate:
         largest: dict[str, int] = {NODES: 1}
         for index in types:
             largest = at_least(largest, self.table.types[index].capacity)
+        self._within = None
         for name in self.remaining:
             self.remaining[name] -= largest.get(name, 0)
 

@@ -11,15 +11,15 @@ become either of two zones is counted in neither for spread, and in both for ant
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shared.domain import labels as keys
-from shared.domain.expressions import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
 from shared.domain.pods import Pod
 from shared.domain.requirements import Requirement, Requirements
 from shared.solver import reasons
+from shared.solver.hosts import Host
 from shared.solver.pod_classes import PodClass
 from shared.solver.topology_rules import (
     AFFINITY,
@@ -44,10 +44,15 @@ class Group:
     inhabited: frozenset[str] = frozenset()
     """Domains in which a node is."""
     matched: dict[tuple[Requirements, bool], bool] = field(default_factory=dict)
+    counts_hosts: bool = field(init=False)
+    """A spread or anti-affinity rule by host name: each host is a domain, and its count decides."""
+
+    def __post_init__(self) -> None:
+        self.counts_hosts = self.rule.key == keys.HOSTNAME and self.rule.kind != AFFINITY
 
     def counts_on(self, host: Host) -> bool:
         """SCH-76: only nodes that the owner may use are counted, as far as its policies say so."""
-        if self.rule.tolerations is not None and not _tolerable(host, self.rule.tolerations):
+        if self.rule.tolerations is not None and not host.is_tolerated(self.rule.tolerations):
             return False
         if not self.rule.node_filter:
             return True
@@ -114,45 +119,6 @@ class Group:
         return any(count and pod_domains.has(d) for d, count in self.counts.items())
 
 
-@dataclass(frozen=True, eq=False)
-class Host:
-    """A node, or a machine to be, as topology sees it."""
-
-    name: str
-    requirements: Requirements
-    is_new: bool = False
-    zones: frozenset[str] | None = None
-    """Zones that its pool can reach; None when its labels say it all."""
-    taints: tuple[Taint, ...] = ()
-    zone_ids: Mapping[str, str] = field(default_factory=dict)
-    """Zone -> its id, where the pool knows."""
-
-    def pinned(self, requirements: Requirements) -> Requirements:
-        """Zone and zone id say the same place, once either is asked for by id."""
-        if self.zones is None or keys.ZONE_ID not in requirements:
-            return requirements
-        zone, zone_id = requirements.get(keys.ZONE), requirements.get(keys.ZONE_ID)
-        ids = {
-            z: self.zone_ids[z]
-            for z in self.zones
-            if z in self.zone_ids
-            and (zone is None or zone.has(z))
-            and (zone_id is None or zone_id.has(self.zone_ids[z]))
-        }
-        return requirements.add(
-            Requirement(keys.ZONE, False, frozenset(ids)),
-            Requirement(keys.ZONE_ID, False, frozenset(ids.values())),
-        )
-
-    def reaches(self, key: str) -> frozenset[str] | None:
-        """The domains its pool can reach; None: no limit beside the requirements."""
-        if self.zones is None or key not in (keys.ZONE, keys.ZONE_ID):
-            return None
-        if key == keys.ZONE:
-            return self.zones
-        return frozenset(self.zone_ids[z] for z in self.zones if z in self.zone_ids)
-
-
 class DomainLimit(NamedTuple):
     """A domain of ``group``'s key takes one more pod of a class only if it holds ``least`` to ``most`` now."""
 
@@ -175,13 +141,23 @@ class Refusal(NamedTuple):
         return self.cause if isinstance(self.cause, str) else self.cause()
 
 
+class _Check(NamedTuple):
+    """One rule that a class must keep."""
+
+    group: Group
+    selects_pod: bool
+    """Does the rule count the class's own pods?"""
+    pod_domains: Requirement
+
+
 @dataclass(slots=True)
 class _Rules:
     """The groups of one class, by what they have to do with it."""
 
     known_groups: int
     owned: list[Group]
-    blocking: list[Group]
+    checks: list[_Check]
+    """Of its own rules, and of others' that may keep it out."""
     counted: list[Group]
     inverse_owned: list[Group]
 
@@ -205,8 +181,12 @@ class Topology:
         self._universe = universe
         self.hosts = hosts
         self._bound = bound
+        self._brought: dict[str, list[tuple[Host, Iterable[str]]]] = {}
         self._groups: dict[Rule, Group] = {}
         self._rules: dict[PodClass, _Rules] = {}
+        self._own: dict[PodClass, tuple[list[Group], list[Group]]] = {}
+        self._selecting: dict[tuple[object, ...], tuple[list[Group], list[Group]]] = {}
+        self._pinned: dict[tuple[Requirements, str, tuple[str, ...]], Requirements] = {}
         self._placed: list[tuple[PodClass, Host, int]] = []
 
     def add_bound_owner(self, pod: Pod, host_name: str) -> None:
@@ -218,10 +198,8 @@ class Topology:
 
     def register(self, pods: PodClass) -> None:
         """Creates the groups of a class, before anything of it is placed."""
-        for rule in owned_rules(pods.pod):
-            self._group(rule)
-        for term in required(pods.pod.anti_affinity):
-            self._group(inverse_rule(pods.pod, term))
+        if pods.has_topology:
+            self._own_groups(pods)
 
     def groups_of(self, pods: PodClass) -> tuple[list[Group], list[Group]]:
         """The groups of the class's own rules, and those that count its pods."""
@@ -231,18 +209,14 @@ class Topology:
         """What the class's rules allow now, per domain: hosts elsewhere need not be asked (``narrow`` would refuse)."""
         if not self._groups:
             return []
-        rules = self._of(pods)
-        found = []
-        for group in (*rules.owned, *rules.blocking):
-            key = group.rule.key
-            pod_domains = pods.strict.get(key) or Requirement(key, complement=True)
-            least, most = group.bounds(group in rules.counted, pod_domains)
-            found.append(DomainLimit(group, least, most))
-        return found
+        return [
+            DomainLimit(group, *group.bounds(selects_pod, pod_domains))
+            for group, selects_pod, pod_domains in self._of(pods).checks
+        ]
 
     def concerns(self, pods: PodClass) -> bool:
         """Must this class be placed one by one?"""
-        return bool(self._groups) and bool(self._of(pods).owned or self._of(pods).blocking)
+        return bool(self._groups) and bool(self._of(pods).checks)
 
     def narrow(
         self, pods: PodClass, host: Host, requirements: Requirements
@@ -253,20 +227,29 @@ class Topology:
         """
         if not self._groups:
             return requirements
-        rules = self._of(pods)
-        for group in (*rules.owned, *rules.blocking):
-            key = group.rule.key
+        for group, selects_pod, pod_domains in self._of(pods).checks:
+            if group.counts_hosts:
+                if group.counts.get(host.name, 0) > group.bounds(selects_pod, pod_domains)[1]:
+                    return self._refuse(group, pod_domains, requirements)
+                continue
             if _has_no_domain(group, host):
                 continue
             candidates = self._possible(group, host, requirements)
-            pod_domains = pods.strict.get(key) or Requirement(key, complement=True)
-            allowed = group.next_domains(group in rules.counted, pod_domains, candidates)
+            allowed = group.next_domains(selects_pod, pod_domains, candidates)
             if not allowed or not (host.is_new or set(allowed) == set(candidates)):
                 return self._refuse(group, pod_domains, requirements)
-            if key != keys.HOSTNAME:
-                pinned = requirements.add(Requirement(key, False, frozenset(allowed)))
-                requirements = host.pinned(pinned)
+            if group.rule.key != keys.HOSTNAME:
+                requirements = host.pinned(self._pin(requirements, group.rule.key, allowed))
         return requirements
+
+    def _pin(self, requirements: Requirements, key: str, domains: list[str]) -> Requirements:
+        """To some of the domains they allow; equal questions get the same object."""
+        at = (requirements, key, tuple(domains))
+        found = self._pinned.get(at)
+        if found is None:
+            pinned = requirements.add(Requirement(key, False, frozenset(domains)))
+            found = self._pinned[at] = pinned
+        return found
 
     def record(self, pods: PodClass, host: Host, count: int) -> None:
         """Counts ``count`` pods of a class that were placed on a host."""
@@ -282,6 +265,9 @@ class Topology:
 
     def _count(self, group: Group, host: Host, count: int) -> None:
         if not group.counts_on(host):
+            return
+        if group.rule.key == keys.HOSTNAME:
+            group.counts[host.name] = group.counts.get(host.name, 0) + count
             return
         domains = self._possible(group, host)
         if len(domains) == 1 or group.rule.kind == ANTI_AFFINITY:
@@ -326,21 +312,39 @@ class Topology:
         return rules
 
     def _find_rules(self, pods: PodClass) -> _Rules:
-        pod = pods.pod
-        owned = [self._group(rule) for rule in owned_rules(pod)]
-        inverse = [self._group(inverse_rule(pod, term)) for term in required(pod.anti_affinity)]
-        selecting = [
-            group
-            for group in self._groups.values()
-            if group.rule.selector.selects(pod.namespace, pod.labels)
-        ]
-        return _Rules(
-            known_groups=len(self._groups),
-            owned=owned,
-            blocking=[group for group in selecting if group.rule.inverse],
-            counted=[group for group in selecting if not group.rule.inverse],
-            inverse_owned=inverse,
-        )
+        owned, inverse = self._own_groups(pods)
+        blocking, counted = self._selecting_groups(pods.pod)
+        checks = []
+        for group in (*owned, *blocking):
+            key = group.rule.key
+            pod_domains = pods.strict.get(key) or Requirement(key, complement=True)
+            checks.append(_Check(group, group in counted, pod_domains))
+        return _Rules(len(self._groups), owned, checks, counted, inverse)
+
+    def _own_groups(self, pods: PodClass) -> tuple[list[Group], list[Group]]:
+        """Of the class's own rules, and of its anti-affinity as others see it."""
+        found = self._own.get(pods)
+        if found is None:
+            pod = pods.pod
+            owned = [self._group(rule) for rule in owned_rules(pod)]
+            inverse = [self._group(inverse_rule(pod, term)) for term in required(pod.anti_affinity)]
+            found = self._own[pods] = owned, inverse
+        return found
+
+    def _selecting_groups(self, pod: Pod) -> tuple[list[Group], list[Group]]:
+        """The groups that talk about this pod: those that may keep it out, and those that count it."""
+        at = (len(self._groups), pod.namespace, *sorted(pod.labels.items()))
+        found = self._selecting.get(at)
+        if found is None:
+            selecting = [
+                group
+                for group in self._groups.values()
+                if group.rule.selector.selects(pod.namespace, pod.labels)
+            ]
+            blocking = [group for group in selecting if group.rule.inverse]
+            counted = [group for group in selecting if not group.rule.inverse]
+            found = self._selecting[at] = blocking, counted
+        return found
 
     def _group(self, rule: Rule) -> Group:
         group = self._groups.get(rule)
@@ -355,11 +359,16 @@ class Topology:
     def _find_domains(self, group: Group) -> None:
         """SCH-71, SCH-76: what is brought only by pools and nodes that do not count is no domain."""
         inhabited: set[str] = set()
-        for host, domains in self._universe(group.rule.key):
+        for host, domains in self._sources(group.rule.key):
             if group.counts_on(host):
                 group.counts.update(dict.fromkeys(domains, 0))
                 inhabited.update(() if host.is_new else domains)
         group.inhabited = frozenset(inhabited)
+
+    def _sources(self, key: str) -> list[tuple[Host, Iterable[str]]]:
+        if key not in self._brought:
+            self._brought[key] = list(self._universe(key))
+        return self._brought[key]
 
     def _count_what_is_there(self, group: Group) -> None:
         """Bound pods (SCH-72), and what this plan placed before a relaxation made the group."""
@@ -377,9 +386,3 @@ def _has_no_domain(group: Group, host: Host) -> bool:
     if host.is_new or group.rule.kind != ANTI_AFFINITY or group.rule.key == keys.HOSTNAME:
         return False
     return group.rule.key not in host.requirements
-
-
-def _tolerable(host: Host, tolerations: tuple[Toleration, ...]) -> bool:
-    """As kube-scheduler counts: a taint that only prefers keeps no node out."""
-    hard = tuple(t for t in host.taints if t.effect != PREFER_NO_SCHEDULE)
-    return first_untolerated(hard, tolerations) is None

@@ -22,6 +22,7 @@ from shared.solver.lowest_cost.rules import Rules, with_relaxations
 from shared.solver.lowest_cost.spread import HostLimit, host_limit
 from shared.solver.placement import Placement, Run
 from shared.solver.pod_classes import PodClass
+from shared.solver.relaxation import SCHEDULE_ANYWAY
 from shared.solver.templates import PoolTemplate
 
 _MOST_CLASSES = 1500
@@ -53,15 +54,21 @@ def ignored(placement: Placement, runs: list[Run]) -> tuple[str, ...]:
     return tuple(sorted(name for name, is_there in present.items() if is_there))
 
 
-def lower_bound(placement: Placement, runs: list[Run], rules: Rules) -> int | None:
+def lower_bound(
+    placement: Placement, runs: list[Run], rules: Rules, *, per_host: bool
+) -> int | None:
     """Micro-USD per hour, rounded down; None when it cannot be computed. ``runs``: the pods that go
-    to new machines."""
+    to new machines. ``per_host``: with the limits that pods set to a single machine, a better bound
+    and many times the work."""
     if not runs:
         return 0
     table = _CheapestPlaces(placement.templates)
-    rows = np.array([table.usable(pods, rules, placement) for pods, _ in runs], dtype=np.bool_)
-    requests, counts, may, limits = _merged(placement, runs, rows)
-    used = table.worth_offering(may)
+    usable = _Usable(table, rules, tolerate_preferred=placement.tolerate_preferred)
+    rows = [usable.number(pods) for pods, _ in runs]
+    hard = [_hard_limit(placement, pods) if per_host else None for pods, _ in runs]
+    requests, counts, chosen, limits = _merged(runs, rows, hard)
+    may = np.array(usable.masks, dtype=np.bool_)[chosen]
+    used = table.worth_offering(np.array(usable.masks, dtype=np.bool_))
     capacity, price = table.capacity[used], table.price[used]
     may = may[:, used]
     if not (price > 0).any():
@@ -69,8 +76,52 @@ def lower_bound(placement: Placement, runs: list[Run], rules: Rules) -> int | No
     groups, slots = _numbered(limits)
     fits = may & fit(requests, capacity)
     problem = Problem(requests, counts, groups, slots, capacity, price, may, fits)
-    found = worth(problem, extended_columns(placement.table.axis, requests))
+    extended = extended_columns(placement.table.axis, requests)
+    found = worth(problem, extended, presolved=per_host)
     return None if found is None else max(0, math.floor(found.bound))
+
+
+class _Usable:
+    """What classes could use, once for all that differ in nothing but their rules between pods."""
+
+    def __init__(self, table: _CheapestPlaces, rules: Rules, *, tolerate_preferred: bool) -> None:
+        self._table = table
+        self._rules = rules
+        self._tolerate_preferred = tolerate_preferred
+        self._asked: dict[tuple[object, ...], int] = {}
+        self._numbers: dict[bytes, int] = {}
+        self.masks: list[Mask] = []
+        """[offers] each, all different."""
+
+    def number(self, pods: PodClass) -> int:
+        """Position in ``masks`` of what the class, or what it may become, could use."""
+        asked = tuple(_question(one) for one in (pods, *pods.others))
+        found = self._asked.get(asked)
+        if found is None:
+            found = self._asked[asked] = self._find(pods)
+        return found
+
+    def _find(self, pods: PodClass) -> int:
+        forms = (
+            one
+            for root in (pods, *pods.others)
+            for one in with_relaxations(root, tolerate_preferred=self._tolerate_preferred)
+        )
+        mask = self._table.usable(forms, self._rules)
+        found = self._numbers.setdefault(mask.tobytes(), len(self._numbers))
+        if found == len(self.masks):
+            self.masks.append(mask)
+        return found
+
+
+def _question(pods: PodClass) -> tuple[object, ...]:
+    """What its forms and their places depend on. Soft rules between pods count: each is one relaxation."""
+    pod = pods.pod
+    soft = sum(t.weight is not None for t in (*pod.affinity, *pod.anti_affinity))
+    soft += sum(rule.when_unsatisfiable == SCHEDULE_ANYWAY for rule in pod.spread)
+    selector = tuple(sorted(pod.node_selector.items())) if pod.node_selector else ()
+    terms = (pod.required_terms, pod.preferred_terms)
+    return pods.requirements, selector, terms, pod.tolerations, pod.host_ports, soft
 
 
 class _CheapestPlaces:
@@ -81,6 +132,7 @@ class _CheapestPlaces:
         capacity: list[Floats] = []
         price: list[Floats] = []
         self._blocks: list[tuple[int, int, Indices]] = []
+        self._offered: dict[tuple[int, bytes], Mask] = {}
         for at, template in enumerate(templates):
             room = template.available[template.types]
             prices = template.table.price[template.types][:, template.zones]
@@ -94,14 +146,12 @@ class _CheapestPlaces:
         self.capacity = np.concatenate(capacity)
         self.price = np.concatenate(price)
 
-    def usable(self, pods: PodClass, rules: Rules, placement: Placement) -> Mask:
-        """[offers]: what the class, or what it may become, could use."""
+    def usable(self, forms: Iterable[PodClass], rules: Rules) -> Mask:
+        """[offers]: what any of these forms of a class could use."""
         found = np.zeros(len(self.price), dtype=np.bool_)
-        tolerant = placement.tolerate_preferred
-        for root in (pods, *pods.others):
-            for one in with_relaxations(root, tolerate_preferred=tolerant):
-                for at, template in enumerate(self._templates):
-                    self._mark(found, one, at, template, rules)
+        for one in forms:
+            for at, template in enumerate(self._templates):
+                self._mark(found, one, at, template, rules)
         return found
 
     def _mark(
@@ -110,21 +160,34 @@ class _CheapestPlaces:
         allowed = rules.allowed(pods, template)
         if allowed is None:
             return
-        offered = template.table.available[:, allowed.zones].any(axis=1)
+        offered = self._offered_in(at, allowed.zones)
         start = 0
         for block, kind, types in self._blocks:
             if block == at and allowed.kinds[kind]:
                 found[start : start + len(types)] |= (allowed.types & offered[:, kind])[types]
             start += len(types)
 
+    def _offered_in(self, at: int, zones: Mask) -> Mask:
+        """[types, capacity types] of one pool: available in any of these zones?"""
+        asked = (at, zones.tobytes())
+        found = self._offered.get(asked)
+        if found is None:
+            found = self._templates[at].table.available[:, zones].any(axis=1)
+            self._offered[asked] = found
+        return found
+
     def worth_offering(self, may: Mask) -> Indices:
-        """Without what a cheaper offer of the same pool and capacity type replaces."""
-        columns = np.unique(may, axis=0).T
+        """Without what a cheaper offer of the same pool replaces."""
+        columns = np.ascontiguousarray(may.T)
+        is_used: Mask = np.asarray(columns.any(axis=1), dtype=np.bool_)
+        ends = np.cumsum([len(types) for _, _, types in self._blocks])
+        last = {at: int(end) for (at, _, _), end in zip(self._blocks, ends, strict=True)}
         found, start = [], 0
-        for _, _, types in self._blocks:
-            rows = np.arange(start, start + len(types))
-            rows = rows[columns[rows].any(axis=1)]
-            start += len(types)
+        for end in last.values():
+            rows = start + is_used[start:end].nonzero()[0]
+            rows = rows[np.argsort(self.price[rows], kind="stable")]
+            rows = rows[_first_of_each(self.capacity[rows], columns[rows])]
+            start = end
             if len(rows):
                 at = np.arange(len(rows))
                 stands_in = covering(columns[rows])(at, at)
@@ -133,10 +196,19 @@ class _CheapestPlaces:
         return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
 
 
+def _first_of_each(capacity: Floats, columns: Mask) -> Indices:
+    """Rows without those that an earlier one equals: few lines that spare many comparisons."""
+    found: dict[tuple[bytes, bytes], int] = {}
+    for at, (room, users) in enumerate(zip(capacity, columns, strict=True)):
+        found.setdefault((room.tobytes(), users.tobytes()), at)
+    return np.array(list(found.values()), dtype=np.intp)
+
+
 def _merged(
-    placement: Placement, runs: list[Run], rows: Mask
-) -> tuple[Floats, Counts, Mask, list[HostLimit | None]]:
-    """Equal classes as one. With very many sizes, requests are rounded down to a grid."""
+    runs: list[Run], rows: list[int], hard: list[HostLimit | None]
+) -> tuple[Floats, Counts, Indices, list[HostLimit | None]]:
+    """Equal classes as one; ``rows`` and the third result number what they could use. With very many sizes, requests
+    are rounded down to a grid."""
     for ratio in _GRIDS:
         found: dict[object, int] = {}
         counts: list[int] = []
@@ -144,7 +216,7 @@ def _merged(
         sizes: list[Floats] = []
         for at, (pods, uids) in enumerate(runs):
             size = rounded(pods.requests, ratio, np.floor)
-            key = (size.tobytes(), rows[at].tobytes(), _hard_limit(placement, pods))
+            key = (size.tobytes(), rows[at], hard[at])
             row = found.setdefault(key, len(found))
             if row == len(counts):
                 counts.append(0)
@@ -153,8 +225,9 @@ def _merged(
             counts[row] += len(uids)
         if len(found) <= _MOST_CLASSES:
             break
-    limits = [_hard_limit(placement, runs[at][0]) for at in first]
-    return np.array(sizes), np.array(counts, dtype=np.int64), rows[first], limits
+    chosen = np.array([rows[at] for at in first], dtype=np.intp)
+    limits = [hard[at] for at in first]
+    return np.array(sizes), np.array(counts, dtype=np.int64), chosen, limits
 
 
 def _hard_limit(placement: Placement, pods: PodClass) -> HostLimit | None:

@@ -145,7 +145,7 @@ class Building:
         holding: Indices = within[room.all(axis=1)]
         small = self._site.small_types(template, holding)
         holding = small if small.size else holding
-        if any(wanted.min_values is not None for wanted in template.requirements):
+        if template.requirements.asks_for_values:
             return holding
         zones = table.zone_mask(blueprint.requirements, template.zones)
         kinds = table.capacity_mask(blueprint.requirements)

@@ -53,27 +53,27 @@ def cheaper(
 ) -> Choice:
     """``fewest``: FewestNodes' result for ``queue``. ``prepare`` gives the same problem, untouched."""
     rules = Rules(best_effort=fewest.min_values_policy == BEST_EFFORT)
-    bound = lower_bound(fewest, _on_new_machines(fewest, queue), rules)
-    chosen, runs = fewest, queue
+    asked = any(packs(template, settings) for template in fewest.templates)
+    bound = lower_bound(fewest, _on_new_machines(fewest, queue), rules, per_host=asked)
+    left_out = ignored(fewest, queue)
+    if not asked or len(_taken(fewest.claims)) < 2:
+        return Choice(fewest, bound, left_out, {})
     now = _price(fewest, queue, settings)
-    if _is_wanted(fewest, now, bound, settings):
-        fresh, runs = prepare()
-        packed = PackedPlacement.of(fresh, settings)
-        packed.run(runs)
-        found = _price(packed, runs, settings)
-        if found < now and packed.verdicts.keys() <= fewest.verdicts.keys():
-            chosen = packed
-    if chosen is not fewest and _taken(chosen.claims) != _taken(fewest.claims):
-        bound = lower_bound(chosen, _on_new_machines(chosen, runs), rules)
-    return Choice(chosen, bound, ignored(fewest, queue), _policies(chosen, settings))
+    if not _may_gain(now, bound):
+        return Choice(fewest, bound, left_out, {})
+    fresh, runs = prepare()
+    packed = PackedPlacement.of(fresh, settings)
+    packed.run(runs)
+    found = _price(packed, runs, settings)
+    if found >= now or not packed.verdicts.keys() <= fewest.verdicts.keys():
+        return Choice(fewest, bound, left_out, {})
+    if _taken(packed.claims) != _taken(fewest.claims):
+        bound = lower_bound(packed, _on_new_machines(packed, runs), rules, per_host=True)
+    return Choice(packed, bound, left_out, _policies(packed, settings))
 
 
-def _is_wanted(
-    fewest: Placement, price: Price, bound: int | None, settings: PackingSettings
-) -> bool:
-    """Is there anything to pack, a pool that wants it, and something to gain?"""
-    if len(_taken(fewest.claims)) < 2 or not any(packs(t, settings) for t in fewest.templates):
-        return False
+def _may_gain(price: Price, bound: int | None) -> bool:
+    """Is the plan further from the bound than what is not worth the work?"""
     if price.needlessly_large or bound is None:
         return True
     return price.micro_usd_per_hour > bound * _AS_GOOD_AS_OPTIMAL
@@ -87,8 +87,9 @@ def _on_new_machines(placement: Placement, queue: list[Run]) -> list[Run]:
     """Runs of the same class joined, without pods that need no new machine."""
     taken = _taken(placement.claims)
     found: dict[PodClass, list[str]] = {}
+    everybody = sum(len(uids) for _, uids in queue) == len(taken)
     for pods, uids in queue:
-        kept = [uid for uid in uids if uid in taken]
+        kept = uids if everybody else [uid for uid in uids if uid in taken]
         if kept:
             found.setdefault(pods, []).extend(kept)
     return list(found.items())
@@ -115,9 +116,7 @@ def _is_too_large(
     return all((room >= request).all(axis=1).any() for request in requests.values())
 
 
-def _policies(chosen: Placement, settings: PackingSettings) -> dict[str, str]:
+def _policies(chosen: PackedPlacement, settings: PackingSettings) -> dict[str, str]:
     """Of the pools that got machines by another policy than FewestNodes."""
-    if not isinstance(chosen, PackedPlacement):
-        return {}
     pools = {c.template.pool.key for c in chosen.claims if packs(c.template, settings)}
     return dict.fromkeys(sorted(pools), LOWEST_COST)

@@ -15,7 +15,14 @@ import numpy as np
 from shared.domain import labels as keys
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable
 from shared.solver.lowest_cost.offers import OfferTable, covering, unbeaten
-from shared.solver.lowest_cost.problem import ANY_ZONE, Counts, Floats, Offers, Problem
+from shared.solver.lowest_cost.problem import (
+    ANY_ZONE,
+    Counts,
+    Floats,
+    Offers,
+    Problem,
+    distinct_rows,
+)
 from shared.solver.lowest_cost.rules import Allowed
 from shared.solver.pod_classes import PodClass
 from shared.solver.templates import PoolTemplate
@@ -154,7 +161,7 @@ def _unbeaten_anywhere(offers: Offers, may: Mask) -> Indices:
     """Across zones and capacity types: what some class may use and nothing cheaper replaces."""
     used = np.flatnonzero(may.any(axis=0))
     order = used[np.argsort(offers.price[used], kind="stable")]
-    columns = np.unique(may, axis=0)[:, order].T
+    columns = may[distinct_rows(may)[0]][:, order].T
     rows = np.arange(len(order))
     better = unbeaten(offers.capacity[order], offers.flexible[order], covering(columns)(rows, rows))
     return np.sort(order[better])

@@ -16,7 +16,7 @@ import highspy
 import numpy as np
 
 from shared.solver.encode import Indices, Mask
-from shared.solver.lowest_cost.problem import Floats, Problem
+from shared.solver.lowest_cost.problem import Floats, Problem, distinct_rows
 
 _MOST_PAIRS = 40_000
 """Beyond so many (class, market) pairs all offerings form one market: a weaker bound, in time."""
@@ -35,8 +35,9 @@ class Worth:
     bound: float
 
 
-def worth(problem: Problem, extended: Indices) -> Worth | None:
-    """Solves the program. ``extended``: columns of resources that few types have, such as GPUs."""
+def worth(problem: Problem, extended: Indices, *, presolved: bool = True) -> Worth | None:
+    """Solves the program. ``extended``: columns of resources that few types have, such as GPUs. Where there are no
+    host groups, doing without the solver's presolving is faster."""
     if not len(problem.counts) or not (problem.price > 0).any():
         return None
     markets = _markets(problem, extended)
@@ -47,21 +48,20 @@ def worth(problem: Problem, extended: Indices) -> Worth | None:
     size = problem.capacity.max(axis=0)
     scale = np.where(size > 0, size, 1.0)
     unit = float(problem.price.mean())
-    prices = _solve(problem, markets, member, scale, unit)
+    prices = _solve(problem, markets, member, scale, unit, presolved=presolved)
     return None if prices is None else _safe(problem, markets, member, prices, scale, unit)
 
 
 def _markets(problem: Problem, extended: Indices) -> Indices:
     """[offers]: the market's number."""
-    rows = np.unique(problem.may, axis=0)
+    rows = problem.may[distinct_rows(problem.may)[0]]
     parts = [np.packbits(rows, axis=0).T]
     for column in extended:
         amount = problem.capacity[:, column]
         per_unit = problem.capacity[:, 0] / np.maximum(amount, 1)
         shape = np.stack([np.log2(np.maximum(amount, 1)), np.log2(np.maximum(per_unit, 1))], axis=1)
         parts.append(np.where(amount[:, None] > 0, np.rint(shape) + 1, 0).astype(np.uint8))
-    _, found = np.unique(np.concatenate(parts, axis=1), axis=0, return_inverse=True)
-    return np.asarray(found, dtype=np.intp).reshape(-1)
+    return distinct_rows(np.concatenate(parts, axis=1))[1]
 
 
 def _membership(problem: Problem, markets: Indices) -> Mask:
@@ -73,7 +73,13 @@ def _membership(problem: Problem, markets: Indices) -> Mask:
 
 
 def _solve(
-    problem: Problem, markets: Indices, member: Mask, scale: Floats, unit: float
+    problem: Problem,
+    markets: Indices,
+    member: Mask,
+    scale: Floats,
+    unit: float,
+    *,
+    presolved: bool,
 ) -> Floats | None:
     """[markets, resources + host groups], scaled. Columns: market prices, then pod values."""
     width = len(scale) + len(problem.slots)
@@ -96,7 +102,7 @@ def _solve(
     # A class without a market has no price: in the sum it would have no limit.
     counted = problem.counts * member.any(axis=1)
     weights = counted / max(float(counted.sum()), 1.0)
-    found = model.maximise(np.concatenate([np.zeros(values), weights]))
+    found = model.maximise(np.concatenate([np.zeros(values), weights]), presolved=presolved)
     return None if found is None else found[:values].reshape(member.shape[1], width)
 
 
@@ -125,7 +131,7 @@ class _Rows:
         self._value.append(value[kept])
         self._upper.append(upper)
 
-    def maximise(self, weights: Floats) -> Floats | None:
+    def maximise(self, weights: Floats, *, presolved: bool) -> Floats | None:
         upper = np.concatenate(self._upper)
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = self._columns, len(upper)
@@ -139,6 +145,8 @@ class _Rows:
         model.a_matrix_.index_ = np.concatenate(self._index).astype(np.int32)
         model.a_matrix_.value_ = np.concatenate(self._value)
         solver = quiet_solver()
+        if not presolved:
+            solver.setOptionValue("presolve", "off")
         solver.passModel(model)
         solver.run()
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:

@@ -13,11 +13,10 @@ from collections.abc import Callable
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.domain.requirements import Requirements
 from shared.domain.resources import CPU, MEMORY
 from shared.solver.claims import lacking_values
 from shared.solver.encode import NO_PRICE, Indices, Mask
-from shared.solver.lowest_cost.problem import ANY_ZONE, Counts, Floats, Offers
+from shared.solver.lowest_cost.problem import ANY_ZONE, Counts, Floats, Offers, distinct_rows
 from shared.solver.templates import PoolTemplate
 
 LEAST_POOLS = 15
@@ -68,7 +67,7 @@ class OfferTable:
 
     def _wants_choice(self, kind: int) -> bool:
         is_spot = self._table.capacity_types[kind] == keys.SPOT
-        return is_spot or _asks_for_values(self._template.requirements)
+        return is_spot or self._template.requirements.asks_for_values
 
     def _flexible(
         self, offered: Indices, anchors: Indices, prices: Counts, zone: int, kind: int
@@ -110,7 +109,7 @@ class OfferTable:
     def _enough_values(self, could: Mask, offered: Indices) -> Mask:
         """SCH-12: sizes whose types still have as many different values as the pool asks for."""
         wanted = self._template.requirements
-        if not _asks_for_values(wanted):
+        if not wanted.asks_for_values:
             return np.ones(len(could), dtype=np.bool_)
         lists = (self._types[offered[row]] for row in could)
         return np.array(
@@ -159,20 +158,16 @@ def unbeaten(sizes: Floats, flexible: Mask, stands_in: Mask) -> Mask:
 def covering(columns: Mask) -> Callable[[Indices, Indices], Mask]:
     """``columns``: [things, what may use them]. May the second thing be used wherever the first is
     allowed? Things with equal columns are compared once."""
-    distinct, codes = np.unique(columns, axis=0, return_inverse=True)
+    firsts, codes = distinct_rows(columns)
+    distinct = columns[firsts]
     covers = np.array([(distinct >= row).all(axis=1) for row in distinct], dtype=np.bool_)
     covers = covers.reshape(len(distinct), len(distinct))
-    codes = np.asarray(codes, dtype=np.intp).reshape(-1)
 
     def stands_in(first: Indices, second: Indices) -> Mask:
         found: Mask = covers[codes[first]][:, codes[second]]
         return found
 
     return stands_in
-
-
-def _asks_for_values(requirements: Requirements) -> bool:
-    return any(wanted.min_values is not None for wanted in requirements)
 
 
 def expected_price(could: Mask, prices: Counts) -> tuple[Floats, Counts]:

@@ -54,7 +54,7 @@ class Rules:
 
     def _ask(self, pods: PodClass, template: PoolTemplate) -> Allowed | None:
         nothing = np.zeros_like(pods.requests)
-        sizeless = replace(pods, requests=nothing)
+        sizeless = replace(pods, requests=nothing, amounts=tuple(nothing.tolist()))
         claim = OpenClaim(
             template, "hostname-placeholder-0000", template.requirements, template.types, nothing
         )

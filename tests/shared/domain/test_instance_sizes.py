@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shared.domain.instance_sizes import adapted, eni_limited_pods, kube_reserved_cpu_milli, sized
+from shared.domain.instance_sizes import (
+    adapted,
+    effective,
+    eni_limited_pods,
+    kube_reserved_cpu_milli,
+    sized,
+)
 from shared.domain.instance_types import (
     Catalogue,
     InstanceType,
@@ -31,7 +37,7 @@ THRESHOLDS = st.none() | st.builds(
 )
 SETTINGS = st.builds(
     SizeSettings,
-    platform=st.sampled_from(["linux", "bottlerocket", *WINDOWS_BUILDS]),
+    platform=st.sampled_from(["linux", "al2023", "bottlerocket", *WINDOWS_BUILDS]),
     volume_bytes=st.integers(10**9, 64 * 2**40),
     instance_store=st.booleans(),
     max_pods=st.none() | st.integers(0, 1000),
@@ -237,3 +243,43 @@ def test_windows_cannot_be_bought_for_arm64() -> None:
     assert one.offerings == real_type().offerings
     assert one.labels["kubernetes.io/os"] == ("windows",)
     assert one.labels["node.kubernetes.io/windows-build"] == ("10.0.26100",)
+
+
+MEASURED = {"ami-1": 8_000_000_000, "ami-2": 7_900_000_000}
+
+
+@pytest.mark.parametrize(
+    ("images", "memory"),
+    [
+        ((), None),
+        (("ami-9",), None),
+        (("ami-1",), 8_000_000_000),
+        (("ami-1", "ami-9"), 8_000_000_000),
+        (("ami-1", "ami-2"), 7_900_000_000),
+    ],
+)
+def test_what_nodes_of_an_image_reported_replaces_the_estimate(
+    images: tuple[str, ...], memory: int | None
+) -> None:
+    """IT-12: of several images of a class the least counts, for any of them may boot."""
+    kind = replace(real_type(), memory_by_image=MEASURED)
+    found = adapted(kind, SizeSettings(images=images))
+    assert found.capacity["memory"] == (memory or kind.capacity["memory"])
+    assert found.allocatable()["memory"] == found.capacity["memory"] - kind.overhead["memory"]
+
+
+def test_images_of_which_nothing_is_known_leave_the_settings_usual() -> None:
+    """Pools with different images share one table of sizes as long as nothing tells them apart."""
+    assert effective(SizeSettings(images=("ami-1",)), set(), first_graviton=True) == USUAL
+    some = SizeSettings(images=("ami-1", "ami-2"))
+    found = effective(some, {"ami-2", "ami-3"}, first_graviton=True)
+    assert found == SizeSettings(images=("ami-2",))
+
+
+@pytest.mark.parametrize(("name", "sold"), [("a1.large", False), ("m6g.large", True)])
+def test_al2023_is_not_offered_on_the_first_graviton(name: str, sold: bool) -> None:
+    """IT-02: it would never register. On any other type AL2023 is sized as usual."""
+    kind = sized(make_type(name, labels={"kubernetes.io/arch": ("arm64",)}), C7I, USUAL)
+    found = adapted(kind, SizeSettings(platform="al2023"))
+    assert bool(found.offerings) == sold
+    assert replace(found, offerings=kind.offerings) == kind

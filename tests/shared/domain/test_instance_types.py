@@ -24,6 +24,8 @@ OFFERINGS = st.builds(
     zone=st.sampled_from(["us-west-2a", "us-west-2b"]),
     capacity_type=st.sampled_from(["spot", "on-demand"]),
     price_micro_usd_per_hour=st.integers(1, 10**9),
+    reservation_id=st.sampled_from(["", "cr-1"]),
+    reservation_type=st.sampled_from(["", "capacity-block"]),
 )
 TYPES = st.builds(
     InstanceType,

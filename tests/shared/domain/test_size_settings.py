@@ -33,11 +33,16 @@ ROOT = volume("/dev/sdb", "80Gi", root=True)
 FROM_SNAPSHOT = {"deviceName": "/dev/xvda", "rootVolume": True, "ebs": {"snapshotID": "snap-1"}}
 
 
-@pytest.mark.parametrize("family", ["AL2", "AL2023", "Ubuntu", "Custom"])
+@pytest.mark.parametrize("family", ["AL2", "Ubuntu", "Custom"])
 def test_families_of_the_usual_size_share_one_table(family: str) -> None:
     """IT-16, IT-31."""
     assert of_class(ami_family=family) == USUAL
     assert hash(of_class(ami_family=family)) == hash(USUAL)
+
+
+def test_al2023_is_told_apart_from_other_families_by_its_platform_only() -> None:
+    """IT-02."""
+    assert of_class(ami_family="AL2023") == SizeSettings(platform="al2023")
 
 
 def test_what_changes_no_size_is_not_told_apart() -> None:

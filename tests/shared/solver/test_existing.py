@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
+from shared.domain.instance_types import Catalogue
+from shared.domain.machines import Machine
 from shared.domain.pods import Owner
 from tests.support.builders import (
+    DEFAULT_REQUIREMENTS,
     ZONES,
     amounts,
     make_bound_pod,
@@ -17,6 +22,7 @@ from tests.support.builders import (
     make_pod,
     make_pods,
     make_snapshot,
+    make_type,
 )
 from tests.support.planning import plan_for, pods_per_machine
 
@@ -164,3 +170,51 @@ def test_sch_53_pods_moved_off_a_node_leave_no_trace_in_the_count() -> None:
     nodes = (make_node("old", terminating=True), make_node("new"))
     plan = plan_for(make_snapshot(make_bound_pod("m", "old", cpu="4"), nodes=nodes), "uid-m")
     assert plan.existing == {"new": ("uid-m",)}
+
+
+FAMILY = keys.AWS_PREFIX + "instance-family"
+
+
+def _unlaunched(*names: str, **changes: Any) -> Machine:
+    listed = Expression(keys.INSTANCE_TYPE, "In", names)
+    return make_machine(requirements=(*DEFAULT_REQUIREMENTS, listed), **changes)
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "is_taken"),
+    [
+        (("c5.large", "m5.large"), Expression(FAMILY, "NotIn", ("c5",)), False),
+        (("c5.large", "m5.large"), Expression(FAMILY, "DoesNotExist"), False),
+        (("c5.large", "m5.large"), Expression(FAMILY, "NotIn", ("r5",)), True),
+        (("c5.large", "m5.large"), Expression(FAMILY, "In", ("m5",)), False),
+        (("c5.large", "m5.large"), Expression(FAMILY, "In", ("c5", "m5")), True),
+        (("m5.large",), Expression(FAMILY, "NotIn", ("c5",)), True),
+        (("m5.large",), Expression("gpu", "DoesNotExist"), True),
+        (("m5.large", "r5.large"), Expression("gpu", "DoesNotExist"), False),
+        (("m5.large", "r5.large"), Expression("gpu", "Exists"), False),
+        (("m5.large",), Expression(keys.ZONE, "NotIn", (ZONES[0],)), False),
+        (("m5.large",), Expression("team", "NotIn", ("red",)), True),
+        (("m5.large",), Expression("team", "Exists"), False),
+    ],
+)
+def test_sch_09_an_unlaunched_machine_has_the_labels_of_the_types_it_lists(
+    names: tuple[str, ...], wanted: Expression, is_taken: bool
+) -> None:
+    """A label that its requirements leave open is not absent: whatever it becomes must suit the pod."""
+    gpu = make_type("r5.large", labels={"gpu": ("yes",)})
+    types = (make_type("c5.large"), make_type("m5.large"), gpu)
+    pod = make_pod(required_terms=((wanted,),))
+    plan = plan_for(
+        make_snapshot(pod, machines=(_unlaunched(*names),), catalogue=Catalogue("r", "1", types))
+    )
+    assert bool(plan.existing) == is_taken
+
+
+def test_sch_09_a_value_that_is_only_excluded_leaves_the_others_open() -> None:
+    excluded = Expression(FAMILY, "NotIn", ("r5",))
+    requirements = (*_unlaunched("c5.large", "m5.large").requirements, excluded)
+    types = (make_type("c5.large"), make_type("m5.large"))
+    pod = make_pod(required_terms=((Expression(FAMILY, "NotIn", ("c5",)),),))
+    machine = make_machine(requirements=requirements)
+    snapshot = make_snapshot(pod, machines=(machine,), catalogue=Catalogue("r", "1", types))
+    assert plan_for(snapshot).existing == {}

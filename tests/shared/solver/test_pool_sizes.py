@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
@@ -263,3 +264,44 @@ def test_no_machine_gets_more_than_its_settings_leave(
                 {"cpu": wanted["cpu"], "pods": len(machine.pods)},
                 {"cpu": cores * 1000 - reserved, "pods": most},
             )
+
+
+def test_a_class_is_planned_with_the_memory_that_its_image_really_leaves() -> None:
+    """IT-12: 7 GiB do not fit beside what is reserved of 7.3 GiB; nobody measured the other image."""
+    measured = replace(real(), memory_by_image={"ami-1": 73 * GIB // 10})
+    pods = make_pods(1, cpu="100m", memory="7Gi")
+
+    def plan(image: str) -> Plan:
+        classes = (make_node_class(image_ids=(image,)),)
+        return plan_for(
+            make_snapshot(*pods, catalogue=make_catalogue((measured,)), node_classes=classes)
+        )
+
+    assert pods_per_machine(plan("ami-2")) == [1]
+    assert not plan("ami-1").machines
+
+
+def test_pools_whose_images_nobody_measured_share_one_table() -> None:
+    """IT-12: else every class would have its own, for the same sizes."""
+    table = TypeTable(ONLY, ResourceAxis([]), frozenset())
+    assert table.sized(SizeSettings(images=("ami-1",))) is table
+
+
+@pytest.mark.parametrize(("family", "chosen"), [("AL2", "a1.large"), ("AL2023", "m6g.large")])
+def test_al2023_is_not_planned_on_the_first_graviton(family: str, chosen: str) -> None:
+    """IT-02: a1 is the cheapest arm64 type, and AL2023 does not start there."""
+    types = tuple(
+        make_type(name, price=price, labels={keys.ARCH: ("arm64",)})
+        for name, price in (("a1.large", 51_000), ("m6g.large", 77_000))
+    )
+    pool = make_pool(requirements=(Expression(keys.ARCH, "In", ("arm64",)),))
+    plan = plan_for(
+        make_snapshot(
+            make_pod("one", cpu="1"),
+            pools=(pool,),
+            catalogue=make_catalogue(types),
+            node_classes=(make_node_class(ami_family=family),),
+        )
+    )
+    (machine,) = plan.machines
+    assert machine.instance_types[0] == chosen

@@ -87,6 +87,16 @@ def test_scenario_12_an_undefined_custom_label_is_named() -> None:
     assert len(plan_for(make_snapshot(pod, pools=(defined,))).machines) == 1
 
 
+def test_sch_10_a_pod_that_excludes_a_value_defines_no_label_for_others() -> None:
+    """What a pool can give a pod must not hang on who came first."""
+    not_red = Expression("team", "NotIn", ("red",))
+    excluding = make_pod("first", "2", required_terms=((not_red,),))
+    selecting = make_pod("second", "1", node_selector={"team": "blue"})
+    plan = plan_for(make_snapshot(excluding, selecting))
+    assert [machine.pods for machine in plan.machines] == [("uid-first",)]
+    assert 'label "team" does not have known values' in plan.unschedulable["uid-second"]
+
+
 def test_scenario_13_requests_include_the_daemons() -> None:
     """SCH-46, NC-09."""
     daemons = tuple(make_daemon_set(f"agent-{i}", "50m", "32Mi") for i in range(5))

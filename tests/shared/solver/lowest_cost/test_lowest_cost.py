@@ -6,7 +6,7 @@ import pytest
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.pods import PreferredTerm
+from shared.domain.pods import AffinityTerm, PreferredTerm
 from shared.solver.plan import Plan
 from tests.support.builders import (
     DEFAULT_REQUIREMENTS,
@@ -191,3 +191,15 @@ def test_a_preference_that_no_pool_meets_does_not_keep_pods_from_being_packed() 
     pods = make_pods(60, cpu="900m", preferred_terms=preferred)
     snapshot = make_snapshot(*pods, catalogue=market())
     assert lowest(snapshot).policies
+
+
+def test_the_bound_of_fewest_nodes_is_sound_and_leaves_out_limits_per_machine() -> None:
+    """It costs next to nothing; LowestCost has the better one."""
+    alone = AffinityTerm(keys.HOSTNAME, match_labels={"app": "web"})
+    pods = make_pods(10, labels={"app": "web"}, anti_affinity=(alone,))
+    snapshot = make_snapshot(*pods, catalogue=market())
+    weak = plan_for(snapshot).lower_bound_micro_usd_per_hour
+    strong = lowest(snapshot).lower_bound_micro_usd_per_hour
+    assert weak is not None
+    assert strong is not None
+    assert 0 < weak < strong <= lowest(snapshot).cost_micro_usd_per_hour

@@ -1,0 +1,349 @@
+"""Interruption notices at the size of a spot storm: how many per second, and how long until each Machine is deleted.
+
+The mix is that of Karpenter's own benchmark, in thirds: spot warnings, scheduled changes, state changes; of each
+third some name foreign instances, some come twice, some cannot be read. A local stack of Redis, API server, AWS
+emulator, watcher and interruption service is started for each size, so its numbers count the emulators in. Run
+`python -m bench.interruption`, with `--sizes 100 1000` for less, `--kills 0` to leave the service alive. The largest
+size is run while the service is killed with SIGKILL; then all notices must be acted on within 60 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+from bench.report import Row, save, show
+from bench.sqs_queue import Queue, served
+from local.stack import Stack, StackSettings
+from local.stack_plan import PROJECT, clean_environment
+from shared.bus import Bus
+from shared.clock import SystemClock, rfc3339
+from shared.errors import DovetailError
+from shared.kube.client import Kube
+from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
+from shared.streams import INTERRUPTIONS
+
+SIZES = (100, 1000, 5000, 15_000)
+KILLS = 5
+BAR_SECONDS = 60.0
+BAR_MEMORY_MIB = 200
+PATIENCE_SECONDS = 300.0
+FOREIGN, TWICE, MALFORMED = 10, 20, 50
+"""Every so many messages one is of this sort."""
+BYSTANDERS = 20
+"""Machines that no message names."""
+AT_ONCE = 32
+TYPES = [f"m{n}.large" for n in range(60)]
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Bodies to send, the instances whose Machines must go, and how many cannot be read."""
+
+    bodies: list[str]
+    ours: set[str]
+    malformed: int
+
+
+def instance_id(number: int) -> str:
+    """An id that EC2 could have given."""
+    return f"i-{number:017x}"
+
+
+def mix(count: int) -> Mix:
+    """``count`` messages, the same for the same count; times are those of this moment."""
+    bodies: list[str] = []
+    ours: set[str] = set()
+    malformed = 0
+    for number in itertools.count():
+        if len(bodies) >= count:
+            return Mix(bodies, ours, malformed)
+        body = body_of(number)
+        if number % MALFORMED == MALFORMED - 1:
+            bodies.append(body[: len(body) // 2])
+            malformed += 1
+            continue
+        bodies.append(body)
+        if number % FOREIGN:
+            ours.add(instance_id(number))
+            if number % TWICE == 1 and len(bodies) < count:
+                bodies.append(body)
+    raise AssertionError("unreachable")
+
+
+def body_of(number: int) -> str:
+    """What EventBridge writes: by turns a spot warning, a scheduled change, a state change."""
+    instance, now = instance_id(number), time.time()
+    source, kind, detail = (
+        ("aws.ec2", "EC2 Spot Instance Interruption Warning", {
+            "instance-id": instance, "instance-action": "terminate",
+        }),
+        ("aws.health", "AWS Health Event", {
+            "service": "EC2",
+            "eventTypeCategory": "scheduledChange",
+            "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+            "startTime": formatdate(now + 86_400, usegmt=True),
+            "affectedEntities": [{"entityValue": instance}],
+        }),
+        ("aws.ec2", "EC2 Instance State-change Notification", {
+            "instance-id": instance, "state": "stopping",
+        }),
+    )[number % 3]  # fmt: skip
+    return json.dumps(
+        {
+            "version": "0",
+            "id": f"event-{number}",
+            "source": source,
+            "detail-type": kind,
+            "time": rfc3339(now),
+            "detail": detail,
+        }
+    )
+
+
+def machine_body(number: int, generation: str) -> dict[str, Any]:
+    """A Machine or NodeClaim as the scheduler writes it, with sixty types to choose from."""
+    old = generation == "Machine"
+    pool = "karpenter.sh/provisioner-name" if old else "karpenter.sh/nodepool"
+    reference = {
+        "apiVersion": "karpenter.k8s.aws/v1alpha1", "kind": "AWSNodeTemplate", "name": "default",
+    } if old else {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}  # fmt: skip
+    labels = {
+        pool: "default",
+        "karpenter.sh/capacity-type": "spot",
+        "node.kubernetes.io/instance-type": "m5.large",
+        "topology.kubernetes.io/zone": "us-west-2a",
+    }
+    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": TYPES}
+    return {
+        "metadata": {
+            "name": f"default-{number}",
+            "labels": labels,
+            "finalizers": ["karpenter.sh/termination"],
+        },
+        "spec": {
+            "requirements": [requirement],
+            "resources": {"requests": {"cpu": "1"}},
+            "machineTemplateRef" if old else "nodeClassRef": reference,
+        },
+    }
+
+
+@dataclass
+class Watcher:
+    """When each Machine was first seen with a deletion timestamp, in seconds since the epoch."""
+
+    kube: Kube
+    deleted: dict[str, float] = field(default_factory=dict)
+
+    async def run(self, resource: Resource) -> None:
+        """Watch one kind until cancelled."""
+        while True:
+            listed = await self.kube.list(resource)
+            for raw in listed.items:
+                self._note(raw)
+            with contextlib.suppress(DovetailError):
+                async with aclosing(self.kube.watch(resource, listed.resource_version)) as events:
+                    async for event in events:
+                        self._note(event.object)
+
+    def _note(self, raw: dict[str, Any]) -> None:
+        if raw.get("metadata", {}).get("deletionTimestamp"):
+            instance = raw["status"]["providerID"].rsplit("/", 1)[-1]
+            self.deleted.setdefault(instance, time.time())
+
+
+@dataclass
+class Storm:
+    """One size on one stack."""
+
+    stack: Stack
+    kube: Kube
+    queue: Queue
+    environment: dict[str, str]
+    process: subprocess.Popen[bytes] | None = None
+    sent: dict[str, float] = field(default_factory=dict)
+    memory_mib: int = 0
+
+    async def create(self, numbers: Sequence[int]) -> None:
+        """Machines of both generations by turns, each with its instance."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def create(number: int) -> None:
+            generation, resource = (("Machine", MACHINES), ("NodeClaim", NODE_CLAIMS))[number % 2]
+            async with gate:
+                made = await self.kube.create(resource, machine_body(number, generation))
+                provider = {"providerID": f"aws:///us-west-2a/{instance_id(number)}"}
+                name = made["metadata"]["name"]
+                await self.kube.patch(resource, name, {"status": provider}, subresource="status")
+
+        await asyncio.gather(*(create(number) for number in numbers))
+
+    def send(self, bodies: Sequence[str]) -> None:
+        """All of them at this moment."""
+        now = time.time()
+        self.sent = {name: now for body in bodies for name in _named(body)}
+        self.queue.send(bodies)
+
+    def start(self) -> None:
+        """The service as a process of our own: the stack's supervisor would wait longer after each kill."""
+        command = [sys.executable, "-m", "services.interruption"]
+        log = (self.stack.directory / "interruption.log").open("ab")
+        self.process = subprocess.Popen(command, env=self.environment, cwd=PROJECT, stdout=log)
+
+    def look_at_memory(self) -> None:
+        """Keep the largest resident size of any incarnation."""
+        if self.process is None:
+            return
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                self.memory_mib = max(self.memory_mib, int(line.split()[1]) // 1024)
+
+    def end(self) -> None:
+        """SIGKILL, as a node that loses its power."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+def _named(body: str) -> list[str]:
+    start = body.find("i-0")
+    return [body[start : start + 19]] if start >= 0 else []
+
+
+async def play(storm: Storm, count: int, kills: int) -> Row:
+    """One storm from the first message to the empty queue. Raises TimeoutError when it does not end."""
+    wanted = mix(count)
+    numbers = sorted(int(name[2:], 16) for name in wanted.ours)
+    bystanders = range(numbers[-1] + 1, numbers[-1] + 1 + BYSTANDERS)
+    await storm.create([*numbers, *bystanders])
+    watcher = Watcher(storm.kube)
+    async with asyncio.TaskGroup() as group:
+        watching = [group.create_task(watcher.run(kind)) for kind in (MACHINES, NODE_CLAIMS)]
+        await asyncio.sleep(1)  # the watcher has written the last Machine to the mirror
+        started = time.time()
+        storm.send(wanted.bodies)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await _until_empty(storm, watcher, len(wanted.ours), kills)
+        ended = time.time()
+        for task in watching:
+            task.cancel()
+    lost = wanted.ours - watcher.deleted.keys()
+    touched = watcher.deleted.keys() - wanted.ours
+    late = sorted(watcher.deleted[name] - storm.sent[name] for name in wanted.ours - lost)
+    return {
+        "messages": count,
+        "kills": kills,
+        "seconds": round(ended - started, 1),
+        "messages/s": round(count / (ended - started)),
+        "p50 s": round(statistics.median(late), 2),
+        "p99 s": round(late[int(len(late) * 0.99)], 2),
+        "memory MiB": storm.memory_mib,
+        "lost": len(lost),
+        "touched": len(touched),
+        "unreadable kept": f"{await letters(storm)} of {wanted.malformed}",
+    }
+
+
+async def _until_empty(storm: Storm, watcher: Watcher, ours: int, kills: int) -> None:
+    killed = 0
+    while len(watcher.deleted) < ours or storm.queue.bodies:
+        storm.look_at_memory()
+        if killed < kills and len(watcher.deleted) > ours * (killed + 1) / (kills + 2):
+            storm.end()
+            storm.start()
+            killed += 1
+        await asyncio.sleep(0.2)
+
+
+async def letters(storm: Storm) -> int:
+    """Dead letters on the stream of interruptions."""
+    url = storm.stack.running().environment["REDIS_URL"]
+    bus = Bus(url, "dovetail-local", clock=SystemClock(), random=random.Random(0))
+    try:
+        return (await bus.depth(INTERRUPTIONS)).dead
+    finally:
+        await bus.close()
+
+
+async def one_size(count: int, kills: int) -> Row:
+    """Start a stack, play, stop it."""
+    queue = Queue()
+    with tempfile.TemporaryDirectory() as directory:
+        async with served(queue) as url:
+            return await _on_stack(Path(directory), queue, url, count, kills)
+
+
+async def _on_stack(directory: Path, queue: Queue, url: str, count: int, kills: int) -> Row:
+    stack = Stack(directory)
+    settings = StackSettings(
+        directory=stack.directory,
+        services=("watcher",),
+        log_level="warning",
+    )
+    await asyncio.to_thread(stack.start, settings, detach=False)
+    environment = {
+        **clean_environment(os.environ),
+        **stack.running().environment,
+        "AWS_ENDPOINT_URL": url,
+        "INSTANCE_STATUS_PERIOD": "0",
+        "INTERRUPTION_QUEUE": "dovetail-local",
+        "STATUS_PORT": "0",
+        "LOG_LEVEL": "warning",
+    }
+    kube = await Kube.connect(
+        stack.running().environment["KUBECONFIG"],
+        clock=SystemClock(),
+        random=random.Random(0),
+        user_agent="bench",
+        qps=5000,
+        burst=5000,
+    )
+    try:
+        storm = Storm(stack, kube, queue, environment)
+        storm.start()
+        try:
+            return await play(storm, count, kills)
+        finally:
+            storm.end()
+    finally:
+        await kube.close()
+        await asyncio.to_thread(stack.stop)
+
+
+def main() -> None:
+    """Run the sizes and print them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--kills", type=int, default=KILLS, help="at the largest size")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows to this file")
+    chosen = parser.parse_args()
+    rows = []
+    for size in chosen.sizes:
+        kills = chosen.kills if size == max(chosen.sizes) else 0
+        rows.append(asyncio.run(one_size(size, kills)))
+    show("interruption notices", rows)
+    save(chosen.json, {"interruption": rows})
+    print(
+        f"bars: the largest in {BAR_SECONDS:.0f} s, below {BAR_MEMORY_MIB} MiB, none lost or touched"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""A node, or a machine to be, as the rules between pods see it: a name, labels, taints, and where it may turn up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shared.domain import labels as keys
+from shared.domain.expressions import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
+from shared.domain.requirements import Requirement, Requirements
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    """A node, or a machine to be, as topology sees it."""
+
+    name: str
+    requirements: Requirements
+    is_new: bool = False
+    zones: frozenset[str] | None = None
+    """Zones that its pool can reach; None when its labels say it all."""
+    taints: tuple[Taint, ...] = ()
+    zone_ids: Mapping[str, str] = field(default_factory=dict)
+    """Zone -> its id, where the pool knows."""
+
+    def pinned(self, requirements: Requirements) -> Requirements:
+        """Zone and zone id say the same place, once either is asked for by id."""
+        if self.zones is None or keys.ZONE_ID not in requirements:
+            return requirements
+        zone, zone_id = requirements.get(keys.ZONE), requirements.get(keys.ZONE_ID)
+        ids = {
+            z: self.zone_ids[z]
+            for z in self.zones
+            if z in self.zone_ids
+            and (zone is None or zone.has(z))
+            and (zone_id is None or zone_id.has(self.zone_ids[z]))
+        }
+        return requirements.add(
+            Requirement(keys.ZONE, False, frozenset(ids)),
+            Requirement(keys.ZONE_ID, False, frozenset(ids.values())),
+        )
+
+    def reaches(self, key: str) -> frozenset[str] | None:
+        """The domains its pool can reach; None: no limit beside the requirements."""
+        if self.zones is None or key not in (keys.ZONE, keys.ZONE_ID):
+            return None
+        if key == keys.ZONE:
+            return self.zones
+        return frozenset(self.zone_ids[z] for z in self.zones if z in self.zone_ids)
+
+    def is_tolerated(self, tolerations: tuple[Toleration, ...]) -> bool:
+        """As kube-scheduler counts: a taint that only prefers keeps no node out."""
+        hard = tuple(t for t in self.taints if t.effect != PREFER_NO_SCHEDULE)
+        return first_untolerated(hard, tolerations) is None
