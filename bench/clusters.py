@@ -23,7 +23,7 @@ from shared.domain.machines import (
     Condition,
     Machine,
 )
-from shared.domain.nodepools import V1, WHEN_UNDERUTILIZED, Budget, NodePool
+from shared.domain.nodepools import V1, WHEN_UNDERUTILIZED, NodePool
 from shared.domain.nodes import Node
 from shared.domain.pods import Owner, Pod
 from shared.domain.snapshot import Snapshot
@@ -49,21 +49,20 @@ class Shape(NamedTuple):
 
 
 SHAPES = (
-    Shape("greedy-built, 25-75 % kept", "FewestNodes", (0.25, 0.75), 32, 35.0),
-    Shape("opt-built, 25-75 % kept", "LowestCost", (0.25, 0.75), 32, 32.0),
-    Shape("greedy-built, 60-95 % kept", "FewestNodes", (0.60, 0.95), 32, 35.0),
-    Shape("opt-built, 60-95 % kept", "LowestCost", (0.60, 0.95), 32, 32.0),
+    Shape("greedy-built, 25-75 % kept", "FewestNodes", (0.25, 0.75), 32, 46.0),
+    Shape("opt-built, 25-75 % kept", "LowestCost", (0.25, 0.75), 32, 30.0),
+    Shape("greedy-built, 60-95 % kept", "FewestNodes", (0.60, 0.95), 32, 46.0),
+    Shape("opt-built, 60-95 % kept", "LowestCost", (0.60, 0.95), 32, 30.0),
     Shape("greedy-built to 192 vCPU, 25-75 % kept", "FewestNodes", (0.25, 0.75), 192, 164.0),
 )
 
 
 def general_pool() -> NodePool:
-    """On demand, every type of the catalogue, ten percent of its nodes at once."""
+    """On demand, every type of the catalogue, no budget."""
     return workloads.pool(
         requirements=workloads.general_requirements(),
         consolidation_policy=WHEN_UNDERUTILIZED,
         consolidate_after_seconds=0.0,
-        budgets=(Budget("10%"),),
     )
 
 

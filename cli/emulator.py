@@ -14,6 +14,9 @@ from typing import Any
 
 from local.probe import request_json
 
+MACHINE_TAG = "dovetail.sh/machine"
+"""The tag that names the Machine or NodeClaim of an instance."""
+
 LIVE_STATES = frozenset({"pending", "running"})
 
 
@@ -67,5 +70,5 @@ def _instance(raw: dict[str, Any]) -> InstanceView:
         instance_type=raw["instanceType"],
         zone=raw["zone"],
         state=raw["state"],
-        machine=tags.get("dovetail.sh/machine", ""),
+        machine=tags.get(MACHINE_TAG, ""),
     )

@@ -21,11 +21,15 @@ COMMANDS = {
     "up": "cli.up",
     "down": "cli.down",
     "status": "cli.status",
+    "explain": "cli.explain",
+    "halt": "cli.halt",
+    "resume": "cli.halt",
     "simulate": "cli.simulate",
     "validate": "cli.validate",
     "convert": "cli.convert",
+    "cloud": "cli.cloud",
 }
-"""Name of a command, and of its function -> its module."""
+"""Name of a command, and of its function (or group of commands) -> its module."""
 HELP = "A node autoscaler for Kubernetes on AWS, with a whole local stack to try it on."
 
 
@@ -38,10 +42,13 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
+        found = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
         one = typer.Typer(
             add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
         )
-        one.command(cmd_name)(getattr(import_module(COMMANDS[cmd_name]), cmd_name))
+        one.command(cmd_name)(found)
         return typer.main.get_command(one)
 
 

@@ -43,6 +43,7 @@ from shared.live_settings import LOOK_SECONDS, LiveSettings
 from shared.log import get_logger
 from shared.memory import settle
 from shared.metrics import Metrics
+from shared.mirror.seen_events import SeenEverywhere
 from shared.settings import ServiceSettings, describe, read_early
 
 log = get_logger(__name__)
@@ -181,6 +182,7 @@ async def open_environment(
     bus = Bus(settings.redis_url, settings.cluster_name, clock=clock, random=chance)
     await reach(f"Redis at {settings.redis_url}", "REDIS_URL", bus.start, clock, patience)
     stack.push_async_callback(bus.close)
+    recorder.share(SeenEverywhere(bus.redis, bus.prefix))
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
     metrics = Metrics(name)
     return Environment(settings, live, clock, chance, metrics, kube, bus, recorder, instance, stack)
@@ -245,14 +247,18 @@ async def _run(entries: Sequence[Entry[Any]]) -> None:
         await runtime.run(services, server, clock=clock)
 
 
-def main(*entries: Entry[Any]) -> None:
-    """The body of ``python -m services.<name>``. Ends the process with 1 on a fault it can name."""
+def main(*entries: Entry[Any], options: argparse.ArgumentParser | None = None) -> None:
+    """The body of ``python -m services.<name>``. Ends the process with 1 on a fault it can name.
+
+    ``options``: arguments that the caller has read already, for the help text.
+    """
     names = ", ".join(entry.name for entry in entries)
     parser = argparse.ArgumentParser(
         prog=f"python -m services{'.' + entries[0].name if len(entries) == 1 else ''}",
         description=f"Dovetail: {names}. All settings are environment variables, see docs/settings.md:",
         epilog="\n".join(describe(entry.settings) for entry in entries),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[options] if options else [],
     )
     parser.parse_args()
     try:

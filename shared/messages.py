@@ -108,6 +108,20 @@ class NodeClassChanged(Message):
         return self.node_class
 
 
+class NodePoolChanged(Message):
+    """watcher -> launcher: this pool is new or was edited; its machines may be outdated (DRF-01).
+
+    ``pool`` is its key, such as ``NodePool/default``.
+    """
+
+    pool: str = NAME
+    generation: int = Field(default=0, ge=0)
+
+    @property
+    def key(self) -> str:
+        return self.pool
+
+
 class MachineRegistered(MachineMessage):
     """launcher -> scheduler: the node carries our labels, taints and finalizer."""
 
@@ -186,7 +200,7 @@ TYPES: dict[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
         PodUnschedulable, PodResolved, LaunchMachine, MachineLaunched, LaunchFailed, NodeJoined, NodeClassChanged,
-        MachineRegistered, MachineInitialized, MachineTerminated, TerminateMachine,
+        NodePoolChanged, MachineRegistered, MachineInitialized, MachineTerminated, TerminateMachine,
         InterruptionReceived, PlanDecided, DisruptionDecided,
     )
 }  # fmt: skip

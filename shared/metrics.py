@@ -47,6 +47,12 @@ class Metrics:
             ["reason", "nodepool", "capacity_type"],
             registry=registry,
         )
+        self.machines_drifted = Counter(
+            "karpenter_machines_drifted_total",
+            "Machines that were found to be outdated, by reason (MET-12, DRF-03).",
+            ["reason", "nodepool"],
+            registry=registry,
+        )
         self.scheduling_seconds = Histogram(
             "karpenter_scheduler_scheduling_duration_seconds",
             "Time of one solve (MET-07).",
@@ -93,6 +99,13 @@ class Metrics:
         self.machine_termination_seconds = Histogram(
             "karpenter_nodeclaims_termination_duration_seconds",
             "From the first look at a machine that goes to its end.",
+            by_pool,
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.instance_termination_seconds = Histogram(
+            "karpenter_nodeclaims_instance_termination_duration_seconds",
+            "From the order to terminate an instance until EC2 says that it is gone (TRM-14).",
             by_pool,
             buckets=_SECONDS,
             registry=registry,

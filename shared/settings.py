@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from shared.domain.durations import go_duration_seconds
 from shared.domain.feature_gates import FeatureGates, parse_feature_gates
+from shared.domain.json_template import json_object
+from shared.domain.nodepools import DELETE, IGNORE, INTERRUPTION_MODES, REBALANCE_ANSWERS
 from shared.domain.tags import parse_tags
 from shared.errors import ConfigurationError
 
@@ -39,6 +41,7 @@ def _tags(value: object) -> object:
     return parse_tags(value) if isinstance(value, str) else value
 
 
+WebhookTemplate = Annotated[str, AfterValidator(json_object)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=30 * 24 * 3600)]
 Gates = Annotated[FeatureGates, NoDecode, BeforeValidator(_gates)]
 Tags = Annotated[dict[str, str], NoDecode, BeforeValidator(_tags)]
@@ -190,6 +193,15 @@ class SchedulerSettings(ServiceSettings):
         pattern="^(Karpenter|Global)$",
         description="Karpenter or Global, for pools without the annotation dovetail.sh/consolidation.",
     )
+    consolidation_move_cost: float = Field(
+        0.005, ge=0, le=1000, description="What Global counts for one moved pod, in US dollars."
+    )
+    consolidation_payback: Duration = Field(
+        3600.0, ge=1, description="Within this long a move of Global must save what it costs."
+    )
+    consolidation_rest: Duration = Field(
+        600.0, description="Global leaves a machine alone so long after it was initialized."
+    )
     mirror_max_age: Duration = Field(
         60.0, description="With an older picture of the cluster nothing is planned or deleted."
     )
@@ -259,6 +271,13 @@ class TerminatorSettings(AwsSettings):
 
     drain_minimum: Duration = Field(5.0, description="A drain lasts at least this long (TRM-05).")
     poll_seconds: Duration = Field(1.0, description="How often a drain looks again (TRM-05).")
+    kube_client_qps: float = Field(
+        500,
+        gt=0,
+        allow_inf_nan=False,
+        description="Requests per second to the API server, on average: hundreds of drains at once.",
+    )
+    kube_client_burst: int = Field(500, ge=1, description="Requests at once to the API server.")
 
 
 class InterruptionSettings(AwsSettings):
@@ -271,6 +290,42 @@ class InterruptionSettings(AwsSettings):
     receive_wait_seconds: int = Field(20, ge=0, le=20, description="SQS long poll (INT-03).")
     instance_status_period: Duration = Field(
         60.0, description="How often EC2's status checks are read (INT-30); 0: never."
+    )
+    interruption_mode: str = Field(
+        DELETE,
+        pattern=f"^({'|'.join(INTERRUPTION_MODES)})$",
+        description="delete, cordon or dry-run, for pools without the annotation dovetail.sh/interruption.",
+    )
+    rebalance: str = Field(
+        IGNORE,
+        pattern=f"^({'|'.join(REBALANCE_ANSWERS)})$",
+        description="off, cordon or drain (INT-40), for pools without the annotation dovetail.sh/rebalance.",
+    )
+    maintenance_lead: Duration = Field(
+        720 * 3600.0,
+        description="How long before its start a scheduled event is acted on, for pools without the annotation "
+        "dovetail.sh/maintenance-lead; 720h: as soon as it is announced.",
+    )
+    webhook_url: str = Field(
+        "",
+        pattern="^(https?://[^ ]+)?$",
+        description="Where to POST what was done about interruptions; empty: nowhere.",
+    )
+    webhook_template: WebhookTemplate = Field(
+        '{"text": "$cluster: $reason, $action: $machines"}',
+        description="JSON of a post. $cluster, $kind, $reason, $action, $count, $machines, $nodes, $instances, "
+        "$types, $zones, $pools and $time are filled in.",
+    )
+    imds_endpoint: str = Field(
+        "http://169.254.169.254",
+        pattern="^https?://[^ ]+$",
+        description="Instance metadata service, for --source imds.",
+    )
+    imds_period: Duration = Field(
+        2.0, ge=0.1, le=60, description="How often the metadata are read, for --source imds."
+    )
+    node_name: str = Field(
+        "", description="Name of the node, for --source imds; empty: the instance's host name."
     )
     kube_client_qps: float = Field(
         500,

@@ -66,6 +66,8 @@ def demo(
 
       dovetail demo --scenario spot-interruption --report outcome.json
 
+      dovetail demo --scenario consolidate
+
       dovetail demo --keep   (then: source .dovetail/demo/env; kubectl get nodes)
     """
     console = Console()
@@ -75,7 +77,11 @@ def demo(
     chosen = find_scenario(scenario)
     if report is not None and not report.absolute().parent.is_dir():
         raise ConfigurationError(f"--report {report}: {report.absolute().parent} is no directory")
-    settings = DemoSettings(boot_seconds=boot_seconds, ttl_seconds_after_empty=ttl_seconds)
+    settings = DemoSettings(
+        boot_seconds=boot_seconds,
+        ttl_seconds_after_empty=ttl_seconds,
+        batch_max_seconds=chosen.batch_max_seconds,
+    )
     stack = Stack(directory)
     console.print(f"[bold]{chosen.name}[/bold]: {chosen.summary}\n", highlight=False)
     console.print(settings_table(settings.rows()))

@@ -1,14 +1,17 @@
 """The scenarios of ``dovetail demo``: which pods, which steps, what must come out.
 
 The three bursts and the spread are the article's own (seeds; spec/behaviour.md scenarios 2, 4, 5,
-7). Each ends as the article does: nothing left.
+7). Each ends as the article does: nothing left. Those that take machines away are scenarios 30, 31,
+34 and 79.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
+from shared.domain.labels import ON_DEMAND, SPOT
 from shared.domain.nodepools import V1, V1ALPHA5
 from shared.errors import ConfigurationError
 
@@ -19,6 +22,10 @@ class Act(Enum):
     NOTHING = "nothing"
     SPOT_INTERRUPTION = "spot interruption"
     NODE_DELETE = "node delete"
+    HALVE = "half of the pods go"
+    RELABEL = "the pool's template gets another label"
+    EXPIRE = "the nodes grow too old"
+    BLOCKED_DRAIN = "a PodDisruptionBudget holds a drain"
 
 
 @dataclass(frozen=True)
@@ -38,8 +45,14 @@ class Scenario:
     """Pods ask for spot nodes, so that none runs on the cluster's fixed node (seed:
     inflate-spot).
     """
+    capacity_type: str = SPOT
+    """The only one that the pool may buy."""
+    pool_changes: dict[str, Any] = field(default_factory=dict)
+    """Merge patch over the pool's spec; None removes a field."""
     generation_api: str = V1ALPHA5
     """Which generation of manifests is applied: Provisioner or NodePool."""
+    batch_max_seconds: float = 10.0
+    """BATCH_MAX_DURATION of its stack: nodes that a plan promised to pods are left alone for twice as long."""
     timeout_seconds: float = 180.0
 
 
@@ -120,6 +133,75 @@ SCENARIOS = {
             memory_bytes=256 * MEBIBYTE,
             most_nodes=2,
             generation_api=V1,
+        ),
+        Scenario(
+            "consolidate",
+            "400 pods become 200: with consolidation on, fewer or cheaper nodes are left",
+            pods=400,
+            cpu_milli=250,
+            memory_bytes=256 * MEBIBYTE,
+            most_nodes=2,
+            act=Act.HALVE,
+            batch_max_seconds=4.0,
+            only_added_nodes=True,
+            capacity_type=ON_DEMAND,
+            pool_changes={"consolidation": {"enabled": True}, "ttlSecondsAfterEmpty": None},
+        ),
+        Scenario(
+            "consolidate-nodepool",
+            "the same with a NodePool: consolidationPolicy WhenEmptyOrUnderutilized",
+            pods=400,
+            cpu_milli=250,
+            memory_bytes=256 * MEBIBYTE,
+            most_nodes=2,
+            act=Act.HALVE,
+            batch_max_seconds=4.0,
+            only_added_nodes=True,
+            capacity_type=ON_DEMAND,
+            pool_changes={
+                "disruption": {
+                    "consolidationPolicy": "WhenEmptyOrUnderutilized",
+                    "consolidateAfter": "1s",
+                }
+            },
+            generation_api=V1,
+        ),
+        Scenario(
+            "drift",
+            "the NodePool's template changes: its nodes are replaced one after another",
+            pods=4,
+            cpu_milli=500,
+            memory_bytes=256 * MEBIBYTE,
+            least_nodes=2,
+            most_nodes=2,
+            act=Act.RELABEL,
+            batch_max_seconds=4.0,
+            spread_max_skew=2,
+            only_added_nodes=True,
+            pool_changes={"disruption": {"budgets": [{"nodes": "1", "reasons": ["Drifted"]}]}},
+            generation_api=V1,
+        ),
+        Scenario(
+            "expire",
+            "ttlSecondsUntilExpired is over: another node is ready before the old one goes",
+            pods=10,
+            cpu_milli=1_000,
+            memory_bytes=256 * MEBIBYTE,
+            most_nodes=1,
+            act=Act.EXPIRE,
+            batch_max_seconds=4.0,
+            only_added_nodes=True,
+        ),
+        Scenario(
+            "pdb-blocked",
+            "a PodDisruptionBudget holds a drain, an event says so; allowed, the drain goes on",
+            pods=10,
+            cpu_milli=1_000,
+            memory_bytes=256 * MEBIBYTE,
+            most_nodes=1,
+            act=Act.BLOCKED_DRAIN,
+            batch_max_seconds=4.0,
+            only_added_nodes=True,
         ),
     )
 }

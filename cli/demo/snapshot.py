@@ -62,6 +62,8 @@ class NodeView:
     ready: bool
     cordoned: bool
     leaving: bool
+    tainted: bool = False
+    """Does it carry the disrupted taint (v1)?"""
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,7 @@ def _node(raw: Object, prices: dict[str, float | None], counts: Counter[str]) ->
         ready="Ready" in _true_conditions(raw.get("status") or {}),
         cordoned=bool(spec.get("unschedulable")),
         leaving="deletionTimestamp" in metadata,
+        tainted=any(t.get("key") == labels.DISRUPTED_TAINT_KEY for t in spec.get("taints") or ()),
     )
 
 
@@ -227,6 +230,7 @@ def _instance_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, 
 
 
 def _node_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:
+    """What comes before what goes: replacements are ready first."""
     old = {node.name: node for node in before.nodes}
     new = {node.name: node for node in after.nodes}
     for name, node in new.items():
@@ -235,9 +239,18 @@ def _node_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]
             yield "node joined", f"node/{name}"
         if node.ready and not (known and known.ready):
             yield "node ready", f"node/{name}"
-        if node.leaving and not (known and known.leaving):
-            yield "node deleted", f"node/{name}"
-        if node.cordoned and not (known and known.cordoned):
-            yield "node cordoned", f"node/{name}"
+    for name, node in new.items():
+        yield from _closed(old.get(name), node)
     for name in sorted(old.keys() - new.keys()):
         yield "node gone", f"node/{name}"
+
+
+def _closed(known: NodeView | None, node: NodeView) -> Iterator[tuple[str, str]]:
+    """How a node is kept from new pods, opened again, and marked to go."""
+    was_tainted, was_cordoned = (known.tainted, known.cordoned) if known else (False, False)
+    if node.tainted != was_tainted:
+        yield "node tainted" if node.tainted else "node untainted", f"node/{node.name}"
+    if node.cordoned != was_cordoned:
+        yield "node cordoned" if node.cordoned else "node uncordoned", f"node/{node.name}"
+    if node.leaving and not (known and known.leaving):
+        yield "node deleted", f"node/{node.name}"

@@ -10,9 +10,10 @@ things); a look that fails is skipped and the wait goes on until its deadline.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cli.demo.display import Display
 from cli.demo.scenarios import Scenario
@@ -25,6 +26,7 @@ from shared.errors import DovetailError, TransientError
 from shared.kube.client import Kube
 
 POLL_SECONDS = 0.25
+Answer = TypeVar("Answer")
 
 
 class StoryFailed(DovetailError):
@@ -71,6 +73,12 @@ class Stage:
         """Note one thing that must hold; the story goes on either way."""
         self.checks.append(Check(name, ok, detail))
 
+    def note(self, event: str, subject: str) -> None:
+        """Put one event on the timeline and show it."""
+        entry = self.timeline.add(event, subject)
+        if entry is not None:
+            self.display.event(entry)
+
     @asynccontextmanager
     async def phase(self, title: str) -> AsyncIterator[None]:
         """Show and time one step."""
@@ -88,13 +96,21 @@ class Stage:
         """Take a snapshot, note what changed, show it. Raises TransientError."""
         fresh = await self.observer.look()
         for event, subject in changes(self.snapshot, fresh):
-            entry = self.timeline.add(event, subject)
-            if entry is not None:
-                self.display.event(entry)
+            self.note(event, subject)
         self.snapshot = fresh
         self.launched |= {instance.instance_id: instance for instance in fresh.instances}
         self.display.show(self.timeline, fresh)
         return fresh
+
+    async def until_true(self, ask: Callable[[], Awaitable[Answer]], missing: str) -> Answer:
+        """Look on until ``ask`` answers something true; that. Raises StoryFailed like ``until``."""
+        while True:
+            with suppress(TransientError):
+                if answer := await ask():
+                    return answer
+            await self.until(lambda _: True, missing)
+            self._hurry(missing)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def until(self, reached: Callable[[Snapshot], bool], missing: str) -> Snapshot:
         """Look until ``reached``. Raises StoryFailed saying ``missing`` at the scenario's
@@ -109,7 +125,10 @@ class Stage:
                     return snapshot
             except TransientError as error:
                 trouble = f" ({error.message})"
-            if self.timeline.elapsed() > self.scenario.timeout_seconds:
-                limit = self.scenario.timeout_seconds
-                raise StoryFailed(f"{missing} after {limit:.0f} s{trouble}")
+            self._hurry(missing, trouble)
             await asyncio.sleep(POLL_SECONDS)
+
+    def _hurry(self, missing: str, trouble: str = "") -> None:
+        limit = self.scenario.timeout_seconds
+        if self.timeline.elapsed() > limit:
+            raise StoryFailed(f"{missing} after {limit:.0f} s{trouble}")

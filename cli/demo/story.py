@@ -12,22 +12,31 @@ import asyncio
 from random import Random
 
 from cli.demo import workload
+from cli.demo.acts import all_initialized, delete_node, interrupt, remember
 from cli.demo.display import Display
+from cli.demo.removals import blocked_drain, expire, halve, relabel
 from cli.demo.report import Report, build_report
 from cli.demo.scenarios import Act, Scenario
 from cli.demo.settings import DemoSettings
-from cli.demo.snapshot import NodeView, Observer, Snapshot
+from cli.demo.snapshot import Observer
 from cli.demo.stage import POLL_SECONDS, Stage, StoryFailed
 from cli.demo.timeline import Timeline
 from cli.emulator import Emulator
 from cli.environment import Environment
 from cli.queues import queue_depths
 from shared.clock import Clock
-from shared.domain.machines import INITIALIZED
 from shared.domain.nodepools import CLASS_KINDS, POOL_KINDS
 from shared.errors import DovetailError, TransientError
 from shared.kube.client import Kube
-from shared.kube.resources import NODES
+
+_ACTS = {
+    Act.SPOT_INTERRUPTION: interrupt,
+    Act.NODE_DELETE: delete_node,
+    Act.HALVE: halve,
+    Act.RELABEL: relabel,
+    Act.EXPIRE: expire,
+    Act.BLOCKED_DRAIN: blocked_drain,
+}
 
 
 async def play(
@@ -66,10 +75,8 @@ async def _acts(stage: Stage) -> None:
     await stage.observer.start()
     await _apply(stage)
     await _grow(stage)
-    if stage.scenario.act is Act.SPOT_INTERRUPTION:
-        await _interrupt(stage)
-    elif stage.scenario.act is Act.NODE_DELETE:
-        await _delete_node(stage)
+    if act := _ACTS.get(stage.scenario.act):
+        await act(stage)
     _check_nodes(stage)
     await _shrink(stage)
     await _check_queues(stage)
@@ -81,7 +88,14 @@ async def _apply(stage: Stage) -> None:
     async with stage.phase(f"apply {kinds} and Deployment"):
         cluster = stage.environment.cluster_name
         ttl = stage.settings.ttl_seconds_after_empty
-        await workload.apply_pool(stage.kube, cluster, ttl, generation)
+        await workload.apply_pool(
+            stage.kube,
+            cluster,
+            ttl,
+            generation,
+            capacity_type=stage.scenario.capacity_type,
+            changes=stage.scenario.pool_changes,
+        )
         document = workload.deployment(stage.scenario)
         await workload.apply(stage.kube, workload.DEPLOYMENTS, document)
 
@@ -102,22 +116,10 @@ async def _grow(stage: Stage) -> None:
         )
     async with stage.phase(f"all {wanted} pods run"):
         await stage.until(
-            lambda s: s.running == wanted and _all_initialized(s),
+            lambda s: s.running == wanted and all_initialized(s),
             f"not all {wanted} pods run on initialized nodes",
         )
-    _remember(stage)
-
-
-def _all_initialized(snapshot: Snapshot) -> bool:
-    machines = [machine for machine in snapshot.machines if not machine.leaving]
-    return all(INITIALIZED in machine.reached for machine in machines)
-
-
-def _remember(stage: Stage) -> None:
-    """Keep what the report shows: the workload when it is complete."""
-    snapshot = stage.snapshot
-    stage.pods = (snapshot.total, snapshot.running, snapshot.pending)
-    stage.nodes = tuple(node for node in snapshot.nodes if not node.leaving)
+    remember(stage)
 
 
 def _check_nodes(stage: Stage) -> None:
@@ -125,65 +127,12 @@ def _check_nodes(stage: Stage) -> None:
     wanted = f"{scenario.least_nodes} to {scenario.most_nodes}"
     right = scenario.least_nodes <= count <= scenario.most_nodes
     stage.check("added nodes", right, f"{count} (expected {wanted})")
-    spots = all(node.capacity_type == "spot" for node in stage.nodes)
-    stage.check("capacity type", spots, "all spot" if spots else "not all are spot")
+    market = scenario.capacity_type
+    bought = all(node.capacity_type == market for node in stage.nodes)
+    stage.check("capacity type", bought, f"all {market}" if bought else f"not all are {market}")
     launched = len(stage.launched)
     most = scenario.most_nodes * (1 if scenario.act is Act.NOTHING else 2)
     stage.check("instances launched", launched <= most, f"{launched} (at most {most})")
-
-
-def _busiest(stage: Stage) -> NodeView:
-    return max(stage.nodes, key=lambda node: (node.pods, node.name))
-
-
-async def _interrupt(stage: Stage) -> None:
-    old = _busiest(stage)
-    async with stage.phase(f"spot interruption notice for {old.name}"):
-        await stage.emulator.interrupt(_instance_id(old))
-        await stage.until(
-            lambda s: (
-                any(m.provider_id == old.provider_id and m.leaving for m in s.machines)
-                or all(m.provider_id != old.provider_id for m in s.machines)
-            ),
-            "the interrupted Machine was not deleted",
-        )
-    new = await _replace(stage, old)
-    pool = (old.instance_type, old.zone)
-    avoided = all((node.instance_type, node.zone) != pool for node in new)
-    detail = f"{old.instance_type} in {old.zone} is " + ("avoided" if avoided else "bought again")
-    stage.check("interrupted offering", avoided, detail)
-
-
-async def _delete_node(stage: Stage) -> None:
-    old = _busiest(stage)
-    async with stage.phase(f"kubectl delete node {old.name}"):
-        await stage.kube.delete(NODES, old.name)
-        await stage.until(
-            lambda s: all(node.leaving for node in s.nodes if node.name == old.name),
-            "the node was not marked for deletion",
-        )
-    await _replace(stage, old)
-
-
-async def _replace(stage: Stage, old: NodeView) -> tuple[NodeView, ...]:
-    """Wait until ``old`` is gone for good and its pods run elsewhere; the nodes then."""
-    wanted = stage.scenario.pods
-    async with stage.phase("drain, replace, terminate"):
-        await stage.until(
-            lambda s: (
-                s.running == wanted
-                and all(node.provider_id != old.provider_id for node in s.nodes)
-                and all(i.instance_id != _instance_id(old) for i in s.live_instances)
-                and _all_initialized(s)
-            ),
-            f"{old.name} is not replaced and gone, with all {wanted} pods running elsewhere",
-        )
-    _remember(stage)
-    return stage.nodes
-
-
-def _instance_id(node: NodeView) -> str:
-    return node.provider_id.rpartition("/")[2]
 
 
 async def _shrink(stage: Stage) -> None:
@@ -191,7 +140,9 @@ async def _shrink(stage: Stage) -> None:
         await workload.scale(stage.kube, 0)
         await stage.until(lambda s: not s.pods, "not all pods went away")
     ttl = stage.settings.ttl_seconds_after_empty
-    async with stage.phase(f"the nodes stay empty for {ttl} s"):
+    consolidated = stage.scenario.act is Act.HALVE
+    title = "the empty nodes are found" if consolidated else f"the nodes stay empty for {ttl} s"
+    async with stage.phase(title):
         await stage.until(
             lambda s: all(machine.leaving for machine in s.machines),
             "the empty nodes' Machines were not deleted",

@@ -1,7 +1,7 @@
 """The objects that a scenario applies, made from the files in ``manifests``.
 
 The files can be applied by hand as they are; a scenario changes only what its settings name:
-replicas, requests, the TTL, the cluster's discovery tag.
+replicas, requests, the TTL, the capacity type, the cluster's discovery tag.
 
 What may go wrong: a CRD is missing (NotFound) or refuses the object (InvalidObject, naming the
 field).
@@ -9,12 +9,15 @@ field).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from cli.demo.scenarios import Scenario
 from cli.demo.snapshot import NAMESPACE
+from local.cluster.patches import merge_patch
 from shared.domain import labels
 from shared.domain.nodepools import V1, V1ALPHA5
 from shared.domain.resources import format_resources
@@ -65,7 +68,7 @@ def deployment(scenario: Scenario) -> Object:
     requests = {"cpu": scenario.cpu_milli, "memory": scenario.memory_bytes}
     pod["containers"][0]["resources"]["requests"] = format_resources(requests)
     if scenario.only_added_nodes:
-        pod["nodeSelector"] = {labels.CAPACITY_TYPE: labels.SPOT}
+        pod["nodeSelector"] = {labels.CAPACITY_TYPE: scenario.capacity_type}
     if scenario.spread_max_skew is not None:
         pod["topologySpreadConstraints"] = [
             {
@@ -107,15 +110,41 @@ def node_class(cluster: str) -> Object:
 
 
 async def apply_pool(
-    kube: Kube, cluster: str, ttl_seconds_after_empty: int, generation_api: str = V1ALPHA5
+    kube: Kube,
+    cluster: str,
+    ttl_seconds_after_empty: int,
+    generation_api: str = V1ALPHA5,
+    *,
+    capacity_type: str = labels.SPOT,
+    changes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Class and pool of one generation. Raises InvalidObject, NotFound without the CRDs."""
+    """Class and pool of one generation. ``changes``: a merge patch over the pool's spec. Raises InvalidObject, NotFound
+    without the CRDs."""
     if generation_api == V1:
         await apply(kube, EC2_NODE_CLASSES, node_class(cluster))
-        await apply(kube, NODE_POOLS, node_pool(ttl_seconds_after_empty))
-        return
-    await apply(kube, AWS_NODE_TEMPLATES, node_template(cluster))
-    await apply(kube, PROVISIONERS, provisioner(ttl_seconds_after_empty))
+        resource, pool = NODE_POOLS, node_pool(ttl_seconds_after_empty)
+        requirements = pool["spec"]["template"]["spec"]["requirements"]
+    else:
+        await apply(kube, AWS_NODE_TEMPLATES, node_template(cluster))
+        resource, pool = PROVISIONERS, provisioner(ttl_seconds_after_empty)
+        requirements = pool["spec"]["requirements"]
+    market = next(one for one in requirements if one["key"] == labels.CAPACITY_TYPE)
+    market["values"] = [capacity_type]
+    pool["spec"] = merge_patch(pool["spec"], dict(changes or {}))
+    await apply(kube, resource, pool)
+
+
+def budget(*, most_unavailable: int) -> Object:
+    """A PodDisruptionBudget over the workload's pods."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": WORKLOAD, "namespace": NAMESPACE},
+        "spec": {
+            "maxUnavailable": most_unavailable,
+            "selector": {"matchLabels": {"app": WORKLOAD}},
+        },
+    }
 
 
 async def scale(kube: Kube, replicas: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from local.aws import xml_answers
+from local.aws import statuses, xml_answers
 from local.aws.emulator import Emulator
 from local.aws.filters import filter_instances, matches_any, offset_of, page, page_size
 from local.aws.instances import ENDING, STATE_CODES, Instance
@@ -30,7 +30,8 @@ def describe_instances(emulator: Emulator, region: str, parameters: Parameters) 
             "InvalidParameterCombination",
             "The parameter instancesSet cannot be used with the parameter maxResults",
         )
-    found = filter_instances(_by_ids(emulator, region, ids), parameters.get("Filters") or [])
+    looks = emulator.inventory.described(_by_ids(emulator, region, ids))
+    found = filter_instances(looks, parameters.get("Filters") or [])
     after = offset_of(parameters.get("NextToken"))
     rest = [instance for instance in found if instance.sequence > after]
     size = page_size(parameters.get("MaxResults"), INSTANCE_PAGE)
@@ -43,12 +44,15 @@ def describe_instance_status(
     emulator: Emulator, region: str, parameters: Parameters
 ) -> dict[str, Any]:
     """Running instances, or all with IncludeAllInstances."""
-    found = _by_ids(emulator, region, parameters.get("InstanceIds") or [])
-    found = filter_instances(found, parameters.get("Filters") or [])
-    if not parameters.get("IncludeAllInstances"):
-        found = [instance for instance in found if instance.state == "running"]
-    rows, token = page(found, parameters, INSTANCE_PAGE)
-    return {"InstanceStatuses": [_status(row) for row in rows], "NextToken": token}
+    named = _by_ids(emulator, region, parameters.get("InstanceIds") or [])
+    rows = [
+        (instance, emulator.statuses.of(instance.instance_id))
+        for instance in emulator.inventory.described(named)
+        if instance.state == "running" or parameters.get("IncludeAllInstances")
+    ]
+    rows = statuses.filter_rows(rows, parameters.get("Filters") or [])
+    shown, token = page(rows, parameters, INSTANCE_PAGE)
+    return {"InstanceStatuses": [statuses.described(row) for row in shown], "NextToken": token}
 
 
 def terminate_instances(emulator: Emulator, region: str, parameters: Parameters) -> dict[str, Any]:
@@ -95,22 +99,20 @@ def describe_spot_price_history(emulator: Emulator, region: str, parameters: Par
 def describe_capacity_reservations(
     emulator: Emulator, region: str, parameters: Parameters
 ) -> dict[str, Any]:
-    """There are none."""
-    return {"CapacityReservations": []}
+    """Those that the control endpoint made."""
+    rows = emulator.reservations.described(parameters, emulator.clock.now())
+    shown, token = page(rows, parameters, INSTANCE_PAGE)
+    return {"CapacityReservations": list(shown), "NextToken": token}
 
 
-def describe_placement_groups(
-    emulator: Emulator, region: str, parameters: Parameters
-) -> dict[str, Any]:
-    """There are none."""
-    return {"PlacementGroups": []}
-
-
-def refuse_unknown_instances(emulator: Emulator, region: str, resource_ids: list[str]) -> None:
+def prepare_tag_change(emulator: Emulator, region: str, resource_ids: list[str]) -> None:
     """Raises RequestRefused when a tag call names an instance that does not exist."""
     ids = [resource_id for resource_id in resource_ids if resource_id.startswith("i-")]
     if missing := emulator.inventory.missing(ids, region):
         raise _unknown_instances(missing)
+    for instance in map(emulator.inventory.get, ids):
+        if instance is not None:
+            emulator.inventory.remember(instance)
 
 
 def _by_ids(emulator: Emulator, region: str, ids: list[str]) -> list[Instance]:
@@ -150,20 +152,6 @@ def _change(
 
 def _state(name: str) -> dict[str, Any]:
     return {"Code": STATE_CODES[name], "Name": name}
-
-
-def _status(instance: Instance) -> dict[str, Any]:
-    ok = instance.state == "running"
-    summary: dict[str, Any] = {"Status": "ok" if ok else "not-applicable"}
-    if ok:
-        summary["Details"] = [{"Name": "reachability", "Status": "passed"}]
-    return {
-        "InstanceId": instance.instance_id,
-        "AvailabilityZone": instance.zone,
-        "InstanceState": _state(instance.state),
-        "InstanceStatus": summary,
-        "SystemStatus": summary,
-    }
 
 
 def _unknown_instances(ids: list[str]) -> RequestRefused:

@@ -14,6 +14,16 @@ RESERVED_AT_START = 4
 """AWS keeps the first four addresses of a subnet and the last one."""
 
 
+def leave_free(subnet: Any, number: int) -> None:
+    """``subnet`` has ``number`` free addresses from now on; launches take from them."""
+    subnet._available_ip_addresses = number + len(subnet._subnet_ips)
+
+
+def restore(subnet: Any) -> None:
+    """``subnet`` has every address of its range again."""
+    subnet._available_ip_addresses = subnet.cidr.num_addresses - RESERVED_AT_START - 1
+
+
 class Addresses:
     """Remembers per subnet where the search continues."""
 

@@ -98,7 +98,8 @@ async def _read(region: str, url: str) -> Catalogue:
         user_agent="dovetail-bundle/0.1.0",
     )
     try:
-        return await load_catalogue(cloud, ModelSettings())
+        built, _ = await load_catalogue(cloud, ModelSettings())
+        return built.catalogue
     finally:
         await cloud.close()
 

@@ -14,25 +14,19 @@ from typing import Any
 
 import orjson
 from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
 from local.aws import control_requests as requests
+from local.aws.control_events import EventControl
+from local.aws.control_launching import LaunchingControl
+from local.aws.control_requests import ControlError
 from local.aws.emulator import Emulator
-from local.aws.faults import Fault
 from local.aws.instances import Instance
 
 TERMINATED_LISTED_SECONDS = 60.0
 """How long the instance list still shows a terminated instance."""
 
 PREFIX = "/_dovetail/"
-
-
-class ControlError(Exception):
-    """The answer for a request that cannot be served; ``field`` and ``fix`` say what to change."""
-
-    def __init__(self, error: str, field: str, fix: str, status: int = 400) -> None:
-        super().__init__(error)
-        self.body = {"error": error, "field": field, "fix": fix}
-        self.status = status
 
 
 class Control:
@@ -45,12 +39,16 @@ class Control:
             "health": lambda query: {"ok": True},
             "instances": lambda query: {"instances": self.instances()},
             "calls": self._calls,
+            "trail": lambda query: {"events": emulator.trail.events()},
+            "faults": lambda query: {"faults": emulator.faults.waiting()},
+            "capacity": lambda query: self._stated_capacity(),
+            "settings": lambda query: _camel(asdict(emulator.behaviour)),
         }
         self._post: dict[str, Callable[[bytes], Any]] = {
-            "capacity": self._capacity,
-            "faults": self._faults,
-            "interruptions": self._interruptions,
+            **LaunchingControl(emulator).handlers,
+            **EventControl(emulator).handlers,
             "settings": self._settings,
+            "clear": self._clear,
             "reset": self._reset,
         }
 
@@ -59,7 +57,8 @@ class Control:
     ) -> tuple[int, bytes]:
         """(HTTP status, JSON)."""
         try:
-            return 200, orjson.dumps(self._dispatch(method, path, query, body))
+            answer = self._dispatch(method, path, query, body)
+            return 200, orjson.dumps(answer, default=str)
         except ValidationError as invalid:
             return 400, orjson.dumps(_first_problem(invalid))
         except ControlError as error:
@@ -82,7 +81,7 @@ class Control:
         if method == "GET" and name in self._get:
             return self._get[name](query)
         if method == "POST" and name in self._post:
-            return self._post[name](body)
+            return self._post[name](body or b"{}")
         if name in self._get or name in self._post:
             wanted = "GET" if name in self._get else "POST"
             raise ControlError(f"{method} {path} is not offered", "method", f"use {wanted}", 405)
@@ -99,95 +98,32 @@ class Control:
         calls = self._emulator.recorder.calls(query.get("action"))
         return {"calls": [asdict(call) for call in calls]}
 
-    def _capacity(self, body: bytes) -> Any:
-        wanted = requests.CapacityRequest.model_validate_json(body or b"{}")
-        self._check_pool(wanted)
-        key = (wanted.instance_type, wanted.zone, wanted.capacity_type)
-        with self._emulator.inventory.lock:
-            self._emulator.capacity.state(key, wanted.available, wanted.code)
-        return {"ok": True}
-
-    def _check_pool(self, wanted: requests.CapacityRequest) -> None:
-        if wanted.instance_type not in self._emulator.catalogue.types:
-            raise ControlError(
-                f"unknown instance type {wanted.instance_type}",
-                "instanceType",
-                "use a name of DescribeInstanceTypes such as m5.large",
-            )
-        if wanted.zone not in self._emulator.catalogue.zone_ids:
-            zone = f"{self._emulator.settings.region}a"
-            raise ControlError(f"unknown zone {wanted.zone}", "zone", f"use a zone such as {zone}")
-
-    def _faults(self, body: bytes) -> Any:
-        wanted = requests.FaultRequest.model_validate_json(body or b"{}")
-        fault = Fault(wanted.code, wanted.message, wanted.status, wanted.mode)
-        try:
-            self._emulator.faults.order(wanted.action, fault, wanted.count)
-        except OverflowError as full:
-            raise ControlError(str(full), "action", "POST /_dovetail/reset first") from full
-        return {"ok": True}
-
-    def _interruptions(self, body: bytes) -> Any:
-        wanted = requests.InterruptionRequest.model_validate_json(body or b"{}")
-        ids = [*([wanted.instance_id] if wanted.instance_id else []), *wanted.instance_ids]
-        if not ids:
-            raise ControlError("no instance is named", "instanceId", "give an instance id")
-        instances = [self._known_instance(i) for i in ids if not wanted.foreign]
-        self._interrupt(wanted, ids, instances)
-        return {"ok": True}
-
-    def _known_instance(self, instance_id: str) -> Instance:
-        instance = self._emulator.inventory.get(instance_id)
-        if instance is None:
-            raise ControlError(
-                f"unknown instance {instance_id}",
-                "instanceId",
-                "use an id of GET /_dovetail/instances, or set foreign to true",
-            )
-        return instance
-
-    def _interrupt(
-        self, wanted: requests.InterruptionRequest, ids: list[str], instances: list[Instance]
-    ) -> None:
-        events, region = self._emulator.interruptions, self._emulator.settings.region
-        if wanted.kind == "health":
-            events.schedule_maintenance(region, ids, wanted.health_overrides())
-            return
-        zones = {instance.instance_id: instance.zone for instance in instances}
-        for instance_id in ids:
-            zone = zones.get(instance_id, f"{region}a")
-            if wanted.kind == "spot":
-                events.warn_spot(region, instance_id, zone, wanted.notice_seconds)
-            elif wanted.kind == "rebalance":
-                events.recommend_rebalance(region, instance_id, zone)
-            elif wanted.kind == "capacity-reservation":
-                events.warn_capacity_reservation(region, instance_id, zone)
-            else:
-                self._change_state(instance_id, wanted.state)
-
-    def _change_state(self, instance_id: str, state: str) -> None:
-        """Stopping and ending really happen, and are announced as they do; other states are only
-        announced.
-        """
-        instance = self._emulator.inventory.get(instance_id)
-        if instance is not None and state in {"stopping", "stopped"}:
-            self._emulator.inventory.stop(instance)
-        elif instance is not None and state in {"shutting-down", "terminated"}:
-            self._emulator.inventory.terminate(instance)
-        else:
-            region = self._emulator.settings.region
-            self._emulator.interruptions.report_state(region, instance_id, state)
-
     def _settings(self, body: bytes) -> Any:
-        wanted = requests.SettingsRequest.model_validate_json(body or b"{}")
-        for name, value in wanted.model_dump(exclude_none=True).items():
+        wanted = requests.SettingsRequest.model_validate_json(body)
+        for name, value in wanted.changes().items():
             setattr(self._emulator.behaviour, name, value)
+        return {"ok": True}
+
+    def _stated_capacity(self) -> Any:
+        with self._emulator.inventory.lock:
+            stated = self._emulator.capacity.described()
+            quotas = _camel(asdict(self._emulator.quotas))
+        return {name: [_camel(row) for row in rows] for name, rows in stated.items()} | {
+            "quotas": quotas
+        }
+
+    def _clear(self, body: bytes) -> Any:
+        self._emulator.clear()
         return {"ok": True}
 
     def _reset(self, body: bytes) -> Any:
         self._emulator.reset()
         self._fixed = {}
         return {"ok": True}
+
+
+def _camel(row: dict[str, Any]) -> dict[str, Any]:
+    return {to_camel(name): value for name, value in row.items()}
 
 
 def _fixed_fields(instance: Instance) -> dict[str, Any]:
@@ -224,4 +160,5 @@ def _fixed_fields(instance: Instance) -> dict[str, Any]:
 def _first_problem(invalid: ValidationError) -> dict[str, str]:
     problem = invalid.errors()[0]
     field = ".".join(str(part) for part in problem["loc"]) or "body"
-    return {"error": problem["msg"], "field": field, "fix": f"{field}: {problem['msg']}"}
+    text = problem["msg"].removeprefix("Value error, ")
+    return {"error": text, "field": field, "fix": f"{field}: {text}"}

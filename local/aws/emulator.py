@@ -10,18 +10,23 @@ from typing import Any
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
-from local.aws import moto_state
-from local.aws.capacity import Capacity
+from local.aws import addresses, moto_state
+from local.aws.capacity import Capacity, Quotas
 from local.aws.catalogue import Catalogue
 from local.aws.faults import Faults
 from local.aws.instances import Instance, Inventory
 from local.aws.interruptions import Interruptions
 from local.aws.launching import Launcher, release
+from local.aws.notices import Notices
 from local.aws.prices import PriceBook, load_listed_prices
 from local.aws.recorder import Recorder
+from local.aws.reservations import Reservations
 from local.aws.settings import Behaviour, EmulatorSettings
+from local.aws.statuses import Statuses
+from local.aws.supply import Supply
 from local.aws.timers import Timers
 from local.aws.tokens import Tokens
+from local.aws.trail import Trail
 from shared.clock import Clock
 
 
@@ -50,19 +55,31 @@ class Emulator:
         self.timers = Timers(clock)
         self.catalogue = load_catalogue()
         self.prices = PriceBook(self.catalogue.types, load_listed_prices())
-        self.faults = Faults()
+        self.faults = Faults(clock)
         self.capacity = Capacity()
         self.recorder = Recorder()
+        self.placement_groups: dict[tuple[str, str], dict[str, Any]] = {}
+        """Region and name -> what DescribePlacementGroups shows."""
+        self.trail = Trail()
+        self.notices = Notices()
+        self.statuses = Statuses()
         self.inventory = Inventory(
             clock,
             self.behaviour,
             self.timers,
             on_change=self._on_change,
             on_terminated=lambda instance: release(self.ec2(instance.region), instance),
-            on_forgotten=self._drop_tags,
+            on_forgotten=self._forget,
         )
-        self.interruptions = Interruptions(self.inventory, self.behaviour, self.timers, clock)
-        self.launcher = Launcher(self.catalogue, self.inventory, self.faults, clock)
+        self.interruptions = Interruptions(
+            self.inventory, self.behaviour, self.timers, clock, self.notices
+        )
+        self.reservations = Reservations(self.inventory.all)
+        self.launcher = Launcher(
+            self.catalogue, self.inventory, self.faults, clock, self.reservations.open_for
+        )
+        self.quotas = Quotas()
+        self.supply = Supply(self.capacity, self.quotas, self.reservations, self.inventory, clock)
         self.tokens = Tokens(self._state_of)
 
     def start(self) -> None:
@@ -75,22 +92,37 @@ class Emulator:
         """Let time stand still."""
         self.timers.stop()
 
+    def clear(self) -> None:
+        """Good weather again: no faults, shortages or quotas, timings as configured. What was
+        launched stays.
+        """
+        with self.inventory.lock:
+            self.faults.clear()
+            self.capacity.clear()
+            self.quotas.clear()
+            self.statuses.clear()
+            for subnet in moto_state.all_subnets(self.ec2(self.settings.region)):
+                addresses.restore(subnet)
+            self._restore_behaviour()
+
     def reset(self) -> None:
         """Forget every instance, template, message, fault and call; seed again. Timings as
         configured.
         """
         with self.inventory.lock:
+            self.clear()
             self.timers.clear()
             self.inventory.clear()
-            self.faults.clear()
-            self.capacity.clear()
+            self.reservations.clear()
+            self.placement_groups.clear()
+            self.notices.clear()
             self.tokens.clear()
-            self.launcher.addresses.clear()
-            self._restore_behaviour()
+            self.launcher.clear()
             moto_state.reset()
             if self.settings.seed:
                 self._seed(self)
             self.recorder.clear()
+            self.trail.clear()
 
     def ec2(self, region: str) -> Any:
         """moto's EC2 backend of ``region``."""
@@ -112,5 +144,7 @@ class Emulator:
     def _on_change(self, instance: Instance, state: str) -> None:
         self.interruptions.announce_state(instance, state)
 
-    def _drop_tags(self, instance: Instance) -> None:
+    def _forget(self, instance: Instance) -> None:
+        self.notices.forget(instance.instance_id)
+        self.statuses.forget(instance.instance_id)
         self.ec2(instance.region).tags.pop(instance.instance_id, None)

@@ -46,6 +46,8 @@ class Pool:
     price: float
     priority: float | None
     payload: Any = None
+    limit: int = UNLIMITED
+    """Most instances of this override, whatever its pool has: addresses, quota, reservation."""
 
     @property
     def key(self) -> PoolKey:
@@ -68,7 +70,7 @@ class Plan:
 
 def available(capacity: Mapping[PoolKey, int], pool: Pool) -> int:
     """Instances that ``pool`` still has; unlimited when nobody stated it."""
-    return capacity.get(pool.key, UNLIMITED)
+    return min(capacity.get(pool.key, UNLIMITED), pool.limit)
 
 
 def order(pools: Sequence[Pool], strategy: str, capacity: Mapping[PoolKey, int]) -> list[Pool]:
@@ -122,7 +124,8 @@ def _spread(ordered: Sequence[Pool], want: int, capacity: Mapping[PoolKey, int])
         for pool in list(open_pools):
             if left <= 0:
                 break
-            if available(remaining, pool) <= 0:
+            given = numbers[next(i for i, p in enumerate(ordered) if p is pool)]
+            if min(available(remaining, pool), pool.limit - given) <= 0:
                 open_pools.remove(pool)
                 exhausted.append(pool)
                 continue
@@ -136,6 +139,21 @@ def _spread(ordered: Sequence[Pool], want: int, capacity: Mapping[PoolKey, int])
 def _use(remaining: dict[PoolKey, int], pool: Pool, number: int) -> None:
     if pool.key in remaining:
         remaining[pool.key] -= number
+
+
+def cut(plan: Plan, give: int) -> Plan:
+    """The first ``give`` instances of a plan; pools that lose some are exhausted."""
+    grants: list[tuple[Pool, int]] = []
+    exhausted = list(plan.exhausted)
+    left = give
+    for pool, number in plan.grants:
+        kept = min(number, left)
+        left -= kept
+        if kept:
+            grants.append((pool, kept))
+        if kept < number and all(pool is not one for one in exhausted):
+            exhausted.append(pool)
+    return Plan(tuple(grants), tuple(exhausted))
 
 
 def plan_within_one(

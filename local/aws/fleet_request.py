@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from local.aws import fleet
+from local.aws.capacity import Cut, message
 from local.aws.emulator import Emulator
 from local.aws.instances import Instance
 from local.aws.launching import LaunchSpecification
@@ -46,6 +47,8 @@ class FleetRequest:
         self._backend = emulator.ec2(region)
         self._errors: list[dict[str, Any]] = []
         self._groups: list[dict[str, Any]] = []
+        self._launched = 0
+        self._cut: Cut | None = None
         self._fleet_id = "fleet-" + str(secrets.token_hex(16))
         self._tags = TagSpecifications.parse(parameters.get("TagSpecifications") or [])
 
@@ -54,6 +57,7 @@ class FleetRequest:
         call.
         """
         targets = _targets(self._parameters)
+        self._cut = self._emulator.capacity.next_cut()
         for capacity_type, number in targets.items():
             if number:
                 self._serve(capacity_type, number)
@@ -63,18 +67,45 @@ class FleetRequest:
     def _serve(self, capacity_type: str, number: int) -> None:
         options = _options(self._parameters, capacity_type)
         pools = self._pools(capacity_type)
-        plan = _plan(pools, number, capacity_type, options, self._emulator.capacity.left)
+        capacity = {
+            pool.key: self._emulator.capacity.left(pool.key)
+            for pool in pools
+            if not pool.payload.specification.reservation_id
+        }
+        plan = _plan(pools, number, capacity_type, options, capacity)
         for pool in plan.exhausted:
-            code, message = self._emulator.capacity.error(pool.key)
-            self._report(pool.payload, capacity_type, code, message)
+            self._report_shortage(pool)
+        if self._cut is not None:
+            plan = self._cut_short(plan, self._cut)
         if plan.fulfilled < int(options.get("MinTargetCapacity") or 0):
             return
         for pool, granted in plan.grants:
             self._grant(pool, granted)
 
-    def _grant(self, pool: fleet.Pool, number: int) -> None:
+    def _cut_short(self, plan: fleet.Plan, cut: Cut) -> fleet.Plan:
+        shorter = fleet.cut(plan, max(0, cut.give - self._launched))
+        for pool in shorter.exhausted[len(plan.exhausted) :]:
+            text = message(cut.code, pool.key)
+            self._report(pool.payload, pool.capacity_type, cut.code, text)
+        return shorter
+
+    def _report_shortage(self, pool: fleet.Pool) -> None:
+        candidate: Candidate = pool.payload
+        code, text = self._emulator.supply.error(candidate.specification, self._vcpus(candidate))
+        self._report(candidate, pool.capacity_type, code, text)
+
+    def _vcpus(self, candidate: Candidate) -> int:
+        return self._emulator.catalogue.types[candidate.specification.instance_type].vcpus
+
+    def _grant(self, pool: fleet.Pool, planned: int) -> None:
         candidate: Candidate = pool.payload
         emulator = self._emulator
+        bound = emulator.supply.bound(candidate.specification, self._vcpus(candidate))
+        number = min(planned, bound.left)
+        if number < planned:
+            self._report_shortage(pool)
+        if number == 0:
+            return
         try:
             instances = emulator.launcher.launch(
                 self._backend, emulator.iam(), candidate.specification, number
@@ -82,7 +113,9 @@ class FleetRequest:
         except RequestRefused as refused:
             self._report(candidate, pool.capacity_type, refused.code, refused.message)
             return
-        emulator.capacity.use(pool.key, number)
+        emulator.supply.use(candidate.specification, number)
+        emulator.trail.launched(instances, by_fleet=True)
+        self._launched += number
         self._groups.append(_group(candidate, pool, instances))
 
     def _pools(self, capacity_type: str) -> list[fleet.Pool]:
@@ -109,6 +142,7 @@ class FleetRequest:
             price=price,
             priority=None if priority is None else float(priority),
             payload=candidate,
+            limit=self._emulator.supply.bound(spec, self._vcpus(candidate)).left,
         )
 
     def _candidates(self, capacity_type: str) -> list[Candidate]:
@@ -214,7 +248,14 @@ def specification_from_template(
         metadata_options=data.get("MetadataOptions") or {},
         key_name=data.get("KeyName"),
         ebs_optimized=bool(data.get("EbsOptimized")),
+        reservation_id=_reservation_id(data),
     )
+
+
+def _reservation_id(data: Mapping[str, Any]) -> str:
+    specification = data.get("CapacityReservationSpecification") or {}
+    target = specification.get("CapacityReservationTarget") or {}
+    return str(target.get("CapacityReservationId") or "")
 
 
 def _required_default_subnet(backend: Any, zone: str) -> Any:

@@ -1,5 +1,5 @@
-"""EKS and Bottlerocket images: which SSM parameter names exist, and the AMI that each one stands
-for (LCH-02 to 04).
+"""EKS, Bottlerocket, Windows and Ubuntu images: which SSM parameter names exist, and the AMI that
+each one stands for (LCH-02 to 07).
 
 Ids are a hash of the parameter name, so they are the same in every run. Names, owners and
 descriptions follow the published ones; dates are fixed.
@@ -14,14 +14,21 @@ from datetime import UTC, datetime
 
 EKS_OWNER = "602401143452"
 BOTTLEROCKET_OWNER = "149721548608"
+WINDOWS_OWNER = "801119661308"
+CANONICAL_OWNER = "099720109477"
 RECOMMENDED_DATE = "20260101"
 BOTTLEROCKET_VERSION = "1.50.0"
 KUBERNETES_VERSIONS = tuple(f"1.{minor}" for minor in range(28, 36))
 LAST_AL2_MINOR = 32
 """EKS publishes no Amazon Linux 2 image above Kubernetes 1.32."""
 
+FIRST_WINDOWS_2025_MINOR = 35
+"""And none of Windows 2025 below 1.35."""
+
 EKS_PREFIX = "/aws/service/eks/optimized-ami/"
 BOTTLEROCKET_PREFIX = "/aws/service/bottlerocket/"
+WINDOWS_PREFIX = "/aws/service/ami-windows-latest/"
+UBUNTU_PREFIX = "/aws/service/canonical/ubuntu/eks/20.04/"
 
 AL2 = re.compile(
     EKS_PREFIX + r"(?P<version>1\.\d\d)/amazon-linux-2(?P<variant>-arm64|-gpu|)/"
@@ -35,6 +42,14 @@ AL2023 = re.compile(
 BOTTLEROCKET = re.compile(
     BOTTLEROCKET_PREFIX + r"aws-k8s-(?P<version>1\.\d\d)(?P<variant>-nvidia|)/"
     r"(?P<architecture>x86_64|arm64)/(?P<release>latest|v?\d+\.\d+\.\d+)/image_id"
+)
+WINDOWS = re.compile(
+    WINDOWS_PREFIX + r"(?P<name>Windows_Server-(?P<year>2019|2022|2025)-English-Core-EKS_Optimized-"
+    r"(?P<version>1\.\d\d))/image_id"
+)
+UBUNTU = re.compile(
+    UBUNTU_PREFIX + r"(?P<version>1\.\d\d)/stable/current/(?P<architecture>amd64|arm64)"
+    r"/hvm/ebs-gp2/ami-id"
 )
 
 
@@ -50,11 +65,22 @@ class PublishedImage:
     owner_id: str
     root_device: str
     created: datetime
+    platform: str | None = None
+    """``windows``, or nothing."""
+    root_gib: int = 15
+    """Of the root volume's snapshot."""
 
 
 def image_for(parameter: str) -> PublishedImage | None:
     """The image behind an SSM parameter name, or None when no such parameter is published."""
-    for pattern, build in ((AL2023, _al2023), (AL2, _al2), (BOTTLEROCKET, _bottlerocket)):
+    builders = (
+        (AL2023, _al2023),
+        (AL2, _al2),
+        (BOTTLEROCKET, _bottlerocket),
+        (WINDOWS, _windows),
+        (UBUNTU, _ubuntu),
+    )
+    for pattern, build in builders:
         match = pattern.fullmatch(parameter)
         if match is not None:
             return build(parameter, match)
@@ -74,7 +100,18 @@ def published_parameters(version: str) -> list[str]:
     for kind in ("", "-nvidia"):
         rocket = f"{BOTTLEROCKET_PREFIX}aws-k8s-{version}{kind}"
         names += [f"{rocket}/{arch}/latest/image_id" for arch in ("x86_64", "arm64")]
-    return names
+    return [*names, *_windows_and_ubuntu(version)]
+
+
+def _windows_and_ubuntu(version: str) -> list[str]:
+    newest = int(version.split(".")[1]) >= FIRST_WINDOWS_2025_MINOR
+    years = ("2019", "2022", "2025") if newest else ("2019", "2022")
+    names = [
+        f"{WINDOWS_PREFIX}Windows_Server-{year}-English-Core-EKS_Optimized-{version}/image_id"
+        for year in years
+    ]
+    stable = f"{UBUNTU_PREFIX}{version}/stable/current"
+    return names + [f"{stable}/{arch}/hvm/ebs-gp2/ami-id" for arch in ("amd64", "arm64")]
 
 
 def _al2(parameter: str, match: re.Match[str]) -> PublishedImage | None:
@@ -126,6 +163,44 @@ def _bottlerocket(parameter: str, match: re.Match[str]) -> PublishedImage | None
         architecture=match["architecture"],
         owner_id=BOTTLEROCKET_OWNER,
         root_device="/dev/xvda",
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        root_gib=2,
+    )
+
+
+def _windows(parameter: str, match: re.Match[str]) -> PublishedImage | None:
+    too_old = int(match["version"].split(".")[1]) < FIRST_WINDOWS_2025_MINOR
+    if match["year"] == "2025" and too_old:
+        return None
+    name = f"{match['name']}-2026.01.01"
+    return PublishedImage(
+        image_id=_image_id(name),
+        parameter=parameter,
+        name=name,
+        description=f"Microsoft Windows Server {match['year']} Core for EKS {match['version']}",
+        architecture="x86_64",
+        owner_id=WINDOWS_OWNER,
+        root_device="/dev/sda1",
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        platform="windows",
+        root_gib=50,
+    )
+
+
+def _ubuntu(parameter: str, match: re.Match[str]) -> PublishedImage:
+    architecture = match["architecture"]
+    name = (
+        f"ubuntu-eks/k8s_{match['version']}/images/hvm-ssd/"
+        f"ubuntu-focal-20.04-{architecture}-server-{RECOMMENDED_DATE}"
+    )
+    return PublishedImage(
+        image_id=_image_id(name),
+        parameter=parameter,
+        name=name,
+        description=f"Canonical, Ubuntu EKS Node OS (k8s_{match['version']}), 20.04 LTS",
+        architecture="x86_64" if architecture == "amd64" else architecture,
+        owner_id=CANONICAL_OWNER,
+        root_device="/dev/sda1",
         created=datetime(2026, 1, 1, tzinfo=UTC),
     )
 

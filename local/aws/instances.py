@@ -9,8 +9,10 @@ visible for a while, as on EC2, and are then forgotten.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from random import Random
 
 from local.aws.catalogue import InstanceTypeFacts
 from local.aws.settings import Behaviour
@@ -36,6 +38,20 @@ SPOT_TERMINATION = (
     "Server.SpotInstanceTermination: Spot instance termination",
 )
 KMS_FAILURE = ("Client.InternalError", "Client.InternalError: Client error on launch")
+
+
+PAST_LIMIT = 32
+"""Most earlier looks of one instance that a describe lag may still show."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """How an instance looked until ``until`` (monotonic)."""
+
+    until: float
+    state: str
+    state_reason: tuple[str, str] | None
+    tags: dict[str, str]
 
 
 @dataclass(slots=True)
@@ -64,11 +80,13 @@ class Instance:
     client_token: str = ""
     key_name: str | None = None
     ebs_optimized: bool = False
+    capacity_reservation_id: str = ""
     metadata_options: dict[str, str] = field(default_factory=dict)
     volumes: tuple[tuple[str, str], ...] = ()
     state: str = "pending"
     state_reason: tuple[str, str] | None = None
     terminated_monotonic: float | None = None
+    past: deque[_Past] = field(default_factory=lambda: deque(maxlen=PAST_LIMIT))
 
     @property
     def instance_type(self) -> str:
@@ -80,6 +98,15 @@ class Instance:
         """The resource-name-free form, ``ip-10-0-0-1.<region>.compute.internal``."""
         suffix = "ec2" if self.region == "us-east-1" else f"{self.region}.compute"
         return f"ip-{self.private_ip.replace('.', '-')}.{suffix}.internal"
+
+    def at(self, monotonic: float) -> Instance:
+        """This instance as it looked at that time, as far as it is remembered."""
+        for past in self.past:
+            if past.until > monotonic:
+                return replace(
+                    self, state=past.state, state_reason=past.state_reason, tags=past.tags
+                )
+        return self
 
 
 class Inventory:
@@ -131,11 +158,32 @@ class Inventory:
         return list(self._instances.values())
 
     def visible(self, region: str) -> list[Instance]:
-        """What describe calls may show: this region, minus launches younger than the describe
-        lag.
+        """The instances that a call may name: this region, minus launches younger than the
+        describe lag.
         """
-        newest = self._clock.monotonic() - self._behaviour.describe_lag_seconds
-        return [i for i in self.all() if i.region == region and i.launched_monotonic <= newest]
+        here = [instance for instance in self.all() if instance.region == region]
+        if self._behaviour.describe_lag_seconds <= 0:
+            return here
+        now = self._clock.monotonic()
+        return [one for one in here if one.launched_monotonic <= now - self.lag(one)]
+
+    def lag(self, instance: Instance) -> float:
+        """Seconds by which describe calls are behind this instance."""
+        most, seed = self._behaviour.describe_lag_seconds, self._behaviour.describe_lag_seed
+        return most if seed is None else Random(f"{seed}/{instance.sequence}").random() * most
+
+    def described(self, instances: Iterable[Instance]) -> list[Instance]:
+        """How describe calls show them: state and tags as they were a describe lag ago."""
+        if self._behaviour.describe_lag_seconds <= 0:
+            return list(instances)
+        now = self._clock.monotonic()
+        return [instance.at(now - self.lag(instance)) for instance in instances]
+
+    def remember(self, instance: Instance) -> None:
+        """Keep the present look, for describe calls that lag behind the change that follows."""
+        if self._behaviour.describe_lag_seconds > 0:
+            now, tags = self._clock.monotonic(), dict(instance.tags)
+            instance.past.append(_Past(now, instance.state, instance.state_reason, tags))
 
     def missing(self, instance_ids: Iterable[str], region: str) -> list[str]:
         """Those ids that describe calls do not know (yet)."""
@@ -147,6 +195,7 @@ class Inventory:
         with self.lock:
             previous = instance.state
             if previous not in ENDING:
+                self.remember(instance)
                 instance.state_reason = reason
                 self._enter(instance, "shutting-down")
                 seconds = self._behaviour.instance_shutting_down_seconds
@@ -158,6 +207,7 @@ class Inventory:
         with self.lock:
             previous = instance.state
             if previous in {"pending", "running"}:
+                self.remember(instance)
                 instance.state_reason = reason
                 self._enter(instance, "stopping")
                 seconds = self._behaviour.instance_shutting_down_seconds
@@ -169,6 +219,7 @@ class Inventory:
         with self.lock:
             previous = instance.state
             if previous == "stopped":
+                self.remember(instance)
                 instance.state_reason = None
                 self._enter(instance, "pending")
                 self._later(
@@ -189,6 +240,7 @@ class Inventory:
         with self.lock:
             known = self._instances.get(instance.instance_id) is instance
             if known and instance.state == expected:
+                self.remember(instance)
                 self._enter(instance, state)
 
     def _enter(self, instance: Instance, state: str) -> None:

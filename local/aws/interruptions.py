@@ -9,14 +9,17 @@ a caller's lock for long.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from email.utils import formatdate
 from typing import Any
 
 from moto.events.models import events_backends
 
 from local.aws.instances import ENDING, SPOT_TERMINATION, Instance, Inventory
+from local.aws.moto_speed import COPIES
 from local.aws.moto_state import ACCOUNT_ID
+from local.aws.notices import Maintenance, Notices
 from local.aws.settings import Behaviour
 from local.aws.timers import Timers
 from shared.clock import Clock
@@ -32,12 +35,27 @@ class Interruptions:
     """Puts events about instances and carries out what they announce."""
 
     def __init__(
-        self, inventory: Inventory, behaviour: Behaviour, timers: Timers, clock: Clock
+        self,
+        inventory: Inventory,
+        behaviour: Behaviour,
+        timers: Timers,
+        clock: Clock,
+        notices: Notices,
     ) -> None:
         self._inventory = inventory
         self._behaviour = behaviour
         self._timers = timers
         self._clock = clock
+        self._notices = notices
+
+    @contextmanager
+    def delivering(self, copies: int) -> Iterator[None]:
+        """Within, the queue gets every message ``copies`` times, with the same id."""
+        before = COPIES.set(copies)
+        try:
+            yield
+        finally:
+            COPIES.reset(before)
 
     def warn_spot(self, region: str, instance_id: str, zone: str, notice: float | None) -> None:
         """The two-minute warning now, the termination after ``notice`` seconds (None: as
@@ -46,10 +64,12 @@ class Interruptions:
         detail = {"instance-id": instance_id, "instance-action": "terminate"}
         self._put(region, "aws.ec2", SPOT_WARNING, detail, [_arn(zone, instance_id)])
         seconds = self._behaviour.interruption_notice_seconds if notice is None else notice
+        self._notices.warn_spot(instance_id, self._clock.now() + seconds)
         self._timers.after(seconds, lambda: self._reclaim(instance_id))
 
     def recommend_rebalance(self, region: str, instance_id: str, zone: str) -> None:
         """The rebalance recommendation; nothing else happens."""
+        self._notices.recommend_rebalance(instance_id, self._clock.now())
         detail = {"instance-id": instance_id}
         self._put(region, "aws.ec2", REBALANCE, detail, [_arn(zone, instance_id)])
 
@@ -74,6 +94,8 @@ class Interruptions:
         fields.
         """
         start = self._clock.now() + 86_400
+        for instance_id in instance_ids:
+            self._notices.schedule(instance_id, _retirement(instance_id, start))
         detail: dict[str, Any] = {
             "eventArn": f"arn:aws:health:{region}::event/EC2/dovetail/{instance_ids[0]}",
             "service": "EC2",
@@ -110,6 +132,12 @@ class Interruptions:
             "Time": self._clock.now(),
         }
         events_backends[ACCOUNT_ID][region].put_events([event])
+
+
+def _retirement(instance_id: str, start: float) -> Maintenance:
+    event_id = f"instance-event-{instance_id.removeprefix('i-')}"
+    text = "The instance is scheduled for retirement"
+    return Maintenance(event_id, "instance-retirement", text, start, start + 3600)
 
 
 def _arn(place: str, instance_id: str) -> str:

@@ -8,7 +8,7 @@ lists it under Errors, RunInstances answers with it. Nothing is created when a c
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -47,18 +47,27 @@ class LaunchSpecification:
     key_name: str | None = None
     ebs_optimized: bool = False
     client_token: str = ""
+    reservation_id: str = ""
+    """The capacity reservation that this launch names; empty for none."""
 
 
 class Launcher:
     """Creates instances in moto's network and in the inventory."""
 
     def __init__(
-        self, catalogue: Catalogue, inventory: Inventory, faults: Faults, clock: Clock
+        self,
+        catalogue: Catalogue,
+        inventory: Inventory,
+        faults: Faults,
+        clock: Clock,
+        open_reservation: Callable[[str, str, float], str],
     ) -> None:
+        """``open_reservation`` names the reservation that (type, zone) uses unasked now."""
         self._catalogue = catalogue
         self._inventory = inventory
         self._faults = faults
         self._clock = clock
+        self._open_reservation = open_reservation
         self._sequence = count(1)
         self.addresses = Addresses()
 
@@ -109,6 +118,11 @@ class Launcher:
         reservation = "r-" + secrets.token_hex(9)[:17]
         return [self._create(backend, iam, spec, reservation) for _ in range(number)]
 
+    def clear(self) -> None:
+        """Count launches and addresses from the start again."""
+        self._sequence = count(1)
+        self.addresses.clear()
+
     def _create(
         self, backend: Any, iam: Any, spec: LaunchSpecification, reservation: str
     ) -> Instance:
@@ -137,6 +151,7 @@ class Launcher:
             client_token=spec.client_token,
             key_name=spec.key_name,
             ebs_optimized=spec.ebs_optimized,
+            capacity_reservation_id=spec.reservation_id or self._unasked_reservation(spec),
             metadata_options={key: str(value) for key, value in spec.metadata_options.items()},
         )
         instance.private_ip = self.addresses.take(spec.subnet, instance) or ""
@@ -144,6 +159,11 @@ class Launcher:
         failing = self._faults.take(KMS_ACTION) is not None
         self._inventory.add(instance, fails_at_once=failing)
         return instance
+
+    def _unasked_reservation(self, spec: LaunchSpecification) -> str:
+        if spec.lifecycle == "spot":
+            return ""
+        return self._open_reservation(spec.instance_type, spec.zone, self._clock.now())
 
     def _profile(self, iam: Any, spec: LaunchSpecification) -> tuple[str, str] | None:
         wanted = spec.instance_profile

@@ -24,11 +24,12 @@ from moto.events.utils import EventTemplateParser
 from moto.ssm.models import Parameter, ParameterDict
 from werkzeug.datastructures import MultiDict
 
-from local.aws import actions
+from local.aws import actions, placement_groups
 from local.aws.emulator import Emulator
 from local.aws.filters import page
 from local.aws.fleet_request import create_fleet
 from local.aws.images import PublishedImage, image_for
+from local.aws.launch_templates import describe_launch_templates
 from local.aws.moto_state import ec2
 from local.aws.refusal import RequestRefused
 from local.aws.run_instances import run_instances
@@ -70,7 +71,10 @@ def _install_actions(emulator: Emulator) -> None:
         "start_instances": actions.start_instances,
         "describe_spot_price_history": actions.describe_spot_price_history,
         "describe_capacity_reservations": actions.describe_capacity_reservations,
-        "describe_placement_groups": actions.describe_placement_groups,
+        "describe_launch_templates": describe_launch_templates,
+        "create_placement_group": placement_groups.create_placement_group,
+        "describe_placement_groups": placement_groups.describe_placement_groups,
+        "delete_placement_group": placement_groups.delete_placement_group,
     }
     for name, action in replaced.items():
         setattr(EC2Response, name, _answering(emulator, action))
@@ -128,7 +132,7 @@ def _checked(emulator: Emulator, original: Callable[[Any], Any]) -> Callable[[An
     def method(self: Any) -> Any:
         try:
             ids = self._get_param("Resources", [])
-            actions.refuse_unknown_instances(emulator, self.region, ids)
+            actions.prepare_tag_change(emulator, self.region, ids)
         except RequestRefused as refused:
             raise EC2ClientError(refused.code, refused.message) from refused
         return original(self)
@@ -146,7 +150,7 @@ def _install_address_count() -> None:
 
 
 def _install_published_parameters() -> None:
-    """moto has no EKS or Bottlerocket image parameters and forbids to create them."""
+    """moto has no image parameters of EKS and the like, and forbids to create them."""
     check = ParameterDict._check_loading_status
 
     def check_and_publish(self: Any, key: str) -> None:
@@ -160,11 +164,22 @@ def _install_published_parameters() -> None:
     ParameterDict._check_loading_status = check_and_publish
 
 
+class _PublishedAmi(Ami):  # type: ignore[misc]
+    """moto says 15 GiB of every image's root volume."""
+
+    root_gib: int
+
+    @property
+    def block_device_mappings(self) -> list[dict[str, Any]]:
+        (root,) = super().block_device_mappings
+        return [{**root, "Ebs": {**root["Ebs"], "VolumeSize": self.root_gib}}]
+
+
 def publish_image(region: str, image: PublishedImage) -> None:
     """Let DescribeImages show the image."""
     backend = ec2(region)
     if image.image_id not in backend.amis:
-        backend.amis[image.image_id] = Ami(
+        published = _PublishedAmi(
             backend,
             image.image_id,
             name=image.name,
@@ -175,12 +190,15 @@ def publish_image(region: str, image: PublishedImage) -> None:
             virtualization_type="hvm",
             architecture=image.architecture,
             creation_date=image.created,
+            platform=image.platform,
             image_location=f"amazon/{image.name}",
             hypervisor="xen",
             root_device_type="ebs",
             root_device_name=image.root_device,
             region_name=f"{region}a",
         )
+        published.root_gib = image.root_gib
+        backend.amis[image.image_id] = published
 
 
 def _parameter(account_id: str, image: PublishedImage) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from moto import backends
@@ -23,6 +24,9 @@ from moto.sqs.models import Message, SQSBackend, sqs_backends
 from shared.clock import Clock, rfc3339
 
 PREFIXES_KEY = "known_prefixes"
+
+COPIES: ContextVar[int] = ContextVar("copies", default=1)
+"""How often the queue gets each message of a rule: SQS delivers at least once."""
 
 
 def install(clock: Clock) -> None:
@@ -107,10 +111,11 @@ def _install_queue_delivery(clock: Clock) -> None:
             general(self, name, event, group_id)
             return
         text = json.dumps({**event, "time": rfc3339(float(event["time"]))})
-        message = Message(str(mock_random.uuid4()), text, None)
-        message.mark_sent(delay_seconds=0)
         drop_expired(queue, clock.now())
-        queue.add_message(message)
+        for _ in range(COPIES.get()):
+            message = Message(str(mock_random.uuid4()), text, None)
+            message.mark_sent(delay_seconds=0)
+            queue.add_message(message)
 
     Rule._send_to_sqs_queue = send
 

@@ -40,6 +40,11 @@ def find_subnet(backend: Any, subnet_id: str) -> Any | None:
     return None
 
 
+def all_subnets(backend: Any) -> list[Any]:
+    """Every subnet of the region."""
+    return [subnet for zone in backend.subnets.values() for subnet in zone.values()]
+
+
 def default_subnet(backend: Any, zone: str) -> Any | None:
     """The default subnet of a zone, or None."""
     candidates = backend.subnets.get(zone, {}).values()

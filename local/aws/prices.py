@@ -1,6 +1,6 @@
-"""Prices: on-demand from a data file, spot from a hash that never changes between runs.
+"""Prices: on-demand from Dovetail's price book, spot from a hash that never changes between runs.
 
-The file holds real Linux on-demand prices of one region (its ``source`` key says when and where
+The book holds real Linux on-demand prices of one region (its ``source`` key says when and where
 from); they stand for every region. A type that the file lacks gets ``FORMULA``. Spot prices are
 made up: 25-60 % of on-demand, fixed per (type, zone), so a test can compute them.
 """
@@ -8,13 +8,10 @@ made up: 25-60 % of on-demand, fixed per (type, zone), so a test can compute the
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from local.aws.catalogue import InstanceTypeFacts
-
-PRICE_FILE = Path(__file__).parent / "data" / "on-demand-prices.json"
+from shared.cloud.reference_data import FALLBACK_REGION, listed_prices
 
 FORMULA = (
     "0.0255 USD per vCPU + 0.0056 USD per GiB, times 0.8 for arm64, + 0.9 USD per GPU, per hour"
@@ -63,7 +60,6 @@ class PriceBook:
         return self.on_demand(instance_type)
 
 
-def load_listed_prices(path: Path = PRICE_FILE) -> dict[str, float]:
-    """Instance type -> USD per hour, of the file's only region."""
-    regions: dict[str, dict[str, float]] = json.loads(path.read_text())["prices"]
-    return next(iter(regions.values()))
+def load_listed_prices() -> dict[str, float]:
+    """Instance type -> USD per hour."""
+    return listed_prices()[FALLBACK_REGION]

@@ -10,7 +10,6 @@ from typing import Any
 
 from local.aws import xml_answers
 from local.aws.emulator import Emulator
-from local.aws.fleet import UNLIMITED
 from local.aws.fleet_request import specification_from_template
 from local.aws.instances import Instance
 from local.aws.launching import LaunchSpecification
@@ -20,6 +19,7 @@ from local.aws.tags import TagSpecifications
 
 LAUNCH_KEYS = (
     "BlockDeviceMappings",
+    "CapacityReservationSpecification",
     "EbsOptimized",
     "IamInstanceProfile",
     "ImageId",
@@ -50,13 +50,15 @@ def run_instances(emulator: Emulator, region: str, parameters: Mapping[str, Any]
 def _launch(emulator: Emulator, region: str, parameters: Mapping[str, Any]) -> list[Instance]:
     backend = emulator.ec2(region)
     specification = _specification(backend, region, parameters)
-    key = (specification.instance_type, specification.zone, specification.lifecycle)
     emulator.launcher.check(backend, emulator.iam(), specification)
-    number = min(int(parameters.get("MaxCount") or 1), emulator.capacity.left.get(key, UNLIMITED))
+    vcpus = emulator.catalogue.types[specification.instance_type].vcpus
+    left = emulator.supply.bound(specification, vcpus).left
+    number = min(int(parameters.get("MaxCount") or 1), left)
     if number < int(parameters.get("MinCount") or 1):
-        raise RequestRefused(*emulator.capacity.error(key))
+        raise RequestRefused(*emulator.supply.error(specification, vcpus))
     instances = emulator.launcher.launch(backend, emulator.iam(), specification, number)
-    emulator.capacity.use(key, number)
+    emulator.supply.use(specification, number)
+    emulator.trail.launched(instances, by_fleet=False)
     return instances
 
 

@@ -82,7 +82,13 @@ def _profile(emulator: Emulator) -> None:
 
 def _queue(emulator: Emulator) -> None:
     region, cluster = emulator.settings.region, emulator.settings.cluster_name
-    queue = sqs_backends[ACCOUNT_ID][region].create_queue(cluster, MessageRetentionPeriod="300")
+    arn = f"arn:aws:sqs:{region}:{ACCOUNT_ID}:{cluster}"
+    queue = sqs_backends[ACCOUNT_ID][region].create_queue(
+        cluster,
+        MessageRetentionPeriod="300",
+        SqsManagedSseEnabled="true",
+        Policy=json.dumps(_queue_policy(arn)),
+    )
     events = events_backends[ACCOUNT_ID][region]
     for suffix, (source, detail_type) in RULES.items():
         name = f"{cluster}-{suffix}"
@@ -90,6 +96,22 @@ def _queue(emulator: Emulator) -> None:
         events.put_rule(name, event_pattern=json.dumps(pattern), state="ENABLED")
         target = {"Id": "KarpenterInterruptionQueueTarget", "Arn": queue.queue_arn}
         events.put_targets(name, None, [target])
+
+
+def _queue_policy(arn: str) -> dict[str, Any]:
+    """Who may send, and only encrypted (INT-02)."""
+    services = ["events.amazonaws.com", "sqs.amazonaws.com"]
+    allow = {"Effect": "Allow", "Principal": {"Service": services}, "Action": "sqs:SendMessage"}
+    deny = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "sqs:*",
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+    return {
+        "Version": "2012-10-17",
+        "Statement": [{**statement, "Resource": arn} for statement in (allow, deny)],
+    }
 
 
 def _images(emulator: Emulator) -> None:

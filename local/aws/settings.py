@@ -87,7 +87,12 @@ class EmulatorSettings(BaseSettings):
         ge=0,
         le=600,
         validation_alias="DESCRIBE_LAG_SECONDS",
-        description="seconds before a new instance shows in describe calls",
+        description="seconds before a change of an instance shows in describe calls",
+    )
+    describe_lag_seed: int | None = Field(
+        default=None,
+        validation_alias="DESCRIBE_LAG_SEED",
+        description="draws each instance's own lag, up to DESCRIBE_LAG_SECONDS; unset: all lag fully",
     )
     log_level: str = Field(
         default="info",
@@ -106,6 +111,8 @@ class Behaviour:
     interruption_notice_seconds: float
     terminated_visible_seconds: float
     describe_lag_seconds: float
+    describe_lag_seed: int | None
+    """None: every instance lags by the whole time; else each by its own share of it."""
 
     @classmethod
     def from_settings(cls, settings: EmulatorSettings) -> Behaviour:
@@ -116,6 +123,7 @@ class Behaviour:
             interruption_notice_seconds=settings.interruption_notice_seconds,
             terminated_visible_seconds=settings.terminated_visible_seconds,
             describe_lag_seconds=settings.describe_lag_seconds,
+            describe_lag_seed=settings.describe_lag_seed,
         )
 
 

@@ -24,7 +24,7 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from local.aws import moto_patches, moto_speed, pricing, protocol
+from local.aws import imds, moto_patches, moto_speed, pricing, protocol
 from local.aws.control import PREFIX, Control
 from local.aws.emulator import Emulator
 from local.aws.faults import DROPPED, Fault
@@ -68,6 +68,7 @@ class Application:
     def __init__(self, emulator: Emulator) -> None:
         self._emulator = emulator
         self._control = Control(emulator)
+        self._imds = imds.Imds(emulator.inventory, emulator.notices, emulator.clock)
         self._moto = DomainDispatcherApplication(create_backend_app)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
@@ -77,9 +78,17 @@ class Application:
             return _json(413, {"error": "the body is too long"}).send(start_response)
         body = environ["wsgi.input"].read(length) if length else b""
         environ["wsgi.input"] = io.BytesIO(body)
-        if environ.get("PATH_INFO", "").startswith(PREFIX):
+        path = environ.get("PATH_INFO", "")
+        if path.startswith(imds.PREFIX):
+            return self._answer_imds(environ, path).send(start_response)
+        if path.startswith(PREFIX):
             return self._answer_control(environ, body).send(start_response)
         return self._answer_aws(environ, body).send(start_response)
+
+    def _answer_imds(self, environ: dict[str, Any], path: str) -> Answer:
+        rest = path.removeprefix(imds.PREFIX)
+        status, text = self._imds.answer(environ["REQUEST_METHOD"], rest, environ)
+        return Answer(status, [("Content-Type", "text/plain")], text.encode())
 
     def _answer_control(self, environ: dict[str, Any], body: bytes) -> Answer:
         query = dict(parse_qsl(environ.get("QUERY_STRING", "")))
@@ -90,17 +99,22 @@ class Application:
 
     def _answer_aws(self, environ: dict[str, Any], body: bytes) -> Answer:
         request = protocol.read(environ, body, self._emulator.settings.region)
-        fault = self._emulator.faults.take(request.action) if request.action else None
-        if fault is not None and fault.mode == "before":
-            answer = _fault_answer(request, fault)
-        else:
-            answer = self._work(request, environ)
-            if fault is not None:
-                answer = _fault_answer(request, fault)
+        fault = self._emulator.faults.take(request.action, request.service)
+        answer = self._answer_or_spoil(request, environ, fault)
         self._record(request, environ, answer)
+        if fault is not None:
+            self._emulator.faults.hold(fault.delay_seconds)
         if answer.status == DROPPED:
             _drop(environ)
         return answer
+
+    def _answer_or_spoil(
+        self, request: protocol.Request, environ: dict[str, Any], fault: Fault | None
+    ) -> Answer:
+        if fault is not None and fault.mode == "before":
+            return _fault_answer(request, fault)
+        done = self._work(request, environ)
+        return done if fault is None or fault.mode == "slow" else _fault_answer(request, fault)
 
     def _work(self, request: protocol.Request, environ: dict[str, Any]) -> Answer:
         if str(environ.get("HTTP_X_AMZ_TARGET", "")).startswith(pricing.TARGET_PREFIX):

@@ -120,6 +120,9 @@ def _options(instance: Instance) -> str:
         text += "<instanceLifecycle>spot</instanceLifecycle>"
     if instance.client_token:
         text += f"<clientToken>{escape(instance.client_token)}</clientToken>"
+    if instance.capacity_reservation_id:
+        identity = escape(instance.capacity_reservation_id)
+        text += f"<capacityReservationId>{identity}</capacityReservationId>"
     if instance.key_name:
         text += f"<keyName>{escape(instance.key_name)}</keyName>"
     if instance.instance_profile:

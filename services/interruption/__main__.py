@@ -1,7 +1,19 @@
-"""``python -m services.interruption``: run this one service."""
+"""``python -m services.interruption [--source sqs|imds]``: run this one service."""
 
-from services.interruption.service import ENTRY
+import argparse
+
+from services.interruption import agent, service
 from shared.environment import main
 
+ENTRIES = {"sqs": service.ENTRY, "imds": agent.ENTRY}
+
 if __name__ == "__main__":
-    main(ENTRY)
+    source = argparse.ArgumentParser(add_help=False)
+    source.add_argument(
+        "--source",
+        choices=ENTRIES,
+        default="sqs",
+        help="sqs: the queue and EC2's status checks, once per cluster (default). "
+        "imds: the metadata of the instance it runs on, as a DaemonSet.",
+    )
+    main(*[ENTRIES[source.parse_known_args()[0].source]], options=source)

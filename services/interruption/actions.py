@@ -1,33 +1,73 @@
-"""What each kind of interruption asks for: pure (area 8.3)."""
+"""What each kind of notice asks for: pure (area 8.3)."""
 
 from __future__ import annotations
 
 import msgspec
 
-from services.interruption import parsers
+from services.interruption import notices
+from shared.domain import labels as keys
+from shared.domain.expressions import NO_SCHEDULE, Taint
+
+NORMAL, WARNING = "Normal", "Warning"
+OURS = "dovetail"
+_UNHEALTHY = "Instance fails its status checks or is scheduled for maintenance"
 
 
 class Action(msgspec.Struct, frozen=True):
-    """``delete`` the Machine or only tell; ``shortage``: the offering is marked unavailable."""
+    """``delete`` the Machine or only tell people by an event of ``reason`` and ``text``."""
 
     delete: bool
     reason: str
     text: str
-    warning: bool = True
-    shortage: bool = False
+    event_type: str = WARNING
+    shortage: str = ""
+    """Capacity type of the offering that is short from now on; empty: no offering is."""
+    at_once: bool = False
+    """No graceful drain: the termination timestamp is now."""
 
 
 _ACTIONS = {
-    parsers.SPOT: Action(
-        True, "SpotInterrupted", "Spot interruption warning was triggered", shortage=True
+    notices.SPOT: Action(
+        True, "SpotInterrupted", "Spot interruption warning was triggered", shortage=keys.SPOT
     ),
-    parsers.REBALANCE: Action(
-        False, "SpotRebalanceRecommendation", "Spot rebalance recommendation was triggered", False
+    notices.REBALANCE: Action(
+        False,
+        "SpotRebalanceRecommendation",
+        "Spot rebalance recommendation was triggered",
+        event_type=NORMAL,
     ),
-    parsers.STOPPED: Action(True, "InstanceStopping", "Instance is stopping"),
-    parsers.TERMINATED: Action(True, "InstanceTerminating", "Instance is terminating"),
-    parsers.SCHEDULED: Action(True, "InstanceUnhealthy", "Scheduled maintenance of the instance"),
+    notices.STOPPED: Action(True, "InstanceStopping", "Instance is stopping"),
+    notices.TERMINATED: Action(True, "InstanceTerminating", "Instance is terminating"),
+    notices.SCHEDULED: Action(True, "InstanceUnhealthy", _UNHEALTHY),
+    notices.EVENT_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY),
+    notices.INSTANCE_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY, at_once=True),
+    notices.SYSTEM_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY, at_once=True),
+    notices.SCHEDULED_OVER: Action(
+        False,
+        "ScheduledEventOver",
+        "Scheduled event was cancelled or is over",
+        event_type=NORMAL,
+    ),
+    notices.CAPACITY_RESERVATION: Action(
+        True,
+        "CapacityReservationInstanceInterrupted",
+        "Capacity reservation takes the instance back",
+        shortage=keys.RESERVED,
+    ),
 }
+
+
+_TAINTS = {
+    notices.SPOT: keys.SPOT_ITN_TAINT_KEY,
+    notices.CAPACITY_RESERVATION: keys.SPOT_ITN_TAINT_KEY,
+    notices.REBALANCE: keys.REBALANCE_TAINT_KEY,
+}
+
+
+def taint_for(kind: str) -> Taint:
+    """INT-42: how a node is closed that is not taken away. The value tells our own from the Node Termination
+    Handler's."""
+    return Taint(_TAINTS.get(kind, keys.MAINTENANCE_TAINT_KEY), NO_SCHEDULE, OURS)
 
 
 def action_for(kind: str) -> Action | None:

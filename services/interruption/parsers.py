@@ -1,99 +1,132 @@
-"""EventBridge messages -> interruptions: pure (INT-05, INT-10..14).
+"""EventBridge messages -> notices: pure (INT-05, INT-10..14).
 
-Whatever is not understood is ``no_op``: counted, deleted, never a crash. What is not even JSON raises BadMessage.
+What is not for us is ``no_op``: counted, deleted. What is not JSON, or is of a kind that we know but lacks what this
+kind must have, raises BadMessage: somebody should look at it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 
-import msgspec
 import orjson
 
+from services.interruption import notices
+from services.interruption.notices import NO_OP, Notice
 from shared.bus import BadMessage
 from shared.clock import parse_rfc3339
 
-SPOT = "spot_interrupted"
-REBALANCE = "rebalance_recommendation"
-STOPPED = "instance_stopped"
-TERMINATED = "instance_terminated"
-SCHEDULED = "scheduled_change"
-NO_OP = "no_op"
 NOTICE_SECONDS = 120.0
-"""EC2 gives two minutes from the notice to the end of a spot instance."""
-MOST_INSTANCES = 1000
+"""EC2 gives two minutes from the warning to the end of an instance."""
+LONGEST_ID = 100
+LONGEST_EVENT = 300
 _STATES = {
-    "stopping": STOPPED,
-    "stopped": STOPPED,
-    "shutting-down": TERMINATED,
-    "terminated": TERMINATED,
+    "stopping": notices.STOPPED,
+    "stopped": notices.STOPPED,
+    "shutting-down": notices.TERMINATED,
+    "terminated": notices.TERMINATED,
 }
 Json = Mapping[str, Any]
+Reading = tuple[str, tuple[str, ...], float | None]
+"""Kind, instances, deadline."""
+_IGNORED: Reading = (NO_OP, (), None)
 
 
-class Interruption(msgspec.Struct, frozen=True):
-    """One notice. ``deadline`` in seconds since the epoch, when EC2 named one."""
-
-    event: str
-    kind: str
-    instances: tuple[str, ...] = ()
-    deadline: float | None = None
-
-
-def parse(body: str) -> Interruption:
-    """Read one SQS body. Raises BadMessage when it is no EventBridge document."""
+def parse(body: str, *, received_at: float = 0.0) -> Notice:
+    """Read one SQS body. Raises BadMessage that names what is wrong with it."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise BadMessage(f"not JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("detail", {}), dict):
         raise BadMessage("not an EventBridge event: an object with a detail object is expected")
-    event = str(document.get("id") or "")[:100] or "unnamed"
-    triple = tuple(str(document.get(name)) for name in ("version", "source", "detail-type"))
+    name = str(document.get("id") or "")[:LONGEST_ID] or "unnamed"
+    at = _rfc3339(document.get("time"))
+    triple = tuple(str(document.get(part)) for part in ("version", "source", "detail-type"))
     read = _PARSERS.get(triple)
-    return read(event, document) if read else Interruption(event, NO_OP)
+    kind, instances, deadline = read(document.get("detail", {}), at) if read else _IGNORED
+    return Notice(
+        name, kind, instances, at, deadline, received_at, event=_event(document.get("detail", {}))
+    )
 
 
-def _instances(detail: Json) -> tuple[str, ...]:
-    name = detail.get("instance-id")
-    return (name,) if isinstance(name, str) and name else ()
+def _event(detail: Json) -> str:
+    """The same in all messages of Health about one event, blanks left out."""
+    return "".join(str(detail.get("eventArn") or "").split())[:LONGEST_EVENT]
 
 
-def _spot(event: str, document: Json) -> Interruption:
+def _rfc3339(written: object) -> float | None:
     try:
-        deadline = parse_rfc3339(str(document.get("time"))) + NOTICE_SECONDS
-    except ValueError:
-        deadline = None
-    return Interruption(event, SPOT, _instances(document["detail"]), deadline)
+        return parse_rfc3339(str(written))
+    except (ValueError, OverflowError):
+        return None
 
 
-def _rebalance(event: str, document: Json) -> Interruption:
-    return Interruption(event, REBALANCE, _instances(document["detail"]))
+def _rfc1123(written: object) -> float | None:
+    """Health writes its times as mail does: ``Wed, 27 Jan 2027 06:00:00 GMT``."""
+    try:
+        return parsedate_to_datetime(str(written)).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
 
 
-def _state(event: str, document: Json) -> Interruption:
-    state = str(document["detail"].get("state") or "").lower()
-    return Interruption(event, _STATES.get(state, NO_OP), _instances(document["detail"]))
+def _instance(detail: Json) -> tuple[str]:
+    name = detail.get("instance-id")
+    if not isinstance(name, str) or not name:
+        raise BadMessage("detail.instance-id: the id of an instance is expected")
+    return (name,)
 
 
-def _health(event: str, document: Json) -> Interruption:
-    """INT-13: only EC2's own scheduled changes."""
-    detail = document["detail"]
+def _in_two_minutes(at: float | None) -> float | None:
+    return None if at is None else at + NOTICE_SECONDS
+
+
+def _spot(detail: Json, at: float | None) -> Reading:
+    return notices.SPOT, _instance(detail), _in_two_minutes(at)
+
+
+def _capacity_reservation(detail: Json, at: float | None) -> Reading:
+    return notices.CAPACITY_RESERVATION, _instance(detail), _in_two_minutes(at)
+
+
+def _rebalance(detail: Json, _at: float | None) -> Reading:
+    return notices.REBALANCE, _instance(detail), None
+
+
+def _state(detail: Json, at: float | None) -> Reading:
+    """INT-12. What stops or ends has ended for its pods: nothing is gained by waiting, so it is due since ``at``."""
+    state = detail.get("state")
+    if not isinstance(state, str):
+        raise BadMessage("detail.state: the name of a state is expected")
+    kind = _STATES.get(state.lower())
+    return (kind, _instance(detail), at) if kind else _IGNORED
+
+
+def _health(detail: Json, _at: float | None) -> Reading:
+    """INT-13: only EC2's own scheduled changes; one that is closed undoes what it announced."""
     if detail.get("service") != "EC2" or detail.get("eventTypeCategory") != "scheduledChange":
-        return Interruption(event, NO_OP)
-    entities = detail.get("affectedEntities")
-    found = [
-        entity["entityValue"]
-        for entity in (entities if isinstance(entities, list) else [])
-        if isinstance(entity, dict) and isinstance(entity.get("entityValue"), str)
-    ]
-    return Interruption(event, SCHEDULED, tuple(found[:MOST_INSTANCES]))
+        return _IGNORED
+    entities = detail.get("affectedEntities") or []
+    if not isinstance(entities, list):
+        raise BadMessage("detail.affectedEntities: a list is expected")
+    values = [entity.get("entityValue") for entity in entities if isinstance(entity, dict)]
+    found = tuple(dict.fromkeys(value for value in values if value and isinstance(value, str)))
+    if entities and not found:
+        raise BadMessage("detail.affectedEntities: no entityValue in it is a text")
+    if detail.get("statusCode") == "closed":
+        return notices.SCHEDULED_OVER, found, None
+    return notices.SCHEDULED, found, _rfc1123(detail.get("startTime"))
 
 
-_PARSERS: dict[tuple[str, ...], Callable[[str, Json], Interruption]] = {
+_PARSERS: dict[tuple[str, ...], Callable[[Json, float | None], Reading]] = {
     ("0", "aws.ec2", "EC2 Spot Instance Interruption Warning"): _spot,
     ("0", "aws.ec2", "EC2 Instance Rebalance Recommendation"): _rebalance,
     ("0", "aws.ec2", "EC2 Instance State-change Notification"): _state,
+    (
+        "0",
+        "aws.ec2",
+        "EC2 Capacity Reservation Instance Interruption Warning",
+    ): _capacity_reservation,
     ("0", "aws.health", "AWS Health Event"): _health,
 }

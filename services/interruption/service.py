@@ -1,71 +1,106 @@
-"""The interruption service: what EC2 announces through EventBridge and SQS -> Machines deleted in time."""
+"""The interruption service: what EC2 announces -> Machines deleted in time.
+
+Sources (queue, instance statuses) put notices into one backlog; the worker takes the most urgent first and writes to
+Kubernetes; bells tell the others. It decides nothing that it could not repeat.
+"""
 
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 
-from services.interruption.poller import Poller
+from services.interruption.directory import KINDS, Directory
+from services.interruption.hands import Hands
+from services.interruption.queue_source import Bury, QueueSource
+from services.interruption.status_source import StatusSource
+from services.interruption.waiting_source import PERIOD_SECONDS, WaitingSource
+from shared import streams
 from shared.aws import open_cloud
+from shared.bus.dead_letters import DeadLetters
 from shared.cloud.session import Cloud
-from shared.domain.records import MACHINES
 from shared.environment import Entry, Environment
-from shared.errors import NotFound
+from shared.errors import NotFound, Unauthorized
 from shared.kube.machines import Machines
-from shared.log import get_logger
+from shared.kube.pools import read_pool
 from shared.mirror import MirrorReader
-from shared.mirror.offerings import UnavailableOfferings
-from shared.runtime import Loop, Service, until_stopped
+from shared.runtime import Loop, Service, periodic
 from shared.settings import InterruptionSettings
-
-log = get_logger(__name__)
 
 
 async def build(env: Environment[InterruptionSettings]) -> Service:
-    """Wire the interruption service. Without a queue it idles and says so (INT-01, scenario 40)."""
-    settings = env.settings
-    if not settings.interruption_queue:
-        log.warning("INTERRUPTION_QUEUE is empty: spot interruptions are not handled")
-        return Service(
-            "interruption",
-            [Loop("idle", until_stopped, progress=env.clock.monotonic)],
-            env.metrics,
-            lambda: {"queue": None},
-        )
-
-    async def ask_queue(cloud: Cloud) -> None:
-        # SQS only: the model of EC2 would cost this service its memory.
-        with contextlib.suppress(NotFound):  # the poller says so and looks again
-            await cloud.sqs.queue_url(settings.interruption_queue)
-
-    cloud = await open_cloud(env, ping=ask_queue)
-    mirror = MirrorReader(
-        settings.redis_url, env.bus.prefix, clock=env.clock, random=env.random, kinds=(MACHINES,)
-    )
-    poller = Poller(
-        settings=settings,
-        cloud=cloud,
-        machines=Machines(env.kube),
-        bus=env.bus,
+    """Wire the interruption service. Without a queue it says so and reads instance statuses only (INT-01, INT-30)."""
+    cloud = await open_cloud(env, ping=lambda cloud: _ask_queue(cloud, env.settings))
+    directory = Directory(Machines(env.kube), env.clock, partial(read_pool, env.kube))
+    mirror = directory.reader = MirrorReader(
+        env.settings.redis_url,
+        env.bus.prefix,
         clock=env.clock,
-        metrics=env.metrics,
-        recorder=env.recorder,
-        unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
-        mirror=mirror,
+        random=env.random,
+        kinds=KINDS,
+        on_change=directory.note,
     )
+    hands = Hands.of(env, directory)
+    queue = QueueSource(
+        env.settings,
+        cloud.sqs,
+        hands.backlog,
+        directory,
+        _letters(env),
+        env.clock,
+        env.random,
+        env.metrics,
+    )
+    statuses = StatusSource(
+        env.settings, cloud.instance_statuses, hands.backlog, directory, env.clock, env.metrics
+    )
+    waiting = WaitingSource(env.settings, hands.backlog, directory, env.clock)
+    loops = [
+        Loop("mirror", mirror.run, progress=lambda: mirror.last_progress),
+        Loop("queue", queue.run, progress=lambda: queue.last_progress or env.clock.monotonic()),
+        Loop("queue deletions", queue.run_deletions, progress=env.clock.monotonic),
+        Loop("instance statuses", statuses.run, progress=statuses.progress),
+        periodic(
+            "scheduled events", PERIOD_SECONDS, waiting.look, clock=env.clock, jitter=env.random
+        ),
+        *hands.loops(),
+    ]
 
     def status() -> dict[str, object]:
-        return {"queue": poller.url or None, "handled": poller.handled}
+        read = {"queue": queue.url or None, "instanceStatuses": statuses.problem or "read"}
+        return {**read, **hands.status()}
 
-    def missing() -> list[str]:
-        if poller.problem:
-            return [f"the queue cannot be read: {poller.problem}"]
-        return [] if poller.url else ["the queue is not found yet"]
+    return Service("interruption", loops, env.metrics, status, lambda: _missing(queue))
 
-    loops = [
-        Loop("queue", poller.run, progress=lambda: poller.last_progress or env.clock.monotonic()),
-        Loop("mirror", mirror.run, progress=lambda: mirror.last_progress),
-    ]
-    return Service("interruption", loops, env.metrics, status, missing)
+
+async def _ask_queue(cloud: Cloud, settings: InterruptionSettings) -> None:
+    """Is AWS there? A queue that is missing or forbidden is the source's to report: it looks again."""
+    if settings.interruption_queue:
+        with contextlib.suppress(NotFound, Unauthorized):
+            await cloud.sqs.queue_url(settings.interruption_queue)
+
+
+def _letters(env: Environment[InterruptionSettings]) -> Bury:
+    letters = DeadLetters(env.bus.redis, env.bus.prefix, streams.INTERRUPTIONS)
+
+    async def bury(message: str, body: bytes, error: Exception) -> None:
+        await letters.bury(
+            source=f"sqs/{message}",
+            group="interruption",
+            fields={b"body": body},
+            deliveries=1,
+            error=error,
+        )
+
+    return bury
+
+
+def _missing(queue: QueueSource) -> list[str]:
+    """INT-01: an empty setting is a choice, not a fault."""
+    if not queue.settings.interruption_queue:
+        return []
+    if queue.problem:
+        return [f"the queue cannot be read: {queue.problem}"]
+    return [] if queue.url else ["the queue is not found yet"]
 
 
 ENTRY = Entry("interruption", InterruptionSettings, build)

@@ -12,6 +12,7 @@ from typing import Any
 
 from services.launcher.fleet import cluster_tag
 from services.launcher.profiles import Profiles
+from services.launcher.template_store import delete, used_by_launches
 from shared.api.references import to_object
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
@@ -82,8 +83,8 @@ class ClassFinalizer:
             )
             return
         await self.profiles.delete_all(raw["metadata"]["uid"])
-        await self._delete_templates(name)
-        await self._release(raw)
+        if await self._delete_templates(name):
+            await self._release(raw)
 
     async def _users(self, node_class: str) -> list[str]:
         try:
@@ -92,11 +93,15 @@ class ClassFinalizer:
             return []  # this cluster has no NodeClaims at all
         return sorted(one["metadata"]["name"] for one in listed.items if uses(one, node_class))
 
-    async def _delete_templates(self, node_class: str) -> None:
-        """LCH-22: no machine of the class is left, so no launch needs them."""
+    async def _delete_templates(self, node_class: str) -> bool:
+        """LCH-22: those of the class that no open launch uses. Are all gone?"""
         tags = {cluster_tag(self.settings.cluster_name): "owned", keys.NODE_CLASS: node_class}
-        for template in await self.cloud.ec2.launch_templates(tags):
-            await self.cloud.ec2.delete_launch_template(template.name)
+        for template in await self.cloud.launch_templates.tagged(tags):
+            if template.id in await used_by_launches(self.kube):
+                log.info("a launch still uses the class's template", node_class=node_class)
+                return False
+            await delete(self.cloud, template)
+        return True
 
     async def _release(self, raw: Json) -> None:
         meta = raw["metadata"]

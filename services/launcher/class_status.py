@@ -10,28 +10,34 @@ from typing import Any
 
 import msgspec
 
-from services.launcher.discovery import (
+from services.launcher.class_problems import (
     AMIS_READY,
+    CAPACITY_RESERVATIONS_READY,
     INSTANCE_PROFILE_READY,
+    PLACEMENT_GROUP_READY,
     SECURITY_GROUPS_READY,
     SUBNETS_READY,
     VALIDATION_SUCCEEDED,
-    Findings,
     Problem,
 )
+from services.launcher.discovery import Findings
+from services.launcher.images import BootImage
+from shared.api.class_statuses import refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
 from shared.api.faults import Fault, texts_of
-from shared.cloud.records import Image
-from shared.domain import labels as keys
+from shared.clock import rfc3339
+from shared.cloud.records import CapacityReservation
 from shared.domain.machines import Condition
 from shared.domain.nodepools import V1
 
 LONGEST_MESSAGE = 1000
 NOT_READY = "NodeClassNotReady"
-INVALID = "ValidationFailed"
+WAITING = "DependenciesNotReady"
 PARTS = (
     AMIS_READY,
+    CAPACITY_RESERVATIONS_READY,
     INSTANCE_PROFILE_READY,
+    PLACEMENT_GROUP_READY,
     SECURITY_GROUPS_READY,
     SUBNETS_READY,
     VALIDATION_SUCCEEDED,
@@ -58,9 +64,10 @@ def invalid_status(faults: Iterable[Fault], raw: Json, now: float) -> dict[str, 
 
     The watcher writes the first two as well, in the same words, so neither undoes the other's.
     """
-    message = "; ".join(texts_of(faults))[:LONGEST_MESSAGE]
-    waiting = Condition("Unknown", "DependenciesNotReady", "looked up when the spec is valid", now)
-    refused = Condition("False", INVALID, message, now)
+    texts = texts_of(faults)
+    message = "; ".join(texts)[:LONGEST_MESSAGE]
+    waiting = Condition("Unknown", WAITING, "looked up when the spec is valid", now)
+    refused = Condition("False", refusal_reason(texts), message, now)
     fresh = dict.fromkeys(PARTS, waiting) | {VALIDATION_SUCCEEDED: refused, READY: refused}
     return {"conditions": _conditions(raw, fresh)}
 
@@ -71,10 +78,12 @@ def _ready(problems: Sequence[Problem], now: float) -> Condition:
     return Condition("True", READY, "", now)
 
 
-def _part(part: str, problems: Iterable[Problem], now: float) -> Condition:
+def _part(part: str, problems: Sequence[Problem], now: float) -> Condition:
     ours = [problem for problem in problems if problem.condition == part]
     if ours:
         return Condition("False", ours[0].reason, message_of(ours), now)
+    if problems and part == VALIDATION_SUCCEEDED:
+        return Condition("Unknown", WAITING, "tried out when the other parts are ready", now)
     return Condition("True", part, "", now)
 
 
@@ -92,7 +101,7 @@ def _v1alpha1_fields(findings: Findings) -> dict[str, Any]:
     return {
         "subnets": [{"id": subnet.id, "zone": subnet.zone} for subnet in findings.subnets],
         "securityGroups": [{"id": group.id} for group in findings.security_groups],
-        "amis": [_image(arch, image) for arch, image in sorted(findings.images.items())],
+        "amis": [_image(item) for item in findings.images],
     }
 
 
@@ -105,13 +114,34 @@ def _v1_fields(findings: Findings) -> dict[str, Any]:
         ],
         "securityGroups": [{"id": g.id, "name": g.name} for g in findings.security_groups],
         "amis": [
-            {**_image(arch, image), **({"deprecated": True} if image.deprecated else {})}
-            for arch, image in sorted(findings.images.items())
+            {**_image(item), **({"deprecated": True} if item.image.deprecated else {})}
+            for item in findings.images
         ],
         "instanceProfile": findings.profile or None,
+        "capacityReservations": [_reservation(one) for one in findings.reservations] or None,
     }
 
 
-def _image(arch: str, image: Image) -> dict[str, Any]:
-    requirement = {"key": keys.ARCH, "operator": "In", "values": [arch]}
-    return {"id": image.id, "name": image.name, "requirements": [requirement]}
+def _reservation(one: CapacityReservation) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "availabilityZone": one.zone,
+        "instanceType": one.instance_type,
+        "instanceMatchCriteria": one.criteria,
+        "ownerID": one.owner,
+        "reservationType": one.kind,
+        "state": "active",
+        **({} if one.ends_at is None else {"endTime": rfc3339(one.ends_at)}),
+    }
+
+
+def _image(item: BootImage) -> dict[str, Any]:
+    requirements = [
+        {
+            "key": one.key,
+            "operator": one.operator,
+            **({"values": [*one.values]} if one.values else {}),
+        }
+        for one in item.requirements.expressions()
+    ]
+    return {"id": item.image.id, "name": item.image.name, "requirements": requirements}

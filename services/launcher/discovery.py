@@ -7,38 +7,46 @@ mends a class once. What may go wrong beyond that (EC2 throttles, no network) is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import msgspec
 
-from services.launcher import images, profiles
-from services.launcher.images import Images, described
+from services.launcher import (
+    capacity_reservations,
+    images,
+    own_templates,
+    placement_groups,
+    profiles,
+)
+from services.launcher.capacity_reservations import CapacityReservations
+from services.launcher.class_problems import (
+    AMIS_READY,
+    CAPACITY_RESERVATIONS_READY,
+    INSTANCE_PROFILE_READY,
+    PLACEMENT_GROUP_READY,
+    SECURITY_GROUPS_READY,
+    SUBNETS_READY,
+    VALIDATION_SUCCEEDED,
+    Problem,
+    part,
+)
+from services.launcher.images import BootImage, Images, described
+from services.launcher.placement_groups import PlacementGroups
 from services.launcher.profiles import Profiles
-from shared.cloud.records import Image, SecurityGroup, Subnet
+from services.launcher.volume_checks import snapshots_of, volume_problems
+from shared.cloud.eks import EksCluster
+from shared.cloud.records import CapacityReservation, LaunchTemplate, SecurityGroup, Subnet
 from shared.cloud.session import Cloud
-from shared.cloud.user_data import LIMIT_BYTES
+from shared.cloud.user_data.bootstrap import Bootstrap
+from shared.cloud.user_data.rendering import render
 from shared.domain.nodepools import V1, NodeClass, SelectorTerm
 from shared.errors import InvalidObject, Unauthorized
+from shared.log import get_logger
 
-SUBNETS_READY = "SubnetsReady"
-SECURITY_GROUPS_READY = "SecurityGroupsReady"
-AMIS_READY = "AMIsReady"
-INSTANCE_PROFILE_READY = "InstanceProfileReady"
-VALIDATION_SUCCEEDED = "ValidationSucceeded"
-"""Conditions of EC-16."""
-BOOTABLE = ("AL2", "AL2023", "Custom")
-"""Families whose first boot we can write."""
-Found = TypeVar("Found")
+log = get_logger(__name__)
 
-
-class Problem(msgspec.Struct, frozen=True):
-    """Why a part of a class is not ready: the condition that is False, its reason, and a sentence."""
-
-    condition: str
-    reason: str
-    message: str
+UNKNOWN_CLUSTER = EksCluster("", "", "", "")
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -46,10 +54,13 @@ class Findings(msgspec.Struct, frozen=True):
 
     subnets: tuple[Subnet, ...] = ()
     security_groups: tuple[SecurityGroup, ...] = ()
-    images: dict[str, Image] = {}
-    """Kubernetes architecture -> image."""
+    images: tuple[BootImage, ...] = ()
+    """Newest first, deprecated ones last."""
     profile: str = ""
+    launch_template: LaunchTemplate | None = None
+    """v1alpha5: the user's own (T-07)."""
     problems: tuple[Problem, ...] = ()
+    reservations: tuple[CapacityReservation, ...] = ()
 
 
 @dataclass
@@ -59,30 +70,81 @@ class Discovery:
     cloud: Cloud
     images: Images
     profiles: Profiles
+    placement_groups: PlacementGroups
+    reservations: CapacityReservations
 
-    async def look(self, node_class: NodeClass, k8s: str) -> Findings:
-        """Everything of this class, for this Kubernetes version. Raises TransientError."""
-        problems = problems_of(node_class)
-        subnets, groups, found, profile = await asyncio.gather(
-            _part(self._subnets(node_class), SUBNETS_READY, "SubnetsNotFound", problems),
-            _part(
+    async def look(self, node_class: NodeClass, cluster: EksCluster) -> Findings:
+        """Everything of this class, for nodes of this cluster. Raises TransientError."""
+        problems = problems_of(node_class, cluster)
+        subnets, groups, found, profile, snapshots, reserved = await asyncio.gather(
+            part(self._subnets(node_class), SUBNETS_READY, "SubnetsNotFound", problems),
+            part(
                 self._groups(node_class), SECURITY_GROUPS_READY, "SecurityGroupsNotFound", problems
             ),
-            _part(self.images.find(node_class, k8s), AMIS_READY, images.NOT_FOUND, problems),
-            _part(
+            part(self._images(node_class, cluster), AMIS_READY, images.NOT_FOUND, problems),
+            part(
                 self.profiles.resolve(node_class),
                 INSTANCE_PROFILE_READY,
                 profiles.NOT_FOUND,
                 problems,
             ),
+            self._snapshots(node_class),
+            self._capacity(node_class, problems),
         )
+        own, listed = found or (None, ())
+        if own is None:
+            problems += volume_problems(node_class, (item.image for item in listed), snapshots)
         return Findings(
             tuple(subnets or ()),
             tuple(groups or ()),
-            found or {},
+            listed,
             profile or "",
+            own,
             tuple(sorted(problems, key=lambda problem: (problem.condition, problem.message))),
+            reserved,
         )
+
+    async def _capacity(
+        self, node_class: NodeClass, problems: list[Problem]
+    ) -> tuple[CapacityReservation, ...]:
+        """Its reservations; its placement group has to be there."""
+        found, _ = await asyncio.gather(
+            part(
+                self.reservations.find(node_class),
+                CAPACITY_RESERVATIONS_READY,
+                capacity_reservations.NOT_FOUND,
+                problems,
+            ),
+            part(
+                self.placement_groups.check(node_class),
+                PLACEMENT_GROUP_READY,
+                placement_groups.NOT_FOUND,
+                problems,
+            ),
+        )
+        return found or ()
+
+    async def _images(
+        self, node_class: NodeClass, cluster: EksCluster
+    ) -> tuple[LaunchTemplate | None, tuple[BootImage, ...]]:
+        """The user's own template with its image, or the images that the class selects."""
+        if node_class.launch_template:
+            own = await own_templates.find(self.cloud, node_class.launch_template)
+            return own.template, own.images
+        return None, await self.images.find(node_class, cluster.version)
+
+    async def _snapshots(self, node_class: NodeClass) -> dict[str, int] | None:
+        """Sizes in GiB of those that the class's volumes start from; None when we may not ask."""
+        wanted = snapshots_of(node_class)
+        if not wanted:
+            return {}
+        try:
+            return await self.cloud.ec2.snapshot_sizes(wanted)
+        except Unauthorized as error:
+            log.warning(
+                "cannot check the snapshots", node_class=node_class.key, error=error.message
+            )
+            return None
 
     async def _subnets(self, node_class: NodeClass) -> list[Subnet]:
         found = await self.cloud.ec2.subnets(node_class.subnet_terms)
@@ -106,42 +168,28 @@ class Discovery:
         return found
 
 
-async def _part(
-    look: Awaitable[Found], condition: str, reason: str, problems: list[Problem]
-) -> Found | None:
-    """What was found, or None with the problem added."""
-    try:
-        return await look
-    except InvalidObject as error:
-        named = str(error.context.get("reason") or reason)
-        problems.append(Problem(condition, named, str(error)))
-    except Unauthorized as error:
-        problems.append(Problem(condition, "Unauthorized", error.message))
-    return None
-
-
-def problems_of(node_class: NodeClass) -> list[Problem]:
+def problems_of(node_class: NodeClass, cluster: EksCluster = UNKNOWN_CLUSTER) -> list[Problem]:
     """What is wrong with a class whatever AWS holds: settings that no machine could be started with."""
     found = []
-    size = len(node_class.user_data.encode(errors="replace"))
-    if size > LIMIT_BYTES:
-        text = (
-            f"spec.userData: has {size} bytes, EC2 takes {LIMIT_BYTES}; download most of it at boot"
-        )
-        found.append(Problem(VALIDATION_SUCCEEDED, "UserDataSizeLimitExceeded", text))
-    family = node_class.ami_family
-    if family not in BOOTABLE:
-        text = (
-            f"spec.amiFamily: {family} cannot be booted by this version yet; use one of "
-            f"{', '.join(BOOTABLE)} (Custom takes userData as it is)"
-        )
-        found.append(Problem(AMIS_READY, "UnsupportedFamily", text))
-    if node_class.launch_template:
-        text = (
-            "spec.launchTemplate: a launch template of your own cannot be used by this version yet"
-        )
-        found.append(Problem(VALIDATION_SUCCEEDED, "UnsupportedLaunchTemplate", text))
+    try:
+        render(node_class.ami_family, _least_bootstrap(node_class, cluster))
+    except InvalidObject as error:
+        reason = str(error.context.get("reason") or "UserDataInvalid")
+        found.append(Problem(VALIDATION_SUCCEEDED, reason, str(error)))
     return found
+
+
+def _least_bootstrap(node_class: NodeClass, cluster: EksCluster) -> Bootstrap:
+    """What every machine of the class boots with; each adds its labels and taints."""
+    return Bootstrap(
+        cluster_name="",
+        endpoint=cluster.endpoint,
+        ca_bundle=cluster.certificate_authority,
+        kubelet=node_class.kubelet,
+        user_data=node_class.user_data,
+        service_cidr=cluster.service_cidr,
+        raid0_instance_store=node_class.instance_store_policy == "RAID0",
+    )
 
 
 def _field(node_class: NodeClass, name: str) -> str:

@@ -1,36 +1,35 @@
-"""From a Machine to the exact CreateFleet request: pure (LCH-45..53).
+"""The exact CreateFleet request: pure (LCH-50..56).
 
-The request is complete: launch templates by id and version, overrides in price order, all tags, the client token.
-It is stored in the LaunchRecord before it is sent, and sent again unchanged after a crash.
+``fleet_request`` says what machines want: launch templates by id and version, overrides in price order, tags. Machines
+that want the same go into one call, to which ``addressed`` adds their number and the client token. The whole is stored
+in the LaunchRecord before it is sent, and sent again unchanged after a crash.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import orjson
 
-from shared.cloud.records import tag_specification
+from shared.cloud.records import tag_specification, tags_from
 from shared.domain import labels as keys
-from shared.domain.instance_sizes import adapted
-from shared.domain.instance_types import Catalogue, InstanceType, Offering
+from shared.domain.instance_types import InstanceType, Offering
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1, NodeClass
-from shared.domain.requirements import Requirements
-from shared.domain.resources import fits
-from shared.domain.size_settings import USUAL, SizeSettings
-from shared.domain.snapshot import OfferingKey
-from shared.errors import InsufficientCapacity
 
 MOST_TYPES = 60
 """LCH-46."""
 TOKEN_TAG = "dovetail.sh/launch-token"  # a tag key, no secret
 MACHINE_TAG = "dovetail.sh/machine"
 CLUSTER_NAME_TAG = "eks:eks-cluster-name"
-_BY_OFFERING = frozenset({keys.ZONE, keys.ZONE_ID, keys.CAPACITY_TYPE})
-_EXOTIC = ("nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi")
+MOST_OVERRIDES = 300
+"""EC2 takes no more capacity pools in one fleet."""
+MOST_CONFIGURATIONS = 50
+"""EC2 takes no more launch templates in one fleet."""
+Json = dict[str, Any]
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -52,6 +51,8 @@ class Template(msgspec.Struct, frozen=True):
     version: int
     image: str
     types: frozenset[str]
+    reservation_id: str = ""
+    """Only offerings of this capacity reservation start from it; empty: those of none."""
 
 
 def cluster_tag(cluster: str) -> str:
@@ -59,120 +60,27 @@ def cluster_tag(cluster: str) -> str:
     return f"kubernetes.io/cluster/{cluster}"
 
 
-def launch_token(machine_uid: str, attempt: int) -> str:
-    """EC2 client token (64 characters at most) and name of the LaunchRecord: one per attempt (F1)."""
-    digest = hashlib.sha256(f"{machine_uid}|{attempt}".encode()).hexdigest()
-    return f"lr-{digest[:56]}"
+def launch_token(attempts: Iterable[tuple[str, int]]) -> str:
+    """EC2 client token (64 characters at most) and name of the LaunchRecord: one per attempt (F1).
 
-
-def choose(
-    machine: Machine,
-    catalogue: Catalogue,
-    zones: Iterable[str],
-    unavailable: frozenset[OfferingKey],
-    sizes: SizeSettings = USUAL,
-) -> tuple[str, list[Choice]]:
-    """The capacity type to ask for, and at most 60 types in price order, with the sizes that this machine gets.
-
-    Raises InsufficientCapacity when no offering is left (LCH-53).
+    ``attempts``: uid and attempt of every machine of the call, in any order.
     """
-    wanted = Requirements.of(machine.requirements)
-    listed = (adapted(t, sizes) for t in catalogue.types if _is_named(t, wanted))
-    candidates = [t for t in listed if _suits(t, wanted, machine)]
-    offered = set(zones)
-    for capacity_type in _capacity_types(wanted):
-        choices = _with_offerings(candidates, wanted, capacity_type, offered, unavailable)
-        if choices:
-            return capacity_type, _trim(choices, candidates, wanted, capacity_type)
-    raise InsufficientCapacity(
-        "no capacity offerings are currently available given the constraints",
-        machine=machine.name,
-    )
+    text = ",".join(f"{uid}|{attempt}" for uid, attempt in sorted(attempts))
+    return f"lr-{hashlib.sha256(text.encode()).hexdigest()[:56]}"
 
 
-def _capacity_types(wanted: Requirements) -> list[str]:
-    """LCH-47: spot first where it is allowed."""
-    rule = wanted.get(keys.CAPACITY_TYPE)
-    return [c for c in (keys.SPOT, keys.ON_DEMAND) if rule is None or rule.has(c)]
+def instance_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, str]:
+    """LCH-56: what the instances of a machine carry, whichever machine of its kind it is.
 
-
-def _is_named(kind: InstanceType, wanted: Requirements) -> bool:
-    """Most machines name their types: no other needs to be adapted."""
-    rule = wanted.get(keys.INSTANCE_TYPE)
-    return rule is None or rule.has(kind.name)
-
-
-def _suits(kind: InstanceType, wanted: Requirements, machine: Machine) -> bool:
-    for rule in wanted:
-        if rule.key in _BY_OFFERING or rule.key not in keys.WELL_KNOWN:
-            continue
-        values = kind.labels.get(rule.key)
-        if rule.key in (keys.PROVISIONER_NAME, keys.NODE_POOL):
-            continue
-        if values is None and not rule.accepts_absence:
-            return False
-        if values is not None and not any(rule.has(value) for value in values):
-            return False
-    return fits(machine.requests, kind.allocatable())
-
-
-def _with_offerings(
-    types: list[InstanceType],
-    wanted: Requirements,
-    capacity_type: str,
-    zones: set[str],
-    unavailable: frozenset[OfferingKey],
-) -> list[Choice]:
-    rule = wanted.get(keys.ZONE)
-    found = []
-    for kind in types:
-        offerings = [
-            o
-            for o in kind.offerings
-            if o.capacity_type == capacity_type
-            and o.zone in zones
-            and (rule is None or rule.has(o.zone))
-            and (capacity_type, kind.name, o.zone) not in unavailable
-        ]
-        if offerings:
-            offerings.sort(key=lambda o: (o.price_micro_usd_per_hour, o.zone))
-            found.append(Choice(kind, tuple(offerings)))
-    return sorted(found, key=lambda choice: (choice.price, choice.type.name))
-
-
-def _trim(
-    choices: list[Choice], types: list[InstanceType], wanted: Requirements, capacity_type: str
-) -> list[Choice]:
-    """LCH-45: no metal and no accelerators while plain types remain; no spot dearer than on-demand."""
-    plain = [choice for choice in choices if not _is_exotic(choice.type)]
-    choices = plain or choices
-    if capacity_type == keys.SPOT and keys.ON_DEMAND in _capacity_types(wanted):
-        cheapest = min(
-            (o.price_micro_usd_per_hour for t in types for o in t.offerings
-             if o.capacity_type == keys.ON_DEMAND),
-            default=None,
-        )  # fmt: skip
-        if cheapest is not None:
-            choices = [c for c in choices if c.price <= cheapest] or choices
-    return choices[:MOST_TYPES]
-
-
-def _is_exotic(kind: InstanceType) -> bool:
-    size = kind.labels.get(keys.AWS_PREFIX + "instance-size", ("",))[0]
-    return size.startswith("metal") or any(kind.capacity.get(name) for name in _EXOTIC)
-
-
-def instance_tags(
-    machine: Machine, node_class: NodeClass, cluster: str, token: str
-) -> dict[str, str]:
-    """LCH-56: what every instance of a machine carries. Of the user's own tags only Name wins, and in v1alpha5 only."""
-    ours = {cluster_tag(cluster): "owned", TOKEN_TAG: token, MACHINE_TAG: machine.name}
+    Of the user's own tags only Name wins, and in v1alpha5 only.
+    """
+    owned = {cluster_tag(cluster): "owned"}
     if machine.generation_api == V1:
-        return {**node_class.tags, **ours, **v1_tags(machine, node_class, cluster)}
+        return {**node_class.tags, **owned, **v1_tags(machine, node_class, cluster)}
     return {
         "Name": f"karpenter.sh/provisioner-name/{machine.pool}",
         **node_class.tags,
-        **ours,
+        **owned,
         keys.PROVISIONER_NAME: machine.pool,
         keys.MANAGED_BY: cluster,
     }
@@ -188,31 +96,18 @@ def v1_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, 
 
 
 def fleet_request(
-    choices: list[Choice],
     capacity_type: str,
-    templates: list[Template],
+    choices: Iterable[Choice],
+    templates: Iterable[Template],
     subnets: Mapping[str, str],
-    tags: dict[str, str],
-    *,
-    token: str,
+    tags: Mapping[str, str],
     context: str,
-) -> dict[str, Any]:
-    """LCH-50..52. ``subnets``: zone -> subnet id."""
-    configurations = [
-        {
-            "LaunchTemplateSpecification": {
-                "LaunchTemplateId": template.id,
-                "Version": str(template.version),
-            },
-            "Overrides": [
-                _override(choice.type.name, offering, subnets[offering.zone])
-                for choice in choices
-                if choice.type.name in template.types
-                for offering in choice.offerings
-            ],
-        }
-        for template in templates
-    ]
+) -> Json:
+    """LCH-50..52: what to ask for, without number and token. ``subnets``: zone -> subnet id.
+
+    Empty of configurations when no template starts any of the choices.
+    """
+    overrides = _cheapest(_pools(choices, templates, subnets))
     strategy = (
         {"SpotOptions": {"AllocationStrategy": "price-capacity-optimized"}}
         if capacity_type == keys.SPOT
@@ -220,24 +115,113 @@ def fleet_request(
     )
     return {
         "Type": "instant",
-        "ClientToken": token,
         "TargetCapacitySpecification": {
-            "TotalTargetCapacity": 1,
-            "DefaultTargetCapacityType": capacity_type,
+            "DefaultTargetCapacityType": keys.SPOT if capacity_type == keys.SPOT else keys.ON_DEMAND
         },
-        "LaunchTemplateConfigs": [c for c in configurations if c["Overrides"]],
+        "LaunchTemplateConfigs": _configurations(overrides),
         "TagSpecifications": [
-            tag_specification(kind, tags) for kind in ("instance", "volume", "fleet")
+            tag_specification(kind, dict(tags)) for kind in ("instance", "volume", "fleet")
         ],
         **strategy,
         **({"Context": context} if context else {}),
     }
 
 
-def _override(type_name: str, offering: Offering, subnet: str) -> dict[str, Any]:
+_Pool = tuple[Template, int, Json]
+"""A template, a price, and the override that starts from it."""
+
+
+def _pools(
+    choices: Iterable[Choice], templates: Iterable[Template], subnets: Mapping[str, str]
+) -> list[_Pool]:
+    """One override per type and zone: EC2 refuses a request that names a pool twice (LCH-52)."""
+    found: dict[tuple[str, str], _Pool] = {}
+    listed = tuple(templates)
+    for choice in choices:
+        for offering in choice.offerings:
+            template = _template_of(choice.type.name, offering, listed)
+            if template is None or offering.zone not in subnets:
+                continue
+            override = _override(choice.type.name, offering, subnets[offering.zone], template)
+            pool = (template, offering.price_micro_usd_per_hour, override)
+            found.setdefault((choice.type.name, offering.zone), pool)
+    return list(found.values())
+
+
+def _template_of(name: str, offering: Offering, templates: Sequence[Template]) -> Template | None:
+    suiting = (
+        template
+        for template in templates
+        if name in template.types and template.reservation_id == offering.reservation_id
+    )
+    return next(suiting, None)
+
+
+def _override(type_name: str, offering: Offering, subnet: str, template: Template) -> Json:
     return {
         "InstanceType": type_name,
         "SubnetId": subnet,
         "AvailabilityZone": offering.zone,
         "Priority": offering.price_micro_usd_per_hour / 1_000_000,
+        **({"ImageId": template.image} if template.image else {}),
     }
+
+
+def _cheapest(pools: list[_Pool]) -> list[_Pool]:
+    """As many as EC2 takes."""
+    return sorted(pools, key=lambda pool: pool[1])[:MOST_OVERRIDES]
+
+
+def _configurations(pools: Iterable[_Pool]) -> list[Json]:
+    """Overrides by template, those with the cheapest first."""
+    by_template: dict[tuple[str, int], list[Json]] = {}
+    for template, _, override in pools:
+        by_template.setdefault((template.id, template.version), []).append(override)
+    return [
+        {
+            "LaunchTemplateSpecification": {
+                "LaunchTemplateId": template_id,
+                "Version": str(version),
+            },
+            "Overrides": overrides,
+        }
+        for (template_id, version), overrides in list(by_template.items())[:MOST_CONFIGURATIONS]
+    ]
+
+
+def digest(request: Json) -> str:
+    """Machines whose requests have the same digest go into one call (LCH-54)."""
+    return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def addressed(request: Json, machines: Sequence[Machine], token: str) -> Json:
+    """The request for these machines: one instance each, the token also as a tag to find them by (F1).
+
+    Only an instance that is asked for alone carries its machine's name: a call has one set of tags.
+    """
+    ours = {TOKEN_TAG: token}
+    if len(machines) == 1:
+        ours[MACHINE_TAG] = machines[0].name
+    target = {**request["TargetCapacitySpecification"], "TotalTargetCapacity": len(machines)}
+    specifications = [
+        tag_specification(one["ResourceType"], {**tags_from(one["Tags"]), **ours})
+        for one in request["TagSpecifications"]
+    ]
+    return {
+        **request,
+        "ClientToken": token,
+        "TargetCapacitySpecification": target,
+        "TagSpecifications": specifications,
+    }
+
+
+def overrides_of(request: Mapping[str, Any]) -> list[Json]:
+    """All overrides of a stored request."""
+    found = (config.get("Overrides") or () for config in request.get("LaunchTemplateConfigs") or ())
+    return [override for overrides in found for override in overrides]
+
+
+def capacity_type_of(request: Mapping[str, Any]) -> str:
+    """The capacity type that a stored request asks for."""
+    target = request.get("TargetCapacitySpecification") or {}
+    return str(target.get("DefaultTargetCapacityType") or keys.ON_DEMAND)

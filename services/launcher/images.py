@@ -1,106 +1,104 @@
-"""Which image the machines of a node class boot: by alias, by SSM parameter, by id, name or tags (LCH-01..08).
+"""Which images the machines of a node class boot: by alias, SSM parameter, id, name, owner or tags (LCH-01..09).
 
-AWS publishes the newest image of each family under an SSM path; an alias names family and release. What may go
-wrong: a release that was never published, an alias whose family ended with an older Kubernetes, a selector that finds
-nothing. Each raises ``InvalidObject`` with the field and, in its context, the reason for the class's condition (EC-17).
+Each image carries requirements on the instance type: its architecture always, and, when a family publishes several,
+whether the type has GPUs or Neuron devices. A type boots the newest image whose requirements it meets.
+
+What may go wrong: a release that was never published, a selector that finds nothing. Each raises ``InvalidObject``
+with the field and, in its context, the reason for the class's condition (EC-17).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
+from services.launcher.published_images import (
+    ARCHITECTURES,
+    LATEST,
+    Published,
+    check_supported,
+    published,
+)
 from shared.api.schema.selector_terms import alias_family
 from shared.clock import Clock
 from shared.cloud.records import Image
 from shared.cloud.session import Cloud
+from shared.domain import labels as keys
+from shared.domain.instance_types import InstanceType
 from shared.domain.nodepools import V1, NodeClass, SelectorTerm
+from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject, NotFound
 from shared.log import get_logger
 
 log = get_logger(__name__)
 
 NOT_FOUND = "AMINotFound"
-UNSUPPORTED_ALIAS = "UnsupportedAlias"
-LATEST = "latest"
-ARCHITECTURES = {"amd64": "x86_64", "arm64": "arm64"}
-"""Kubernetes' word -> EC2's."""
 PARAMETER_SECONDS = 24 * 3600.0
 DEPRECATED_SECONDS = 30 * 60.0
 """LCH-01: how long a parameter's value is used, and how long once its image is deprecated."""
 MOST_PARAMETERS = 1000
-_EKS = "/aws/service/eks/optimized-ami/{k8s}"
-_LAST_AL2, _FIRST_WINDOWS2025 = 32, 35
-"""Minor versions of Kubernetes."""
+MOST_TOLD = 1000
+_ANY = (Requirements(),)
 
 
-def published_paths(family: str, release: str, k8s: str) -> dict[str, str]:
-    """Architecture -> SSM path of one release of a family, for one Kubernetes version (LCH-02..07).
+class BootImage(msgspec.Struct, frozen=True):
+    """An image, and what an instance type must be for it (LCH-08)."""
 
-    ``release``: ``latest``, or a published version such as ``v20240703``. Empty for a family without published images.
+    image: Image
+    requirements: Requirements
+
+    def suits(self, kind: InstanceType) -> bool:
+        """Does this type meet every requirement? A label that it does not have is absent (IT-45)."""
+        return all(_meets(kind.labels.get(rule.key), rule) for rule in self.requirements)
+
+
+def _meets(values: tuple[str, ...] | None, rule: Requirement) -> bool:
+    return rule.accepts_absence if values is None else any(map(rule.has, values))
+
+
+class BootImages(msgspec.Struct, frozen=True):
+    """The images of a class, those to prefer first."""
+
+    items: tuple[BootImage, ...] = ()
+
+    def of(self, kind: InstanceType) -> str | None:
+        """Id of the image that this type boots, None if no image suits it."""
+        found = image_for(kind, self.items)
+        return found.id if found else None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Each once, in order of preference."""
+        return tuple(dict.fromkeys(item.image.id for item in self.items))
+
+
+def image_for(kind: InstanceType, images: Iterable[BootImage]) -> Image | None:
+    """LCH-08: the first of these, which are in order of preference, that suits the type."""
+    return next((item.image for item in images if item.suits(kind)), None)
+
+
+def boot_images(
+    images: Iterable[Image], kinds: Mapping[str, tuple[Requirements, ...]]
+) -> tuple[BootImage, ...]:
+    """Images in order of preference -> the first for each set of requirements (LCH-08).
+
+    ``kinds``: image id -> alternatives of what a type must be; an image without an entry suits all of its architecture.
     """
-    eks, newest = _EKS.format(k8s=k8s), release == LATEST
-    if family == "AL2":
-        suffixes = {"amd64": "", "arm64": "-arm64"}
-        return {
-            arch: f"{eks}/amazon-linux-2{suffix}/"
-            + ("recommended" if newest else f"amazon-eks{suffix}-node-{k8s}-{release}")
-            + "/image_id"
-            for arch, suffix in suffixes.items()
-        }
-    if family == "AL2023":
-        return {
-            arch: f"{eks}/amazon-linux-2023/{name}/standard/"
-            + (
-                "recommended"
-                if newest
-                else f"amazon-eks-node-al2023-{name}-standard-{k8s}-{release}"
-            )
-            + "/image_id"
-            for arch, name in ARCHITECTURES.items()
-        }
-    if family == "Bottlerocket":
-        version = LATEST if newest else release.removeprefix("v")
-        return {
-            arch: f"/aws/service/bottlerocket/aws-k8s-{k8s}/{name}/{version}/image_id"
-            for arch, name in ARCHITECTURES.items()
-        }
-    return _other_paths(family, k8s)
-
-
-def _other_paths(family: str, k8s: str) -> dict[str, str]:
-    """Windows (LCH-05) and Ubuntu (LCH-06) publish their newest image only."""
-    if family == "Ubuntu":
-        stable = f"/aws/service/canonical/ubuntu/eks/20.04/{k8s}/stable/current"
-        return {arch: f"{stable}/{arch}/hvm/ebs-gp2/ami-id" for arch in ARCHITECTURES}
-    if family.startswith("Windows"):
-        name = f"Windows_Server-{family.removeprefix('Windows')}-English-Core-EKS_Optimized-{k8s}"
-        return {"amd64": f"/aws/service/ami-windows-latest/{name}/image_id"}
-    return {}
-
-
-def check_supported(family: str, k8s: str, field: str) -> None:
-    """EC-17 UnsupportedAlias. Raises InvalidObject."""
-    minor = int(k8s.rpartition(".")[2]) if k8s.rpartition(".")[2].isdigit() else None
-    if minor is None:
-        return
-    if family == "AL2" and minor > _LAST_AL2:
-        text = f"AWS publishes no AL2 image for Kubernetes {k8s}; use al2023"
-    elif family == "Windows2025" and minor < _FIRST_WINDOWS2025:
-        text = f"Windows 2025 needs Kubernetes 1.{_FIRST_WINDOWS2025}, the cluster has {k8s}"
-    else:
-        return
-    raise InvalidObject(text, field=field, reason=UNSUPPORTED_ALIAS)
-
-
-def newest_by_architecture(images: Iterable[Image]) -> dict[str, Image]:
-    """LCH-08: of images in order of preference, the first for each Kubernetes architecture."""
-    found: dict[str, Image] = {}
+    found: dict[Requirements, BootImage] = {}
     for image in images:
-        for arch, name in ARCHITECTURES.items():
-            if image.architecture == name:
-                found.setdefault(arch, image)
-    return found
+        arch = next(
+            (ours for ours, ec2s in ARCHITECTURES.items() if ec2s == image.architecture), ""
+        )
+        if not arch:
+            continue
+        rule = Requirement(keys.ARCH, False, frozenset({arch}))
+        for kind in kinds.get(image.id, _ANY):
+            wanted = kind.add(rule)
+            found.setdefault(wanted, BootImage(image, wanted))
+    return tuple(found.values())
 
 
 @dataclass
@@ -110,21 +108,23 @@ class Images:
     cloud: Cloud
     clock: Clock
     _parameters: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _told: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Class -> the images that the log says it has."""
 
-    async def find(self, node_class: NodeClass, k8s: str) -> dict[str, Image]:
-        """Kubernetes architecture -> image. Raises InvalidObject when there is none at all."""
-        where = "spec.amiSelectorTerms" if node_class.generation_api == V1 else "spec.amiSelector"
-        if not node_class.image_terms:
-            where = "spec.amiFamily"
-        paths = _paths(node_class, k8s, where)
-        asked = {path: await self._parameter(path) for path in paths}
+    async def find(self, node_class: NodeClass, k8s: str) -> tuple[BootImage, ...]:
+        """The images of a class, newest first, deprecated ones last. Raises InvalidObject when there is none at all."""
+        where = _field(node_class)
+        sources = _sources(node_class, k8s, where)
+        values = await asyncio.gather(*(self._parameter(source.path) for source in sources))
+        named = {value: source for value, source in zip(values, sources, strict=True) if value}
         terms = [term for term in node_class.image_terms if not (term.alias or term.ssm_parameter)]
-        terms += [SelectorTerm(id=image) for image in asked.values() if image]
+        terms += [SelectorTerm(id=value) for value in named]
         images = await self.cloud.ec2.images(terms)
         self._forget_deprecated(images)
-        found = newest_by_architecture(images)
+        found = boot_images(images, {value: source.kinds for value, source in named.items()})
         if not found:
-            raise InvalidObject(_nothing(node_class, paths), field=where, reason=NOT_FOUND)
+            raise InvalidObject(_nothing(node_class, sources), field=where, reason=NOT_FOUND)
+        self._tell(node_class, {value: source.path for value, source in named.items()}, found)
         return found
 
     async def _parameter(self, path: str) -> str:
@@ -152,26 +152,51 @@ class Images:
             if value not in deprecated or now - since < DEPRECATED_SECONDS
         }
 
+    def _tell(
+        self, node_class: NodeClass, paths: Mapping[str, str], found: tuple[BootImage, ...]
+    ) -> None:
+        """LCH-09, in each generation's words: what is new since the last look."""
+        ids = frozenset(BootImages(found).ids)
+        new = ids - self._told.get(node_class.key, frozenset())
+        if len(self._told) >= MOST_TOLD:
+            self._told.clear()
+        self._told[node_class.key] = ids
+        if not new:
+            return
+        if node_class.generation_api == V1:
+            log.debug("discovered amis", ids=sorted(ids), node_class=node_class.key)
+            return
+        selector = "; ".join(described(term) for term in node_class.image_terms)
+        for ami in sorted(new):
+            log.debug("discovered new ami", ami=ami, query=paths.get(ami, selector))
 
-def _paths(node_class: NodeClass, k8s: str, where: str) -> list[str]:
+
+def _field(node_class: NodeClass) -> str:
+    """What a user must change to get other images."""
+    if not node_class.image_terms:
+        return "spec.amiFamily"
+    return "spec.amiSelectorTerms" if node_class.generation_api == V1 else "spec.amiSelector"
+
+
+def _sources(node_class: NodeClass, k8s: str, where: str) -> list[Published]:
     """SSM parameters to ask: of aliases, of the terms that name one, or of the family alone."""
     if not node_class.image_terms:
         check_supported(node_class.ami_family, k8s, where)
-        return list(published_paths(node_class.ami_family, LATEST, k8s).values())
-    paths: list[str] = []
+        return published(node_class.ami_family, LATEST, k8s)
+    found: list[Published] = []
     for index, term in enumerate(node_class.image_terms):
         if term.alias:
             family, release = alias_family(term.alias), term.alias.partition("@")[2]
             check_supported(family, k8s, f"{where}[{index}].alias")
-            paths += published_paths(family, release, k8s).values()
+            found += published(family, release, k8s)
         elif term.ssm_parameter:
-            paths.append(term.ssm_parameter)
-    return paths
+            found.append(Published(term.ssm_parameter, _ANY))
+    return found
 
 
-def _nothing(node_class: NodeClass, paths: list[str]) -> str:
+def _nothing(node_class: NodeClass, sources: Iterable[Published]) -> str:
     asked = [described(term) for term in node_class.image_terms if not term.alias]
-    asked += [f"SSM parameter {path}" for path in paths]
+    asked += [f"SSM parameter {source.path}" for source in sources]
     return f"no image for amd64 or arm64 was found by {'; nor by '.join(asked) or 'this family'}"
 
 

@@ -1,272 +1,273 @@
 """The launch saga: intent, effect, record (F1).
 
-1. read the Machine: still wanted, no instance yet?
-2. write a LaunchRecord with the exact request and its client token; no record, no call
-3. CreateFleet with that token: a repeat of the same call gives the same instance
-4. write the instance to the Machine's status and labels
-5. delete the record, tell the scheduler
+    Machines without an instance are collected for a moment (LCH-54), then one round is made for all of them:
+    1. look: open LaunchRecords first, then Machines, so that a launch which ends meanwhile shows one of its traces
+    2. a Machine in an open record: go on with that record
+    3. else work out its request; Machines with equal requests go into one call
+    4. write a LaunchRecord with the exact request and its client token; no record, no call
+    5. CreateFleet with that token: a repeat of the same call gives the same instances
+    6. write the instances to the Machines' status and labels, delete the record, tell the scheduler
 
-Stopped dead anywhere, the next look at the Machine (by message or by timed listing) finds the record and
-goes on from 3. An unknown outcome (timeout, 5xx) is repeated with the same token; a definite failure is a new
-attempt with a new one.
+Stopped dead anywhere, the next look at any of the Machines (by message or by timed listing) finds the record and goes
+on from 5. Looks and decisions of one process come one after the other, so that no two rounds spend the same room; the
+calls run side by side.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from services.launcher.fleet import (
-    TOKEN_TAG,
-    choose,
-    cluster_tag,
-    fleet_request,
-    instance_tags,
-    launch_token,
-)
-from services.launcher.node_classes import NodeClasses
-from services.launcher.templates import Templates
-from services.launcher.writing import Writer
-from shared import streams
+from services.launcher.admission import NotNow, StaleEpoch
+from services.launcher.asking import Asked, Asking, ClassNotReady, Round
+from services.launcher.calling import RETRY_SECONDS, Answers, Calling, is_waiting
+from services.launcher.fleet import addressed, launch_token, overrides_of
+from services.launcher.ledger import Ledger, Reservation, largest
+from services.launcher.outcomes import CLASS_NOT_READY, NO_CAPACITY, STALE_EPOCH, attempt_of
+from services.launcher.pacing import QUEUE_FULL_SECONDS
+from services.launcher.records import LaunchRecord, subjects_of
 from shared.bus import RetryLater
-from shared.clock import Clock, rfc3339
-from shared.cloud.errors import is_capacity_error
-from shared.cloud.records import FleetResult
-from shared.cloud.session import Cloud
-from shared.domain import labels as keys
-from shared.domain.instance_sizes import adapted
-from shared.domain.instance_types import InstanceType
-from shared.domain.machines import LAUNCHED, Condition, Machine
-from shared.domain.size_settings import SizeSettings
-from shared.domain.snapshot import OfferingKey
+from shared.clock import Clock
+from shared.cloud.batching import Batcher
+from shared.domain.instance_types import Catalogue
+from shared.domain.machines import Machine
 from shared.errors import (
-    AlreadyExists,
+    DovetailError,
     InsufficientCapacity,
     InvalidObject,
-    LaunchRejected,
     NotFound,
     TransientError,
     Unauthorized,
 )
-from shared.kube.client import Kube
-from shared.kube.machines import Machines
-from shared.kube.resources import LAUNCH_RECORDS
+from shared.kube.machines import Machines, split_key
 from shared.log import get_logger
-from shared.messages import LaunchFailed, MachineLaunched
-from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
-RETRY_SECONDS = 2.0
-LIVE_STATES = frozenset({"pending", "running"})
-Object = dict[str, Any]
+IDLE_SECONDS = 0.035
+LONGEST_SECONDS = 1.0
+MOST_MACHINES = 1000
+"""LCH-54; a LaunchRecord takes no more."""
+WAIT_SECONDS = 5.0
+"""How soon a Machine that may not be launched now asks again."""
+LONGEST_WAIT_SECONDS = 60.0
+Job = Callable[[], Awaitable[Answers]]
 
 
 @dataclass
 class Launch:
-    """Brings one Machine to an instance."""
+    """Brings Machines to instances."""
 
-    kube: Kube
     machines: Machines
-    cloud: Cloud
+    asking: Asking
+    calling: Calling
     clock: Clock
     settings: LauncherSettings
-    metrics: Metrics
-    node_classes: NodeClasses
-    templates: Templates
-    catalogues: CatalogueStore
-    unavailable: UnavailableOfferings
-    writer: Writer
+    _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _running: dict[str, asyncio.Future[None]] = field(default_factory=dict)
+    _carried: dict[str, asyncio.Future[Answers]] = field(default_factory=dict)
+    _reserved: dict[str, Reservation] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._batches: Batcher[str, None] = Batcher(
+            self._round, idle=IDLE_SECONDS, longest=LONGEST_SECONDS, most=MOST_MACHINES
+        )
 
     async def launch(self, key: str) -> None:
-        """Do what is left to do for this machine. Raises RetryLater while the outcome is unknown."""
+        """Do what is left to do for this machine. Raises RetryLater while it has no instance."""
         try:
-            machine = await self.machines.get(key)
+            begun = self.begin(key)
         except NotFound:
             return
-        if machine.terminating or machine.provider_id:
-            return
-        try:
-            await self._attempt(machine)
-        except InsufficientCapacity as error:
-            await self._give_up(machine, "InsufficientCapacityError", error.message)
-        except (InvalidObject, Unauthorized) as error:
-            await self._report(machine, type(error).__name__, str(error))
-            raise RetryLater(self.settings.resync_seconds) from error
-        except TransientError as error:
-            await self._report(machine, "LaunchFailed", error.message)
-            raise RetryLater(RETRY_SECONDS) from error
+        await asyncio.shield(begun)
 
-    async def _attempt(self, machine: Machine) -> None:
-        attempt = int(machine.annotations.get(keys.ATTEMPT_ANNOTATION) or 0)
-        token = launch_token(machine.uid, attempt)
-        record = await self._record(machine, attempt, token)
-        try:
-            result = await self.cloud.ec2.create_fleet(record["spec"]["request"])
-        except NotFound as error:
-            # LCH-25: the launch template is gone. The record pins it, so this attempt is over.
-            self.templates.forget()
-            await self._next_attempt(machine, attempt, token)
-            raise RetryLater(RETRY_SECONDS) from error
-        except LaunchRejected as error:
-            if not await self._adopt(machine, token):
-                await self._next_attempt(machine, attempt, token)
-                raise RetryLater(RETRY_SECONDS) from error
-            return
-        await self._remember_shortage(result)
-        if not result.instances:
-            await self._drop_record(token)
-            _raise_for(result)
-        instance = result.instances[0]
-        images: dict[str, str] = record["spec"].get("images") or {}
-        await self._finish(
-            machine, token, instance.id, instance.instance_type, instance.zone or "",
-            instance.capacity_type, images.get(instance.launch_template_id, ""),
-        )  # fmt: skip
+    def begin(self, key: str) -> asyncio.Future[None]:
+        """The same, for who does not want to wait. Raises NotFound for a key that names no machine.
 
-    async def _record(self, machine: Machine, attempt: int, token: str) -> Object:
-        """The stored intent of this attempt, made now if there is none."""
-        try:
-            return await self.kube.get(LAUNCH_RECORDS, token)
-        except NotFound:
-            request, images = await self._request(machine, token)
-        body = {
-            "metadata": {"name": token},
-            "spec": {
-                "machines": [{"kind": machine.kind, "name": machine.name, "uid": machine.uid}],
-                "clientToken": token,
-                "attempt": attempt,
-                "request": request,
-                "images": images,
-                "epoch": 0,
-                "createdAt": rfc3339(self.clock.now()),
-            },
-        }
-        try:
-            return await self.kube.create(LAUNCH_RECORDS, body)
-        except AlreadyExists:
-            return await self.kube.get(LAUNCH_RECORDS, token)
-
-    async def _request(self, machine: Machine, token: str) -> tuple[Object, dict[str, str]]:
-        """The request, and the image of each of its templates, which EC2 will not say in its answer (LCH-58)."""
-        catalogue = await self.catalogues.get()
-        if catalogue is None:
-            raise RetryLater(RETRY_SECONDS)
-        resolved = await self.node_classes.resolve(machine.node_class_key)
-        subnets = resolved.subnet_by_zone()
-        unavailable = await self.unavailable.current()
-        sizes = SizeSettings.of(machine, resolved.node_class)
-        capacity_type, choices = choose(machine, catalogue, subnets, unavailable, sizes)
-        templates = await self.templates.ensure(machine, resolved, choices)
-        tags = instance_tags(machine, resolved.node_class, self.settings.cluster_name, token)
-        request = fleet_request(
-            choices, capacity_type, templates, subnets, tags,
-            token=token, context=resolved.node_class.context,
-        )  # fmt: skip
-        return request, {template.id: template.image for template in templates}
-
-    async def _adopt(self, machine: Machine, token: str) -> bool:
-        """EC2 knows the token: is its instance alive? Then it is ours already."""
-        tags = {cluster_tag(self.settings.cluster_name): "owned", TOKEN_TAG: token}
-        found = await self.cloud.ec2.instances(tags=tags)
-        alive = [instance for instance in found if instance.state in LIVE_STATES]
-        if not alive:
-            return False
-        instance = min(alive, key=lambda one: one.id)
-        await self._finish(
-            machine, token, instance.id, instance.instance_type, instance.zone,
-            instance.capacity_type, instance.image_id,
-        )  # fmt: skip
-        return True
-
-    async def _finish(
-        self,
-        machine: Machine,
-        token: str,
-        instance: str,
-        type_name: str,
-        zone: str,
-        capacity_type: str,
-        image: str,
-    ) -> None:
-        kind = await self._kind(machine, type_name)
-        await self.writer.launched(machine, instance, type_name, zone, capacity_type, image, kind)
-        await self._drop_record(token)
-        log.info(
-            "launched instance",
-            machine=machine.name,
-            id=instance,
-            instance_type=type_name,
-            zone=zone,
-            capacity_type=capacity_type,
-        )
-        await self.writer.tell(streams.MACHINES, MachineLaunched(machine=machine.key), machine.uid)
-
-    async def _kind(self, machine: Machine, name: str) -> InstanceType | None:
-        """The type with the sizes that this machine gets; None for one that the catalogue does not have.
-
-        An instance that runs is written down, even if its class has become unreadable meanwhile.
+        Who asks while the machine is being launched gets the same end. Who stops waiting stops nothing.
         """
-        catalogue = await self.catalogues.get()
-        kind = next((t for t in catalogue.types if t.name == name), None) if catalogue else None
-        if kind is None:
+        kind, name = split_key(key)
+        key = f"{kind}/{name}"
+        if key not in self._running:
+            self._running[key] = self._batches.put(key)
+            self._running[key].add_done_callback(lambda ended: self._ended(key, ended))
+        return self._running[key]
+
+    def _ended(self, key: str, answer: asyncio.Future[None]) -> None:
+        self._running.pop(key, None)
+        if not answer.cancelled():
+            answer.exception()  # it is the callers' to handle, and there may be none left
+
+    async def _round(self, keys: list[str]) -> Sequence[BaseException | None]:
+        """One round for these machines; an answer for each."""
+        try:
+            async with self._deciding:
+                uids, answers, jobs = await self._decide(keys)
+        except DovetailError as error:
+            log.warning("cannot look what to launch", machines=len(keys), error=error.message)
+            return [RetryLater(RETRY_SECONDS)] * len(keys)
+        ended = await asyncio.gather(*(job() for job in jobs), return_exceptions=True)
+        for found in ended:
+            if isinstance(found, BaseException):
+                raise found
+            answers |= found
+        return [answers.get(uids[key]) if key in uids else None for key in keys]
+
+    async def _decide(self, keys: list[str]) -> tuple[dict[str, str], Answers, list[Job]]:
+        """(uid by key, answers that are known at once, calls to make)."""
+        before = dict(self._reserved)
+        records, unreadable = await self.calling.records.look()
+        listed = await self.machines.list()
+        machines = {machine.uid: machine for machine in listed}
+        by_key = {machine.key: machine for machine in listed}
+        waiting = [by_key[key] for key in keys if key in by_key and is_waiting(by_key[key])]
+        record_of = {uid: record for record in records for uid in record.uids}
+        again = {record_of[m.uid].token: record_of[m.uid] for m in waiting if m.uid in record_of}
+        jobs: list[Job] = [self._again(record, machines) for record in again.values()]
+        fresh = [m for m in waiting if m.uid not in record_of and m.uid not in unreadable]
+        answers: Answers = {m.uid: RetryLater(WAIT_SECONDS) for m in waiting if m.uid in unreadable}
+        if fresh:
+            catalogue = await self.asking.catalogues.get()
+            reserved = {**recorded(records, machines, catalogue), **before, **self._reserved}
+            ledger = Ledger(listed, reserved, now=self.clock.now())
+            more, asked = await self._ask(fresh, ledger, machines)
+            answers |= more
+            jobs += asked
+        return {machine.key: machine.uid for machine in waiting}, answers, jobs
+
+    async def _ask(
+        self, fresh: list[Machine], ledger: Ledger, machines: dict[str, Machine]
+    ) -> tuple[Answers, list[Job]]:
+        answers: Answers = {}
+        groups: dict[str, list[Asked]] = {}
+        try:
+            now = await self.asking.round(ledger, machines)
+        except (NotNow, TransientError) as error:
+            log.info("nothing can be launched now", reason=error.message)
+            return {machine.uid: RetryLater(RETRY_SECONDS) for machine in fresh}, []
+        for machine in fresh:
+            try:
+                asked = await self.asking.ask(machine, now)
+            except DovetailError as error:
+                answers[machine.uid] = await self._refuse(machine, error)
+            else:
+                groups.setdefault(asked.wanted.digest, []).append(asked)
+        for group in groups.values():
+            self._reserved |= {asked.machine.uid: asked.kept for asked in group}
+        return answers, [self._begin(group, now) for group in groups.values()]
+
+    async def _refuse(self, machine: Machine, error: DovetailError) -> RetryLater | None:
+        """The machine may not ask: it goes, or waits and says why, if the API server takes it."""
+        try:
+            return await self._say_no(machine, error)
+        except DovetailError as failed:
+            log.warning("cannot write to machine", machine=machine.name, error=failed.message)
+            return RetryLater(RETRY_SECONDS)
+
+    async def _say_no(self, machine: Machine, error: DovetailError) -> RetryLater | None:
+        outcomes = self.calling.outcomes
+        ends = {
+            StaleEpoch: STALE_EPOCH,
+            ClassNotReady: CLASS_NOT_READY,
+            InsufficientCapacity: NO_CAPACITY,
+        }
+        if type(error) in ends:
+            await outcomes.give_up(machine, ends[type(error)], error.message)
             return None
-        try:
-            node_class = await self.node_classes.read(machine.node_class_key)
-            return adapted(kind, SizeSettings.of(machine, node_class))
-        except (NotFound, InvalidObject) as error:
-            log.warning("using the usual sizes", machine=machine.name, error=error.message)
-            return kind
-
-    async def _remember_shortage(self, result: FleetResult) -> None:
-        """LCH-61: what EC2 has not got is not asked for again for three minutes."""
-        short: list[OfferingKey] = []
-        for error in result.errors:
-            zone = error.zone or ""
-            self.metrics.launch_failures.labels(zone, error.capacity_type, error.code).inc()
-            if is_capacity_error(error.code) and error.instance_type and zone:
-                short.append((error.capacity_type, error.instance_type, zone))
-        if short:
-            log.info("offerings are unavailable", offerings=[":".join(key) for key in short])
-            await self.unavailable.mark(short, seconds=self.settings.unavailable_seconds)
-
-    async def _next_attempt(self, machine: Machine, attempt: int, token: str) -> None:
-        await self.machines.patch(
-            machine, {"annotations": {keys.ATTEMPT_ANNOTATION: str(attempt + 1)}}
+        if isinstance(error, NotNow):
+            await outcomes.wait(machine, error.reason, error.message)
+            return RetryLater(min(error.seconds or WAIT_SECONDS, LONGEST_WAIT_SECONDS))
+        lasting = isinstance(error, InvalidObject | Unauthorized)
+        await outcomes.report(
+            machine, type(error).__name__ if lasting else "LaunchFailed", error.message
         )
-        await self._drop_record(token)
+        return RetryLater(self.settings.resync_seconds if lasting else RETRY_SECONDS)
 
-    async def _drop_record(self, token: str) -> None:
-        try:
-            await self.kube.delete(LAUNCH_RECORDS, token)
-        except NotFound:
-            return
+    def _again(self, record: LaunchRecord, machines: dict[str, Machine]) -> Job:
+        """Go on with a record; whoever comes to it meanwhile waits for the same end."""
 
-    async def _give_up(self, machine: Machine, reason: str, message: str) -> None:
-        """LCH-64: the Machine goes, its pods are planned anew without the offerings that failed."""
-        await self.writer.event(
-            machine, "Warning", reason, f"{machine.kind} {machine.name} event: {message}"
+        async def job() -> Answers:
+            running = self._carried.get(record.token)
+            if running is not None:
+                return await asyncio.shield(running)
+            self._carried[record.token] = end = asyncio.get_running_loop().create_future()
+            answers: Answers = {uid: RetryLater(RETRY_SECONDS) for uid in record.uids}
+            try:
+                answers = await self._settled(record.uids, self.calling.again(record, machines))
+            finally:
+                del self._carried[record.token]
+                end.set_result(answers)
+            return answers
+
+        return job
+
+    def _begin(self, group: Sequence[Asked], now: Round) -> Job:
+        async def job() -> Answers:
+            uids = [asked.machine.uid for asked in group]
+            return await self._settled(uids, self._call(group, now))
+
+        return job
+
+    async def _call(self, group: Sequence[Asked], now: Round) -> Answers:
+        """Record, then call: in this order, and right after the last look at the epoch (F14)."""
+        answers: Answers = {}
+        for asked in group:
+            wait = self.calling.budget.wait([asked.machine.uid])
+            if wait:
+                answers[asked.machine.uid] = RetryLater(wait)
+        ready = [asked for asked in group if asked.machine.uid not in answers]
+        if not ready:
+            return answers
+        sent = await self.calling.turns.next()
+        if sent is None or await self.asking.admission.epoch() != now.epoch:
+            wait = QUEUE_FULL_SECONDS if sent is None else RETRY_SECONDS
+            return answers | {asked.machine.uid: RetryLater(wait) for asked in ready}
+        intended = self._record(ready, now.epoch)
+        record = await self.calling.records.write(intended)
+        known = {asked.machine.uid: asked.machine for asked in ready}
+        fresh = record is intended
+        return answers | await self.calling.send(record, known, sent, fresh=fresh)
+
+    def _record(self, group: Sequence[Asked], epoch: int) -> LaunchRecord:
+        machines = [asked.machine for asked in group]
+        wanted = group[0].wanted
+        token = launch_token((machine.uid, attempt_of(machine)) for machine in machines)
+        return LaunchRecord(
+            token=token,
+            subjects=subjects_of(machines),
+            request=addressed(wanted.request, machines, token),
+            created_at=self.clock.now(),
+            images=wanted.images,
+            reservations=wanted.reservations,
+            attempt=max(map(attempt_of, machines)),
+            epoch=epoch,
         )
-        log.warning("no capacity, deleting machine", machine=machine.name, error=message)
-        self.metrics.machines_disrupted.labels(
-            "insufficient_capacity", machine.pool, machine.capacity_type
-        ).inc()
-        await self.writer.delete(machine, "insufficient capacity")
-        failed = LaunchFailed(machine=machine.key, reason=message[:256])
-        await self.writer.tell(streams.MACHINES, failed, machine.uid)
 
-    async def _report(self, machine: Machine, reason: str, message: str) -> None:
-        """LCH-65: say on the object why there is no instance yet."""
-        log.warning("launch failed, trying again", machine=machine.name, error=message)
-        await self.writer.event(machine, "Warning", "LaunchFailed", message)
-        condition = Condition("Unknown", reason, message[:500], self.clock.now())
-        await self.writer.condition(machine, LAUNCHED, condition)
+    async def _settled(self, uids: Iterable[str], work: Awaitable[Answers]) -> Answers:
+        """What the work says; later for all when it failed in the middle, for its record tells where."""
+        listed = list(uids)
+        try:
+            return await work
+        except DovetailError as error:
+            log.warning("launch stopped in the middle", machines=listed[:5], error=error.message)
+            return {uid: RetryLater(RETRY_SECONDS) for uid in listed}
+        finally:
+            for uid in listed:
+                self._reserved.pop(uid, None)
 
 
-def _raise_for(result: FleetResult) -> None:
-    """An empty fleet: whatever EC2 says, the Machine goes and its pods are planned anew (LCH-64)."""
-    texts = sorted({f"{error.code}: {error.message}" for error in result.errors})
-    text = "; ".join(texts)[:500] or "EC2 launched nothing and gave no reason"
-    raise InsufficientCapacity(text)
+def recorded(
+    records: Iterable[LaunchRecord], machines: Mapping[str, Machine], catalogue: Catalogue | None
+) -> dict[str, Reservation]:
+    """Room for the machines of open records, by uid: the most that each may become."""
+    capacities = {kind.name: kind.capacity for kind in (catalogue.types if catalogue else ())}
+    kept: dict[str, Reservation] = {}
+    for record in records:
+        names = {override["InstanceType"] for override in overrides_of(record.request)}
+        most = largest(capacities[name] for name in names if name in capacities)
+        for uid in record.uids:
+            if uid in machines:
+                kept[uid] = Reservation(machines[uid].pool_key, most)
+    return kept

@@ -1,39 +1,87 @@
-"""Where a Machine stands and what is next: pure (LCH-70..76).
+"""Where a Machine stands and what is next: pure (LCH-37, LCH-39, LCH-70..76).
 
 Launched -> registered (its node carries our labels, taints and finalizer) -> initialised (ready with all resources).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
-from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Machine
+from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
+from shared.domain.nodepools import V1
 from shared.domain.nodes import Node, is_ephemeral
 
-DO_NOT_SYNC_TAINTS = "karpenter.sh/do-not-sync-taints"
+LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT = "launch_timeout", "registration_timeout"
+"""Reasons as the metrics name them (MET-02)."""
+_OURS = "dovetail.sh/"
 
 
-def node_of(machine: Machine, nodes: list[Node]) -> tuple[Node | None, str]:
+def worded(machine: Machine, text: str) -> str:
+    """A log line in the words of its generation (LCH-72): v1alpha5 knows no nodeclaim."""
+    return text if machine.generation_api == V1 else text.replace("nodeclaim", "machine")
+
+
+def by_provider_id(nodes: Iterable[Node]) -> dict[str, list[Node]]:
+    """Nodes by the machine they run on. A name may be another machine's by now (F24)."""
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        if node.provider_id:
+            found.setdefault(node.provider_id, []).append(node)
+    return found
+
+
+def node_of(machine: Machine, nodes: Mapping[str, list[Node]]) -> tuple[Node | None, str]:
     """The one node with the Machine's provider id, or the reason why there is none (LCH-73)."""
-    found = [n for n in nodes if machine.provider_id and n.provider_id == machine.provider_id]
+    found = nodes.get(machine.provider_id, []) if machine.provider_id else []
     if len(found) == 1:
         return found[0], ""
     return None, "MultipleNodesFound" if found else "NodeNotFound"
 
 
 def registered_labels(machine: Machine) -> dict[str, str]:
-    """What the node must carry: the Machine's own labels and the mark."""
-    return {**machine.labels, keys.REGISTERED: "true"}
+    """What the node must carry, also what its kubelet may not set itself (LCH-37, LCH-73): requirements with one value,
+    the Machine's own labels, and the mark.
+    """
+    single = {
+        one.key: one.values[0]
+        for one in machine.requirements
+        if one.operator == "In" and len(one.values) == 1 and one.key != keys.HOSTNAME
+    }
+    return {**single, **machine.labels, keys.REGISTERED: "true"}
+
+
+def registered_annotations(machine: Machine, cluster: str) -> dict[str, str]:
+    """LCH-73: the Machine's annotations, but not our own notes on its launch."""
+    theirs = {k: v for k, v in machine.annotations.items() if not k.startswith(_OURS)}
+    return {**theirs, keys.MANAGED_BY: cluster}
 
 
 def registered_taints(machine: Machine, node: Node) -> tuple[Taint, ...]:
-    """The node's taints after registration: ours added while it is new, the boot taint gone (LCH-74)."""
+    """The node's taints after registration: ours added while it is new, the boot taint gone.
+
+    A node that is labelled registered has got them before: a startup taint that its agent took off since must not
+    come back (LCH-74). One that renders its taints itself gets none (LCH-39).
+    """
     kept = [t for t in node.taints if t.key != keys.UNREGISTERED_TAINT_KEY]
-    if node.labels.get(DO_NOT_SYNC_TAINTS) != "true":
+    if not is_marked(node) and node.labels.get(keys.DO_NOT_SYNC_TAINTS) != "true":
         known = {(t.key, t.effect) for t in kept}
         ours = (*machine.taints, *machine.startup_taints)
         kept += [t for t in ours if (t.key, t.effect) not in known]
     return tuple(kept)
+
+
+def is_marked(node: Node) -> bool:
+    """Was this node registered before?"""
+    return node.labels.get(keys.REGISTERED) == "true"
+
+
+def lacks_boot_taint(node: Node) -> bool:
+    """LCH-73: a new node without it may have taken pods too early."""
+    return not is_marked(node) and not any(
+        taint.key == keys.UNREGISTERED_TAINT_KEY for taint in node.taints
+    )
 
 
 def waits_for(machine: Machine, node: Node) -> tuple[str, str]:
@@ -55,14 +103,22 @@ def waits_for(machine: Machine, node: Node) -> tuple[str, str]:
 def timed_out(
     machine: Machine, *, now: float, launch_seconds: float, registration_seconds: float
 ) -> str:
-    """LCH-76: ``launch_timeout``, ``registration_timeout`` or empty. Initialisation has no timeout."""
+    """LCH-76: ``launch_timeout``, ``registration_timeout`` or empty. Initialisation has no timeout.
+
+    A launched Machine whose node was never looked for has no Registered condition yet: its time begins with it.
+    """
     if not machine.has(LAUNCHED):
-        condition = machine.conditions.get(LAUNCHED)
-        since = condition.since if condition and condition.since else machine.created_at
-        return "launch_timeout" if now - since > launch_seconds else ""
-    if not machine.has(REGISTERED) and now - machine.created_at > registration_seconds:
-        return "registration_timeout"
-    return ""
+        since = _since(machine, machine.conditions.get(LAUNCHED))
+        return LAUNCH_TIMEOUT if now - since > launch_seconds else ""
+    registered = machine.conditions.get(REGISTERED)
+    if registered is None or registered.status == "True":
+        return ""
+    late = now - _since(machine, registered) > registration_seconds
+    return REGISTRATION_TIMEOUT if late else ""
+
+
+def _since(machine: Machine, condition: Condition | None) -> float:
+    return condition.since if condition and condition.since else machine.created_at
 
 
 def is_settled(machine: Machine) -> bool:

@@ -12,21 +12,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
+from services.launcher.authorization import Authorization
+from services.launcher.capacity_reservations import CapacityReservations
 from services.launcher.class_finalizer import ClassFinalizer, is_held, with_finalizer
 from services.launcher.class_status import found_status, invalid_status, message_of
 from services.launcher.discovery import Discovery, Findings
-from services.launcher.images import Images
+from services.launcher.images import BootImages, Images
+from services.launcher.placement_groups import PlacementGroups
 from services.launcher.profiles import Profiles
+from services.launcher.resolved import Resolved
 from shared.api.ec2_node_classes import parse_ec2_node_class
 from shared.api.faults import Parsed
 from shared.api.node_templates import parse_node_template
 from shared.api.references import to_object
 from shared.clock import Clock
 from shared.cloud.eks import EksCluster
-from shared.cloud.records import SecurityGroup, Subnet
 from shared.cloud.session import Cloud
 from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass
 from shared.errors import Conflict, DovetailError, InsufficientCapacity, InvalidObject, NotFound
@@ -49,26 +51,6 @@ _KINDS: dict[str, tuple[Resource, Callable[[Json], Parsed[NodeClass]]]] = {
 }
 
 
-class Resolved(msgspec.Struct, frozen=True):
-    """What a class stands for in AWS now: complete, ready to launch from."""
-
-    node_class: NodeClass
-    subnets: tuple[Subnet, ...]
-    security_groups: tuple[SecurityGroup, ...]
-    images: dict[str, str]
-    """Kubernetes architecture -> image id."""
-    profile: str = ""
-
-    def subnet_by_zone(self) -> dict[str, str]:
-        """LCH-11: per zone the subnet with most free addresses."""
-        best: dict[str, Subnet] = {}
-        for subnet in self.subnets:
-            known = best.get(subnet.zone)
-            if known is None or (subnet.available_ips, subnet.id) > (known.available_ips, known.id):
-                best[subnet.zone] = subnet
-        return {zone: subnet.id for zone, subnet in best.items()}
-
-
 @dataclass
 class NodeClasses:
     """Resolves classes by key."""
@@ -85,7 +67,12 @@ class NodeClasses:
 
     def __post_init__(self) -> None:
         profiles = Profiles(self.cloud, self.clock, self.settings)
-        self._discovery = Discovery(self.cloud, Images(self.cloud, self.clock), profiles)
+        groups = PlacementGroups(self.cloud, self.clock)
+        images = Images(self.cloud, self.clock)
+        gate = self.settings.feature_gates.reserved_capacity
+        self.reservations = CapacityReservations(self.cloud, self.clock, gate)
+        self._discovery = Discovery(self.cloud, images, profiles, groups, self.reservations)
+        self._authorization = Authorization(self.cloud, self.clock, self.settings)
         self._finalizer = ClassFinalizer(
             self.kube, self.cloud, profiles, self.recorder, self.settings
         )
@@ -128,11 +115,23 @@ class NodeClasses:
         resource, parse, name = _split(key)
         return parse(await self.kube.get(resource, name)).require(key)
 
+    async def readable(self) -> dict[str, NodeClass]:
+        """Every class that can be read, as it is written now, by key."""
+        found: dict[str, NodeClass] = {}
+        for resource, parse in _KINDS.values():
+            records = [parse(raw).record for raw in await self._listed(resource)]
+            found |= {record.key: record for record in records if record is not None}
+        return found
+
     def _held(self, key: str) -> Resolved | None:
         found = self._known.get(key)
         if found is None or self.clock.monotonic() - found[0] >= FRESH_SECONDS:
             return None
         return found[1]
+
+    def ready(self) -> dict[str, Resolved]:
+        """Classes that were complete when they were last looked up, by key."""
+        return {key: resolved for key, (_, resolved) in self._known.items()}
 
     async def refresh_all(self) -> None:
         """Bring every class's status up to date. One that fails does not stop the others; its error comes last."""
@@ -210,17 +209,28 @@ class NodeClasses:
 
     async def _look(self, node_class: NodeClass) -> Findings:
         """What AWS has for this class; complete findings are kept for launches, incomplete ones forgotten."""
-        findings = await self._discovery.look(node_class, (await self.cluster()).version)
+        findings = await self._discovery.look(node_class, await self.cluster())
         if findings.problems:
             self._known.pop(node_class.key, None)
             return findings
-        images = {arch: image.id for arch, image in findings.images.items()}
-        tagged = replace(node_class, tags={**self.settings.aws_tags, **node_class.tags})
-        resolved = Resolved(
-            tagged, findings.subnets, findings.security_groups, images, findings.profile
-        )
+        resolved = self._resolved(node_class, findings)
+        denied = await self._authorization.problems(resolved)
+        if denied:
+            self._known.pop(node_class.key, None)
+            return replace(findings, problems=tuple(denied))
         self._known[node_class.key] = (self.clock.monotonic(), resolved)
         return findings
+
+    def _resolved(self, node_class: NodeClass, findings: Findings) -> Resolved:
+        return Resolved(
+            replace(node_class, tags={**self.settings.aws_tags, **node_class.tags}),
+            findings.subnets,
+            findings.security_groups,
+            BootImages(findings.images),
+            findings.profile,
+            findings.launch_template,
+            findings.reservations,
+        )
 
     async def _tell(self, raw: Json, message: str) -> None:
         log.warning("node class is not ready", node_class=_key(raw), reason=message)

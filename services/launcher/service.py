@@ -8,25 +8,38 @@ from __future__ import annotations
 
 from functools import partial
 
-from services.launcher.catalogues import READ_SECONDS, Catalogues, Reading
+from services.launcher import consistency, reservations, tagging
+from services.launcher.assembly import assemble
+from services.launcher.catalogues import Catalogues
+from services.launcher.drift_marks import LOOK_SECONDS, DriftMarks
 from services.launcher.garbage import Garbage
 from services.launcher.handlers import Handlers
-from services.launcher.launch import Launch
+from services.launcher.health import PoolHealth
+from services.launcher.launch import MOST_MACHINES
+from services.launcher.memory import DiscoveredMemory
 from services.launcher.node_classes import NodeClasses
+from services.launcher.reading import READ_SECONDS, Reading
 from services.launcher.registration import Registration
+from services.launcher.template_store import SWEEP_SECONDS, TemplateStore
 from services.launcher.templates import Templates
 from services.launcher.writing import Writer
 from shared import streams
-from shared.aws import open_cloud
+from shared.aws import open_cloud, role_of
 from shared.cloud.instance_model import ModelSettings
 from shared.environment import Entry, Environment
 from shared.kube.machines import Machines
+from shared.mirror.launch_backoff import LaunchBackoff
+from shared.mirror.learned_memory import LearnedMemory
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.registrations import RegistrationOutcomes
+from shared.mirror.reservations import ReservationStore
+from shared.mirror.template_use import TemplateUse
 from shared.runtime import Loop, Service, periodic
 from shared.settings import LauncherSettings
 
 NODE_CLASS_SECONDS = 60.0
 LAUNCH_TIMEOUT_SECONDS = 120.0
+GARBAGE_LATE_SECONDS = 360.0
 
 
 async def build(env: Environment[LauncherSettings]) -> Service:
@@ -41,12 +54,18 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         eni_limited_pod_density=settings.enable_eni_limited_pod_density,
         isolated_vpc=settings.isolated_vpc,
     )
-    reading = Reading(settings.aws_region, settings.aws_endpoint_url, model, settings.log_level)
-    catalogues = Catalogues(store, reading, env.clock)
+    reading = Reading(
+        settings.aws_region, settings.aws_endpoint_url, model, settings.log_level, role_of(settings)
+    )
+    discovered = DiscoveredMemory(LearnedMemory(env.bus.redis, env.bus.prefix), env.clock)
+    catalogues = Catalogues(store, reading, env.clock, discovered)
     machines = Machines(env.kube)
     writer = Writer(machines, env.bus, env.clock, env.recorder)
     node_classes = NodeClasses(env.kube, cloud, env.clock, env.recorder, settings)
-    launch = Launch(
+    use = TemplateUse(env.bus.redis, env.bus.prefix, env.clock)
+    stored = TemplateStore(env.kube, cloud, env.clock, settings, use)
+    backoff = LaunchBackoff(env.bus.redis, env.bus.prefix, env.clock)
+    launch = assemble(
         kube=env.kube,
         machines=machines,
         cloud=cloud,
@@ -54,20 +73,38 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         settings=settings,
         metrics=env.metrics,
         node_classes=node_classes,
-        templates=Templates(cloud, node_classes, settings),
+        templates=Templates(node_classes, settings, stored),
         catalogues=store,
         unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
+        backoff=backoff,
         writer=writer,
+        current_epoch=partial(env.epoch_of, "scheduler"),
     )
-    registration = Registration(env.kube, machines, env.clock, settings, env.metrics, writer)
-    handlers = Handlers(env.kube, machines, launch, registration, node_classes, env.metrics)
-    garbage = Garbage(env.kube, machines, cloud, env.clock, settings, writer)
+    health = PoolHealth(RegistrationOutcomes(env.bus.redis, env.bus.prefix), backoff)
+    registration = Registration(
+        env.kube, machines, env.clock, settings, env.metrics, writer, health, discovered
+    )
+    drift = DriftMarks(
+        env.kube, machines, cloud, env.clock, settings.feature_gates, node_classes, store, writer,
+        env.metrics,
+    )  # fmt: skip
+    handlers = Handlers(env.kube, machines, launch, registration, node_classes, drift, env.metrics)
+    garbage = Garbage(env.kube, machines, cloud, env.clock, settings, writer, env.metrics, health)
+    checks = consistency.Consistency(env.kube, machines, env.clock, env.metrics, writer)
+    tags = tagging.Tagging(machines, cloud, env.clock)
+    reserved = reservations.Reservations(env.kube, machines, cloud)
+    told = reservations.ReservationNews(
+        machines, node_classes, ReservationStore(env.bus.redis, env.bus.prefix), env.clock, writer,
+        env.metrics,
+    )  # fmt: skip
 
     def status() -> dict[str, object]:
         held = catalogues.held
         return {
             "catalogue": held.generation if held else None,
             "instanceTypes": held.types if held else 0,
+            "catalogueProblem": catalogues.problem,
+            "deletionsHeld": sorted(set(garbage.alarm.held.values())),
         }
 
     def missing() -> list[str]:
@@ -82,12 +119,27 @@ async def build(env: Environment[LauncherSettings]) -> Service:
             progress=lambda: catalogues.last_progress or env.clock.monotonic(),
         ),
         env.consumer_loop(
-            streams.LAUNCHES, "launcher", handlers.launches, timeout=LAUNCH_TIMEOUT_SECONDS
+            streams.LAUNCHES,
+            "launcher",
+            handlers.launches,
+            timeout=LAUNCH_TIMEOUT_SECONDS,
+            limit=MOST_MACHINES,
         ),
         env.consumer_loop(streams.MACHINES, "launcher", handlers.machines),
         timed("resync", settings.resync_seconds, handlers.resync),
         timed("node classes", NODE_CLASS_SECONDS, node_classes.refresh_all),
-        timed("garbage", settings.garbage_period, garbage.sweep),
+        timed("drift", LOOK_SECONDS, drift.look),
+        timed("launch templates", SWEEP_SECONDS, stored.sweep),
+        Loop(
+            "garbage",
+            garbage.run,
+            late_seconds=GARBAGE_LATE_SECONDS,
+            progress=lambda: garbage.last_progress,
+        ),
+        timed("consistency", consistency.PERIOD_SECONDS, checks.check_all),
+        timed("tags", tagging.PERIOD_SECONDS, tags.tag_some),
+        timed("reservations", reservations.PERIOD_SECONDS, reserved.relabel),
+        timed("capacity reservations", reservations.PERIOD_SECONDS, told.look),
     ]
     return Service("launcher", loops, env.metrics, status, missing)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from shared import streams
 from shared.api.references import to_machine
 from shared.bus import Bus
@@ -22,6 +24,20 @@ from shared.messages import Message, TerminateMachine, send
 
 log = get_logger(__name__)
 
+EVENT_SECONDS = 120.0
+"""EVT-01."""
+
+
+class Given(msgspec.Struct, frozen=True):
+    """The instance that a machine got. ``image`` is empty when nobody knows it."""
+
+    id: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    image: str = ""
+    reservation_id: str = ""
+
 
 @dataclass
 class Writer:
@@ -32,39 +48,33 @@ class Writer:
     clock: Clock
     recorder: Recorder
 
-    async def launched(
-        self,
-        machine: Machine,
-        instance: str,
-        type_name: str,
-        zone: str,
-        capacity_type: str,
-        image: str,
-        kind: InstanceType | None,
-    ) -> None:
-        """LCH-58, LCH-59: the labels first and providerID last.
+    async def launched(self, machine: Machine, given: Given, kind: InstanceType | None) -> bool:
+        """LCH-58, LCH-59: the labels first and providerID last, in a compare-and-set on an empty one (F1).
 
-        With a providerID the launch counts as done and its record goes; until then a crash repeats all of it.
+        With a providerID the launch counts as done and its record goes; until then a crash repeats all of it. False
+        when the machine is gone, replaced, or has another instance: then this one is nobody's.
         """
-        decided = {
-            keys.INSTANCE_TYPE: type_name,
-            keys.ZONE: zone,
-            keys.CAPACITY_TYPE: capacity_type,
-            keys.AWS_PREFIX + "instance-ami-id": image,
-        }
-        metadata: dict[str, Any] = {"labels": {**instance_labels(kind), **decided}}
-        price = price_of(kind, zone, capacity_type)
-        if price is not None:
-            metadata["annotations"] = {keys.PRICE_ANNOTATION: str(price)}
-        await self._patch(machine, metadata)
-        status: dict[str, Any] = {"providerID": f"aws:///{zone}/{instance}"}
+        provider_id = f"aws:///{given.zone}/{given.id}"
+
+        def has_another(stored: Machine) -> bool:
+            return stored.uid != machine.uid or stored.provider_id not in ("", provider_id)
+
+        try:
+            if has_another(await self.machines.get(machine.key)):
+                return False
+        except NotFound:
+            return False
+        await self._patch(machine, _metadata(given, kind))
+        status: dict[str, Any] = {"providerID": provider_id}
         if machine.generation_api == V1:
-            status["imageID"] = image
+            status["imageID"] = given.image
         if kind is not None:
             status["capacity"] = format_resources(kind.capacity)
             status["allocatable"] = format_resources(kind.allocatable())
         condition = Condition("True", LAUNCHED, "", self.clock.now())
-        await self.machines.write_condition(machine, LAUNCHED, condition, status)
+        return await self.machines.write_condition(
+            machine, LAUNCHED, condition, status, unless=has_another
+        )
 
     async def condition(
         self,
@@ -82,20 +92,48 @@ class Writer:
         except (NotFound, Conflict) as error:
             log.info("machine changed meanwhile", machine=machine.name, error=error.message)
 
-    async def delete(self, machine: Machine, reason: str) -> None:
-        """Order the termination of this Machine."""
+    async def delete(self, machine: Machine, reason: str) -> bool:
+        """Order the termination of this Machine. False when it was gone already."""
         if not await self.machines.delete(machine):
-            return
+            return False
         order = TerminateMachine.of(machine, reason)
         await self.tell(streams.TERMINATIONS, order, machine.uid)
+        return True
 
     async def tell(self, stream: str, message: Message, cause: str) -> None:
         """Send news."""
         await send(self.bus, stream, message, cause=cause, clock=self.clock)
 
-    async def event(self, machine: Machine, kind: str, reason: str, text: str) -> None:
+    async def event(
+        self,
+        machine: Machine,
+        kind: str,
+        reason: str,
+        text: str,
+        *,
+        dedupe_seconds: float = EVENT_SECONDS,
+    ) -> None:
         """A Kubernetes event on the Machine."""
-        await self.recorder.publish(to_machine(machine), kind, reason, text)
+        await self.recorder.publish(
+            to_machine(machine), kind, reason, text, dedupe_seconds=dedupe_seconds
+        )
+
+
+def _metadata(given: Given, kind: InstanceType | None) -> dict[str, Any]:
+    decided = {
+        keys.INSTANCE_TYPE: given.instance_type,
+        keys.ZONE: given.zone,
+        keys.CAPACITY_TYPE: given.capacity_type,
+    }
+    if given.image:
+        decided[keys.AWS_PREFIX + "instance-ami-id"] = given.image
+    if given.reservation_id:
+        decided[keys.AWS_PREFIX + "capacity-reservation-id"] = given.reservation_id
+    metadata: dict[str, Any] = {"labels": {**instance_labels(kind), **decided}}
+    price = price_of(kind, given.zone, given.capacity_type)
+    if price is not None:
+        metadata["annotations"] = {keys.PRICE_ANNOTATION: str(price)}
+    return metadata
 
 
 def instance_labels(kind: InstanceType | None) -> dict[str, str]:
@@ -106,7 +144,9 @@ def instance_labels(kind: InstanceType | None) -> dict[str, str]:
 
 
 def price_of(kind: InstanceType | None, zone: str, capacity_type: str) -> int | None:
-    """Micro-USD an hour of one offering, None when unknown."""
+    """Micro-USD an hour of one offering, None when unknown. A reservation is paid for already (IT-07)."""
+    if capacity_type == keys.RESERVED:
+        return 0
     for offering in kind.offerings if kind else ():
         if (offering.zone, offering.capacity_type) == (zone, capacity_type):
             return offering.price_micro_usd_per_hour

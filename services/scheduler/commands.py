@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from services.scheduler.command_record import CommandRecord, Step, running, step, written
 from services.scheduler.marks import occupied_nodes
 from services.scheduler.planning import Planner
@@ -37,6 +39,7 @@ from shared.log import get_logger
 from shared.messages import LaunchMachine, TerminateMachine, send
 from shared.metrics import Metrics
 from shared.mirror.disruption_rate import DisruptionRate
+from shared.solver.output import machine_name
 from shared.solver.plan import PlannedMachine
 
 log = get_logger(__name__)
@@ -101,6 +104,7 @@ class Commands:
 
     async def start(self, command: Command, snapshot: Snapshot) -> bool:
         """EXE-01..03. False when it failed and everything was taken back."""
+        command = _with_names_of_its_own(command, self.clock.now())
         record = self._record(command)
         self.teller.disrupting(command)
         self._assume(record)
@@ -128,12 +132,22 @@ class Commands:
         disrupted = sum(len(record.candidates) for record in records)
         for record in records:
             what = step(record, machines, now=self.clock.now(), disrupted=disrupted)
+            if what.next in ("wait", "delete") and self._is_halted(record, machines):
+                what = Step("roll back", "disruption was switched off")
             try:
                 await self._take(what, record, machines)
             except (NotFound, Conflict) as error:
                 log.info("overtaken by a change", command=record.id, error=error.message)
             except TransientError as error:
                 log.warning("command waits", command=record.id, error=error.message)
+
+    def _is_halted(self, record: CommandRecord, machines: Mapping[str, Machine]) -> bool:
+        """A kill switch also takes back what has deleted nothing yet."""
+        if self.planner.settings.disruption == "off":
+            return True
+        pools = self.view.pools()
+        held = [pools.get(m.pool_key) for key in record.candidates if (m := machines.get(key))]
+        return any(pool is not None and pool.disruption_off for pool in held)
 
     async def _take(
         self, what: Step, record: CommandRecord, machines: Mapping[str, Machine]
@@ -290,6 +304,17 @@ class Commands:
             if is_closed(node) or machine.has(DISRUPTION_REASON):
                 log.warning("opening a node that no command holds", node=node.name)
                 await self._release(machine)
+
+
+def _with_names_of_its_own(command: Command, now: float) -> Command:
+    """A plan names machines after what it is about, so the simulation's replacement may well be called what the machine
+    is called that it replaces: planned for the same pods once. A retried command must not meet its own leftovers."""
+    identity = f"{command.id}|{now}"
+    renamed = (
+        replace(planned, name=machine_name(planned.pool, identity, index))
+        for index, planned in enumerate(command.replacements)
+    )
+    return replace(command, replacements=tuple(renamed))
 
 
 def _key_of(planned: PlannedMachine) -> str:

@@ -28,6 +28,7 @@ from shared.clock import Clock
 from shared.disruption import expiration
 from shared.disruption.budgets import REASONS, allowed_now
 from shared.disruption.candidates import offering_prices, survey
+from shared.disruption.churn import Churn
 from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines import EMPTY, Condition, Machine
@@ -81,6 +82,8 @@ class Disruption:
     surveyed: tuple[Rejection, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     """Of the last survey, both generations."""
+    _allowed: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(pool key, reason) -> how many more, as of the last look."""
     _paces: dict[str, Pace] = field(default_factory=lambda: {V1ALPHA5: Pace(), V1: Pace()})
     _told: dict[tuple[str, str], tuple[bool, float]] = field(default_factory=dict)
     """(machine UID, condition) -> what we wrote last, and when (monotonic)."""
@@ -98,6 +101,10 @@ class Disruption:
             ],
             "stay": {method: len(found) for method, found in self.explanations.items()},
         }
+
+    def exhausted(self, pool_key: str) -> list[str]:
+        """Reasons for which the pool's budgets allowed nothing at the last look."""
+        return [r for (key, r), left in self._allowed.items() if key == pool_key and left == 0]
 
     async def step(self) -> None:
         """Look once at every machine."""
@@ -221,6 +228,7 @@ class Disruption:
             off=self._is_off(),
             spent=await self._spent(),
         )
+        self._allowed = allowed
         await self.commands.teller.budgets(snapshot, allowed, REASONS)
         return World(
             snapshot=snapshot,
@@ -241,7 +249,9 @@ class Disruption:
     async def _first_command(self, world: World, generation: str, pace: Pace) -> Command | None:
         """DIS-03, DIS-05: the first method that finds something."""
         quiet = self._is_quiet(world, pace)
-        for method in methods_of(generation, self.settings.consolidation, pace.unseen):
+        for method in methods_of(
+            generation, self.settings.consolidation, pace.unseen, self._churn()
+        ):
             if quiet and method.name in CONSOLIDATIONS:
                 continue
             proposal = await self._ask(method, world)
@@ -253,6 +263,13 @@ class Disruption:
             pace.quiet_generation = world.snapshot.generation
             pace.quiet_since = self.clock.monotonic()
         return None
+
+    def _churn(self) -> Churn:
+        return Churn(
+            move_cost_micro_usd=round(self.settings.consolidation_move_cost * 1_000_000),
+            payback_seconds=max(1, round(self.settings.consolidation_payback)),
+            rest_seconds=self.settings.consolidation_rest,
+        )
 
     def _is_quiet(self, world: World, pace: Pace) -> bool:
         """DIS-27."""

@@ -12,8 +12,11 @@ from typing import Any
 import orjson
 
 from services.scheduler.disruption import Disruption
+from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
 from shared.disruption.records import Candidate, Rejection
+from shared.domain import labels as keys
 from shared.domain.machines import Machine
+from shared.domain.pods import is_reschedulable
 from shared.runtime import Answer, Question
 
 PATH = "/explain"
@@ -47,29 +50,77 @@ class Explainer:
         return next((m for m in machines if name in (m.node_name, m.name)), None)
 
     def _explain(self, machine: Machine) -> dict[str, Any]:
-        candidate = next(
-            (c for c in self.disruption.candidates if c.machine.uid == machine.uid), None
-        )
-        found = self.disruption.commands.record_of(machine.key)
-        said = [
-            {"method": method, "event": r.event, "reason": r.reason, "text": r.text, "pod": r.pod}
-            for method, r in _about(machine.key, self.disruption)
-        ]
-        if not said and candidate is None and found is None:
-            said = [{"method": "", "event": "", "reason": "", "text": NOT_LOOKED_AT, "pod": ""}]
+        disruption = self.disruption
+        candidate = next((c for c in disruption.candidates if c.machine.uid == machine.uid), None)
+        found = disruption.commands.record_of(machine.key)
+        rejections = list(_about(machine.key, disruption))
+        if not rejections and candidate is None and found is None:
+            rejections = [("", _say(machine, NOT_LOOKED_AT))]
+        rejections = [*(("", hold) for hold in self._holds(machine)), *rejections]
         return {
             "node": machine.node_name,
             "machine": machine.key,
             "nodePool": machine.pool_key,
             "instanceType": machine.instance_type,
+            "zone": machine.zone,
+            "capacityType": machine.capacity_type,
+            "pricePerHour": _price(machine, candidate),
+            "pods": self._pods(machine),
+            "terminating": machine.terminating,
             "conditions": {
                 name: c.status + (f" ({c.reason})" if c.reason != name else "")
                 for name, c in sorted(machine.conditions.items())
             },
             "command": found.text if found else "",
             "candidate": _candidate(candidate) if candidate else None,
-            "staysBecause": said,
+            "staysBecause": [_line(method, r, machine) for method, r in rejections],
         }
+
+    def _pods(self, machine: Machine) -> list[str]:
+        """Pods that would have to move; daemons stay with their node."""
+        if not machine.node_name:
+            return []
+        return sorted(
+            pod.key
+            for pod in self.disruption.view.pods()
+            if pod.node_name == machine.node_name and is_reschedulable(pod)
+        )
+
+    def _holds(self, machine: Machine) -> Iterable[Rejection]:
+        """What holds every machine of its pool."""
+        pool = self.disruption.view.pools().get(machine.pool_key)
+        if self.disruption.settings.disruption == "off":
+            yield _say(machine, SWITCHED_OFF)
+        if pool is None:
+            return
+        if pool.disruption_off:
+            yield _say(machine, POOL_SWITCHED_OFF)
+        elif pool.budgets or pool.most_disruptions_per_hour is not None:
+            for reason in self.disruption.exhausted(pool.key):
+                yield _say(machine, f"{NO_BUDGET} {reason} due to blocking budget")
+
+
+def _say(machine: Machine, text: str) -> Rejection:
+    return Rejection(machine.key, machine.node_name, "", text)
+
+
+def _line(method: str, rejection: Rejection, machine: Machine) -> dict[str, str]:
+    return {
+        "method": method,
+        "event": rejection.event,
+        "reason": rejection.reason,
+        "text": rejection.text,
+        "pod": rejection.pod,
+        "change": change_for(rejection.text, machine, rejection.pod),
+    }
+
+
+def _price(machine: Machine, candidate: Candidate | None) -> float | None:
+    """Dollars an hour: of the catalogue now, or what was thought at its launch."""
+    if candidate is not None and candidate.price_micro_usd_per_hour is not None:
+        return candidate.price_micro_usd_per_hour / 1e6
+    noted = machine.annotations.get(keys.PRICE_ANNOTATION, "")
+    return int(noted) / 1e6 if noted.isdecimal() else None
 
 
 def _about(key: str, disruption: Disruption) -> Iterable[tuple[str, Rejection]]:

@@ -7,11 +7,20 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from shared.disruption import drift, emptiness, expiration, multi_node, single_node, static_drift
+from shared.disruption import (
+    drift,
+    emptiness,
+    expiration,
+    global_plan,
+    multi_node,
+    single_node,
+    static_drift,
+)
+from shared.disruption.churn import Churn
 from shared.disruption.records import Command, Proposal, World
-from shared.domain.nodepools import KARPENTER, UNDERUTILIZED, V1ALPHA5
+from shared.domain.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED, V1ALPHA5
 
-CONSOLIDATIONS = frozenset({multi_node.METHOD, single_node.METHOD})
+CONSOLIDATIONS = frozenset({global_plan.METHOD, multi_node.METHOD, single_node.METHOD})
 _DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
 
 
@@ -24,8 +33,11 @@ class Method(msgspec.Struct, frozen=True):
     """What a pass did not reach comes first in the next."""
 
 
-def methods_of(generation: str, consolidation: str, unseen: frozenset[str]) -> list[Method]:
-    """In order. ``consolidation``: of pools that do not say; ``unseen``: of the last pass (CON-10)."""
+def methods_of(
+    generation: str, consolidation: str, unseen: frozenset[str], churn: Churn
+) -> list[Method]:
+    """In order. ``consolidation``: of pools that do not say; ``unseen``: of the last pass (CON-10); ``churn``: what
+    Global's moves may cost."""
     empty = Method(emptiness.METHOD, emptiness.propose)
     drifted = Method(drift.METHOD, drift.propose)
     first = (
@@ -33,11 +45,14 @@ def methods_of(generation: str, consolidation: str, unseen: frozenset[str]) -> l
         if generation == V1ALPHA5
         else [empty, Method(static_drift.METHOD, static_drift.propose), drifted]
     )
-    return [*first, *_consolidations(consolidation, unseen)]
+    return [*first, *_consolidations(consolidation, unseen, churn)]
 
 
-def _consolidations(consolidation: str, unseen: frozenset[str]) -> list[Method]:
+def _consolidations(consolidation: str, unseen: frozenset[str], churn: Churn) -> list[Method]:
     """Each sees only the candidates of pools that chose it."""
+
+    def whole(world: World) -> Proposal:
+        return global_plan.propose(of_consolidator(world, GLOBAL, consolidation), churn)
 
     def multi(world: World) -> Proposal:
         return multi_node.propose(of_consolidator(world, KARPENTER, consolidation))
@@ -46,6 +61,7 @@ def _consolidations(consolidation: str, unseen: frozenset[str]) -> list[Method]:
         return single_node.propose(of_consolidator(world, KARPENTER, consolidation), first=unseen)
 
     return [
+        Method(global_plan.METHOD, whole),
         Method(multi_node.METHOD, multi),
         Method(single_node.METHOD, single, remembers=True),
     ]

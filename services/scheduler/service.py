@@ -19,6 +19,7 @@ from shared import streams
 from shared.domain.records import (
     CLAIMS,
     MACHINES,
+    NAMESPACES,
     NODE_CLASSES,
     NODE_POOLS,
     NODES,
@@ -31,10 +32,13 @@ from shared.leadership import Leadership
 from shared.mirror import Change, MirrorReader
 from shared.mirror.disruption_rate import DisruptionRate
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.reservations import ReservedCatalogues
 from shared.runtime import Loop, Service, periodic
 from shared.settings import SchedulerSettings
 
 DISRUPTION_SECONDS = 1.0
+RECONSIDERED = (NODE_POOLS, NODE_CLASSES, CLAIMS, VOLUMES, STORAGE_CLASSES, NAMESPACES)
+"""Kinds whose change may give a place to pods that had none."""
 
 
 async def build(env: Environment[SchedulerSettings]) -> Service:
@@ -42,7 +46,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
     leadership = env.leadership("scheduler")
 
     def on_change(change: Change) -> None:
-        if change.kind in (NODE_POOLS, NODE_CLASSES, CLAIMS, VOLUMES, STORAGE_CLASSES):
+        if change.kind in RECONSIDERED:
             planner.reconsider()
         if change.kind in (NODES, MACHINES):
             handover.look()
@@ -56,7 +60,9 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         on_change=on_change,
     )
     view, machines = View(reader), Machines(env.kube)
-    catalogues = CatalogueStore(env.bus.redis, env.bus.prefix)
+    reserving = env.settings.feature_gates.reserved_capacity
+    store = ReservedCatalogues if reserving else CatalogueStore
+    catalogues = store(env.bus.redis, env.bus.prefix)
     reporter = Reporter(env.recorder, {})
     handover = Handover(env.settings, view, env.kube, env.clock)
     planner = _planner(env, view, machines, catalogues, reporter, handover, leadership)

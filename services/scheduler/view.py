@@ -21,6 +21,7 @@ from shared.domain.records import (
     CSI_NODES,
     DAEMON_SETS,
     MACHINES,
+    NAMESPACES,
     NODE_CLASSES,
     NODE_POOLS,
     NODES,
@@ -102,6 +103,7 @@ class View:
             storage_classes=_sorted(self.records(STORAGE_CLASSES).values()),
             csi_nodes=_sorted(self.records(CSI_NODES).values()),
             pdbs=tuple(sorted(self.records(PDBS).values(), key=lambda pdb: pdb.key)),
+            namespaces=_sorted(self.records(NAMESPACES).values()),
         )
 
 

@@ -16,7 +16,7 @@ from shared.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.nodes import Node
 from shared.domain.pods import Pod
-from shared.errors import Conflict, EvictionBlocked, NotFound
+from shared.errors import Conflict, DovetailError, EvictionBlocked, NotFound, TransientError
 from shared.kube.client import Kube
 from shared.kube.resources import PODS
 from shared.log import get_logger
@@ -46,10 +46,15 @@ class Evictions:
     """Node UID -> pod UID -> when again."""
 
     async def carry_out(self, node: Node, step: DrainStep, why: str) -> None:
-        """One round. ``why``: the reason of the disruption, for the pods' events."""
-        self._keep(node, step.evict)
+        """One round. ``why``: the reason of the disruption, for the pods' events.
+
+        A call that fails for the moment (F28: somebody's webhook is away) holds up that one pod.
+        """
+        asked = [*(deletion.pod for deletion in step.delete), *step.evict]
+        self._keep(node, asked)
         for deletion in step.delete:
-            await self._delete(deletion)
+            if self._may_ask(node, deletion.pod):
+                await self._delete(node, deletion)
         for pod in step.held:
             await self.writer.blocked(
                 node, pod, f"it has the annotation {keys.DO_NOT_DISRUPT} (or {keys.DO_NOT_EVICT})"
@@ -59,7 +64,7 @@ class Evictions:
                 await self._evict(node, pod, why)
 
     def forget(self, node: Node) -> None:
-        """The node is drained."""
+        """The node is drained, or gone."""
         self._retries.pop(node.uid, None)
 
     def _keep(self, node: Node, pods: Iterable[Pod]) -> None:
@@ -79,27 +84,31 @@ class Evictions:
             code = "409"
         except EvictionBlocked as error:
             code = "500" if error.context.get("multiple") else "429"
-            self._postpone(node, pod)
-            await self.writer.blocked(node, pod, error.message)
+            await self._postpone(node, pod, error)
+        except TransientError as error:
+            code = str(error.context.get("code") or "none")
+            await self._postpone(node, pod, error)
         else:
             code = "201"
             log.info("evicted pod", pod=pod.key, node=node.name)
             await self.writer.evicted(pod, why)
         self.metrics.evictions.labels(code).inc()
 
-    def _postpone(self, node: Node, pod: Pod) -> None:
+    async def _postpone(self, node: Node, pod: Pod, error: DovetailError) -> None:
         known = self._retries[node.uid].get(pod.uid)
         pause = min(known.pause * 2, LONGEST_PAUSE_SECONDS) if known else FIRST_PAUSE_SECONDS
         self._retries[node.uid][pod.uid] = Retry(self.clock.monotonic() + pause, pause)
+        await self.writer.blocked(node, pod, error.message)
 
-    async def _delete(self, deletion: Deletion) -> None:
+    async def _delete(self, node: Node, deletion: Deletion) -> None:
         """TRM-11: past budgets and annotations, because the machine's time ends."""
-        pod = deletion.pod
+        pod, grace = deletion.pod, deletion.grace_seconds
         try:
-            await self.kube.delete(
-                PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=deletion.grace_seconds
-            )
+            await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=grace)
         except (NotFound, Conflict):
             return
-        log.info("deleted pod at the end of its machine", pod=pod.key, grace=deletion.grace_seconds)
-        await self.writer.disrupted(pod)
+        except TransientError as error:
+            await self._postpone(node, pod, error)
+            return
+        log.info("deleted pod at the end of its machine", pod=pod.key, grace=grace)
+        await self.writer.disrupted(pod, grace)

@@ -1,8 +1,8 @@
 """The termination saga, one small step at a time (TRM-01..17).
 
 Each step reads the Machine, its node and its instance afresh and does the next thing that is due: delete the node
-object, close the node, evict, wait for volumes, terminate the instance, wait until EC2 says it is terminated, take off
-the finalizers. A crash between any two steps costs nothing: the next look goes on from what the objects say.
+object, clear the node, terminate the instance, wait until EC2 says it is terminated, take off the finalizers. A crash
+between any two steps costs nothing: the next look goes on from what the objects say.
 """
 
 from __future__ import annotations
@@ -11,48 +11,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.terminator.drain import next_step, stays
-from services.terminator.eviction import Evictions
-from services.terminator.volumes import attached
+from services.terminator.clearing import Clearing
+from services.terminator.departure import Departure
+from services.terminator.instances import ABSENT, SHUTTING_DOWN, TERMINATED, Instances, Sighting
+from services.terminator.listings import Listings
 from services.terminator.writing import Writer
 from shared.api.nodes import parse_node
-from shared.api.pods import parse_pod
 from shared.clock import Clock
-from shared.cloud.records import Instance
-from shared.cloud.session import Cloud
-from shared.domain.machines import DISRUPTION_REASON, Machine
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain import labels as keys
+from shared.domain.machines import Machine
 from shared.domain.nodes import Node, provider_instance_id
-from shared.domain.pods import Pod
-from shared.errors import Conflict, NotFound
+from shared.errors import DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.resources import LAUNCH_RECORDS, NODES, PODS
+from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.settings import TerminatorSettings
 
 log = get_logger(__name__)
 
 DONE, AGAIN = True, False
-GONE_STATES = frozenset({"terminated"})
-ABSENT_SECONDS = 60.0
-"""F20: an instance that EC2 does not know proves nothing before it was unknown for this long."""
-INSTANCE_SECONDS = 5.0
-"""TRM-14: how often EC2 is asked about one instance."""
-FORCEFUL = "Forceful Termination"
+LIFELESS = frozenset({ABSENT, SHUTTING_DOWN, TERMINATED, "stopping", "stopped"})
 
 
 @dataclass
-class Progress:
-    """What is remembered of one termination; all of it may be lost. Times are monotonic."""
+class Memory:
+    """What is remembered of one termination; all of it may be lost."""
 
-    began: float
-    asked: float = float("-inf")
-    instance: Instance | None = None
-    absent_since: float | None = None
-    drain_began: float | None = None
-    drained: bool = False
+    instance_id: str
+    node: Node | None
+    ordered: float | None = None
+    """When the instance's end was ordered, monotonic."""
 
 
 @dataclass
@@ -61,67 +50,73 @@ class Termination:
 
     kube: Kube
     machines: Machines
-    cloud: Cloud
     clock: Clock
-    settings: TerminatorSettings
     metrics: Metrics
+    listings: Listings
+    instances: Instances
+    clearing: Clearing
     writer: Writer
-    evictions: Evictions
-    _progress: dict[str, Progress] = field(default_factory=dict)
-    """By provider id."""
+    _memories: dict[str, Memory] = field(default_factory=dict)
+    """By machine key, or ``Node/name`` without a machine."""
 
     async def step_machine(self, key: str) -> bool:
         """The next step for a machine. DONE when there is none left."""
         try:
             machine = await self.machines.get(key)
         except NotFound:
-            return DONE
+            return self._forget(key)
         if not machine.terminating:
             return DONE
         if not machine.provider_id:
             return await self._end_unlaunched(machine)
         node = await self._node(machine)
         machine = await self.writer.deadline(machine, node)
-        if node is not None and not node.terminating:
-            await self._delete_node(node)
-        if not await self._end_instance(machine.provider_id, node, machine):
-            return AGAIN
-        await self._release(machine.provider_id, node, machine)
-        return DONE
+        # A node without our finalizer would vanish at once, and nobody could drain it.
+        if node is not None and keys.FINALIZER in node.finalizers and not node.terminating:
+            await self.writer.delete_node(node)
+        return await self._end(key, machine.provider_id, node, machine)
 
     async def step_node(self, name: str) -> bool:
-        """A node of ours was deleted: its Machine goes too; without a Machine the node is ended here."""
+        """The next step for a deleted node that has no machine (TRM-17). DONE when there is none left."""
         try:
             node = parse_node(await self.kube.get(NODES, name))
         except NotFound:
+            return self._forget(f"Node/{name}")
+        if not node.terminating or keys.FINALIZER not in node.finalizers:
             return DONE
-        if not node.terminating or not node.is_managed:
-            return DONE
-        for machine in await self.machines.list():
-            if machine.provider_id and machine.provider_id == node.provider_id:
+        return await self._end(f"Node/{name}", node.provider_id, node, None)
+
+    async def machine_of(self, name: str) -> str:
+        """Key of the machine behind a deleted node of ours: it goes too (TRM-02). Empty: there is none."""
+        try:
+            node = parse_node(await self.kube.get(NODES, name))
+        except NotFound:
+            return ""
+        if not node.terminating or keys.FINALIZER not in node.finalizers or not node.provider_id:
+            return ""
+        for machine in await self.listings.machines():
+            if machine.provider_id == node.provider_id:
                 if not machine.terminating:
                     await self.writer.delete_machine(machine)
-                return await self.step_machine(machine.key)
-        if not await self._end_instance(node.provider_id, node, None):
-            return AGAIN
-        await self._release(node.provider_id, node, None)
-        return DONE
-
-    async def _release(self, provider_id: str, node: Node | None, machine: Machine | None) -> None:
-        """Finalizers last, the node's before the machine's (TRM-02)."""
-        progress = self._progress.pop(provider_id, None)
-        seconds = self.clock.monotonic() - progress.began if progress else 0.0
-        if node is not None:
-            await self.writer.release_node(node, seconds)
-        if machine is not None:
-            await self.writer.release_machine(machine, seconds)
+                return machine.key
+        return ""
 
     async def _end_unlaunched(self, machine: Machine) -> bool:
-        """No instance yet. An open LaunchRecord may still make one: the launcher ends that first."""
-        for raw in (await self.kube.list(LAUNCH_RECORDS)).items:
-            if any(subject["uid"] == machine.uid for subject in raw["spec"]["machines"]):
+        """No instance yet. An open LaunchRecord may still make one: the launcher ends that first.
+
+        The machine is read once more after the records: the launch may have ended, and well, in between.
+        """
+        for raw in await self.listings.launch_records():
+            subjects = (raw.get("spec") or {}).get("machines") or ()
+            if any(subject.get("uid") == machine.uid for subject in subjects):
                 return AGAIN
-        await self.writer.release_machine(machine, 0.0)
+        try:
+            machine = await self.machines.get(machine.key)
+        except NotFound:
+            return DONE
+        if machine.provider_id:
+            return AGAIN
+        await self.writer.release_machine(machine)
         return DONE
 
     async def _node(self, machine: Machine) -> Node | None:
@@ -134,140 +129,81 @@ class Termination:
             else:
                 if node.provider_id == machine.provider_id:
                     return node
-        for raw in (await self.kube.list(NODES)).items:
+        for raw in await self.listings.nodes():
             if _provider_id(raw) == machine.provider_id:
                 return parse_node(raw)
         return None
 
-    async def _delete_node(self, node: Node) -> None:
-        try:
-            await self.kube.delete(NODES, node.name, uid=node.uid)
-        except (NotFound, Conflict):
-            log.info("node changed meanwhile", node=node.name)
+    async def _end(
+        self, key: str, provider_id: str, node: Node | None, machine: Machine | None
+    ) -> bool:
+        """Clear the node, end the instance, and then the objects: the node's before the machine's (TRM-02)."""
+        instance_id = provider_instance_id(provider_id)
+        memory = self._memories.setdefault(key, Memory(instance_id, node))
+        memory.node = node or memory.node
+        # An id that is not EC2's never had an instance of ours behind it.
+        if instance_id and not await self._end_instance(memory, node, machine):
+            return AGAIN
+        if node is not None:
+            await self.writer.release_node(node)
+        if machine is not None:
+            self._measure(machine, memory)
+            await self.writer.release_machine(machine)
+        return self._forget(key)
 
     async def _end_instance(
-        self, provider_id: str, node: Node | None, machine: Machine | None
+        self, memory: Memory, node: Node | None, machine: Machine | None
     ) -> bool:
-        """Drain, terminate, and wait for EC2. True when the instance is gone for good."""
-        instance_id = provider_instance_id(provider_id)
-        if not instance_id:
-            return True  # no instance of ours was ever behind this node
-        progress = self._progress.setdefault(provider_id, Progress(self.clock.monotonic()))
-        await self._ask(progress, instance_id)
-        if self._is_gone(progress):
+        """True when the instance is gone for good."""
+        sighting = await self.instances.look(memory.instance_id)
+        if sighting.is_gone:
             return True
-        if node is not None and not await self._is_cleared(node, machine, progress):
-            return False
-        instance = progress.instance
-        if instance is not None and instance.state not in ("shutting-down", "terminated"):
-            log.info(
-                "terminating instance", id=instance_id, machine=machine.name if machine else ""
-            )
-            await self.cloud.ec2.terminate([instance_id])
-            progress.asked = float("-inf")
+        if sighting.state == SHUTTING_DOWN:
             if machine is not None:
                 await self.writer.instance_terminating(machine)
+            return False
+        if node is not None and not await self._is_clear(Departure(node, machine), sighting):
+            return False
+        if sighting.state != ABSENT:
+            await self._order_end(memory, node, machine)
         return False
 
-    async def _ask(self, progress: Progress, instance_id: str) -> None:
-        """What EC2 says; its word of a few seconds ago will do."""
-        now = self.clock.monotonic()
-        if now - progress.asked < INSTANCE_SECONDS:
-            return
+    async def _is_clear(self, departure: Departure, sighting: Sighting) -> bool:
+        """TRM-03: nobody could stop the pods of a dead node, and on one that never joined there are none."""
+        if not departure.is_registered:
+            return True
+        if not departure.node.ready and sighting.state in LIFELESS:
+            return True
+        return await self.clearing.is_clear(departure)
+
+    async def _order_end(self, memory: Memory, node: Node | None, machine: Machine | None) -> None:
+        """TRM-14. Repeated until EC2 shows that it heard."""
+        name = machine.name if machine is not None else ""
+        log.info("terminating instance", id=memory.instance_id, machine=name)
         try:
-            found = await self.cloud.ec2.instances(ids=[instance_id])
-        except NotFound:
-            found = []
-        progress.asked, progress.instance = now, found[0] if found else None
-        if progress.instance is not None:
-            progress.absent_since = None
-        elif progress.absent_since is None:
-            progress.absent_since = now
-
-    def _is_gone(self, progress: Progress) -> bool:
-        """``terminated`` is proof; absence is one only after a while (F20)."""
-        if progress.instance is not None:
-            return progress.instance.state in GONE_STATES
-        since = progress.absent_since
-        return since is not None and progress.asked - since >= ABSENT_SECONDS
-
-    async def _is_cleared(self, node: Node, machine: Machine | None, progress: Progress) -> bool:
-        """Nothing on the node is worth waiting for any more: pods, then volumes."""
-        instance = progress.instance
-        if not node.ready and (instance is None or instance.state != "running"):
-            return True  # TRM-03 (1): nobody is there to stop the pods
-        deadline = machine.terminate_at if machine is not None else None
-        if deadline is not None and self.clock.now() >= deadline:
-            return await self._elapsed(machine)
-        generation = machine.generation_api if machine is not None else _generation(node)
-        await self.writer.close(node, generation)
-        pods = await self._pods(node)
-        if not progress.drained and not await self._is_drained(
-            node, machine, pods, progress, generation
-        ):
-            return False
-        return await self._are_detached(node, machine, pods, generation)
-
-    async def _elapsed(self, machine: Machine | None) -> bool:
-        """TRM-12."""
+            await self.instances.terminate(memory.instance_id)
+        except DovetailError as error:
+            await self.writer.termination_failed(node, machine, error)
+            raise
+        if memory.ordered is None:
+            memory.ordered = self.clock.monotonic()
         if machine is not None:
-            await self.writer.volumes_detached(machine, elapsed=True)
-        return True
+            await self.writer.instance_terminating(machine)
 
-    async def _is_drained(
-        self,
-        node: Node,
-        machine: Machine | None,
-        pods: list[Pod],
-        progress: Progress,
-        generation: str,
-    ) -> bool:
-        """One round of evictions. True when nothing is left to wait for (TRM-05)."""
-        now = self.clock.monotonic()
-        if progress.drain_began is None:
-            progress.drain_began = now
-            if machine is not None:
-                await self.writer.draining(machine)
-        deadline = machine.terminate_at if machine is not None else None
-        step = next_step(pods, generation, now=self.clock.now(), deadline=deadline)
-        await self.evictions.carry_out(node, step, _why(machine))
-        if step.left or now - progress.drain_began < self.settings.drain_minimum:
-            self.metrics.drain_seconds.labels(node.name).set(now - progress.drain_began)
-            return False
-        progress.drained = True
-        self.evictions.forget(node)
-        await self.writer.drained(node, machine)
-        return True
+    def _measure(self, machine: Machine, memory: Memory) -> None:
+        if memory.ordered is not None:
+            seconds = self.clock.monotonic() - memory.ordered
+            self.metrics.instance_termination_seconds.labels(machine.pool).observe(seconds)
 
-    async def _are_detached(
-        self, node: Node, machine: Machine | None, pods: list[Pod], generation: str
-    ) -> bool:
-        """TRM-13."""
-        now = self.clock.now()
-        passed_by = [pod for pod in pods if stays(pod, generation, now=now)]
-        volumes = await attached(self.kube, node.name, passed_by)
-        if volumes:
-            await self.writer.awaiting_volumes(node, machine, volumes)
-            return False
-        if machine is not None:
-            await self.writer.volumes_detached(machine, elapsed=False)
-        return True
-
-    async def _pods(self, node: Node) -> list[Pod]:
-        listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={node.name}")
-        return [parse_pod(raw) for raw in listed.items]
+    def _forget(self, key: str) -> bool:
+        """Also when somebody else took the object away."""
+        memory = self._memories.pop(key, None)
+        if memory is not None:
+            self.instances.forget(memory.instance_id)
+            if memory.node is not None:
+                self.clearing.forget(memory.node)
+        return DONE
 
 
 def _provider_id(raw: Mapping[str, Any]) -> str:
     return str((raw.get("spec") or {}).get("providerID") or "")
-
-
-def _generation(node: Node) -> str:
-    return V1ALPHA5 if node.pool_key.startswith("Provisioner/") else V1
-
-
-def _why(machine: Machine | None) -> str:
-    """TRM-08."""
-    if machine is None or not machine.has(DISRUPTION_REASON):
-        return FORCEFUL
-    return machine.conditions[DISRUPTION_REASON].reason or FORCEFUL

@@ -12,20 +12,21 @@ from typing import Any
 from shared.domain.pods import Pod
 from shared.errors import NotFound
 from shared.kube.client import Kube
-from shared.kube.resources import PVCS, VOLUME_ATTACHMENTS
+from shared.kube.resources import PVCS
 
 Json = Mapping[str, Any]
 
 
-def still_attached(attachments: Iterable[Json], node: str, staying: Set[str]) -> list[str]:
+def on_node(attachments: Iterable[Json], node: str) -> list[Json]:
+    """A volume that is attached to several nodes has an attachment for each: only this node's count."""
+    return [raw for raw in attachments if (raw.get("spec") or {}).get("nodeName") == node]
+
+
+def still_attached(here: Iterable[Json], staying: Set[str]) -> list[str]:
     """Names of the persistent volumes to wait for. ``staying``: those of pods that are not drained."""
-    found = set()
-    for raw in attachments:
-        spec = raw.get("spec") or {}
-        volume = (spec.get("source") or {}).get("persistentVolumeName")
-        if spec.get("nodeName") == node and volume and volume not in staying:
-            found.add(str(volume))
-    return sorted(found)
+    sources = [(raw.get("spec") or {}).get("source") or {} for raw in here]
+    names = {str(source.get("persistentVolumeName") or "") for source in sources}
+    return sorted(names - staying - {""})
 
 
 async def volumes_of(kube: Kube, pods: Iterable[Pod]) -> set[str]:
@@ -40,12 +41,3 @@ async def volumes_of(kube: Kube, pods: Iterable[Pod]) -> set[str]:
             if volume := (raw.get("spec") or {}).get("volumeName"):
                 found.add(str(volume))
     return found
-
-
-async def attached(kube: Kube, node: str, passed_by: Iterable[Pod]) -> list[str]:
-    """Volumes that this node still has to give back."""
-    listed = (await kube.list(VOLUME_ATTACHMENTS)).items
-    here = [raw for raw in listed if (raw.get("spec") or {}).get("nodeName") == node]
-    if not here:
-        return []
-    return still_attached(here, node, await volumes_of(kube, passed_by))

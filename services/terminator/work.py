@@ -1,16 +1,22 @@
-"""The terminator's list of open terminations: one task each, many at once, all of them found again after a crash."""
+"""The terminator's list of open terminations: one task each, all of them found again after a crash.
+
+What may go wrong: thousands at once. Then each is looked at more rarely, so that all together ask the API server no
+more than it takes; a drain that waits for ever holds up nobody else.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from services.terminator.termination import DONE, Termination
 from shared.bus import Envelope
 from shared.domain import labels as keys
 from shared.errors import Conflict, DovetailError
 from shared.kube.client import Kube
+from shared.kube.machines import split_key
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from shared.log import get_logger
 from shared.messages import TerminateMachine, decode
@@ -19,8 +25,11 @@ from shared.runtime import pause
 
 log = get_logger(__name__)
 
-MOST_AT_ONCE = 100
+STEPS_AT_ONCE = 100
+STEPS_PER_SECOND = 100
+"""A step costs about three requests. 200 drains look every 2 s, 1000 every 10 s."""
 LONGEST_PAUSE_SECONDS = 10.0
+NODE = "Node"
 
 
 @dataclass
@@ -45,27 +54,44 @@ class Work:
         """A message: look at this object. Its deletion timestamp decides, not the message."""
         message = decode(envelope)
         if isinstance(message, TerminateMachine):
-            self._add(message.kind, message.name)
+            self.add(message.kind, message.name)
 
     async def resync(self) -> None:
-        """List everything that is being deleted (R2)."""
+        """List everything that is being deleted (R2). A node goes with its machine, if that goes already."""
         before = len(self._open)
+        going = set()
         for resource in (MACHINES, NODE_CLAIMS, NODES):
             for raw in (await self.kube.list(resource)).items:
                 meta = raw["metadata"]
                 ours = keys.FINALIZER in (meta.get("finalizers") or ())
-                if meta.get("deletionTimestamp") and ours:
-                    self._add(resource.kind, meta["name"])
+                if not meta.get("deletionTimestamp") or not ours:
+                    continue
+                if resource is not NODES:
+                    going.add((raw.get("status") or {}).get("providerID"))
+                elif (raw.get("spec") or {}).get("providerID") in going:
+                    continue
+                self.add(resource.kind, meta["name"])
         self.metrics.resync_found_work.labels("terminator").inc(max(0, len(self._open) - before))
 
-    def _add(self, kind: str, name: str) -> None:
+    def add(self, kind: str, name: str) -> None:
+        """Work on this from now on, if nobody does."""
         if (kind, name) not in self._open:
             self._open.add((kind, name))
             self._new.put_nowait((kind, name))
 
+    async def step(self, kind: str, name: str) -> bool:
+        """The next step for one object. DONE when there is none left for it."""
+        if kind != NODE:
+            return await self.termination.step_machine(f"{kind}/{name}")
+        machine = await self.termination.machine_of(name)
+        if machine:
+            self.add(*split_key(machine))
+            return DONE
+        return await self.termination.step_node(name)
+
     async def run(self, stop: asyncio.Event) -> None:
         """Work on everything that is open until ``stop``."""
-        gate = asyncio.Semaphore(MOST_AT_ONCE)
+        gate = asyncio.Semaphore(STEPS_AT_ONCE)
         async with asyncio.TaskGroup() as group:
             while not stop.is_set():
                 self.last_progress = self.termination.clock.monotonic()
@@ -78,28 +104,33 @@ class Work:
     async def _terminate(
         self, item: tuple[str, str], gate: asyncio.Semaphore, stop: asyncio.Event
     ) -> None:
-        kind, name = item
         try:
-            async with gate:
-                if kind == "Node":
-                    await self._until_done(name, self.termination.step_node, stop)
-                else:
-                    await self._until_done(f"{kind}/{name}", self.termination.step_machine, stop)
+            await self._until_done("/".join(item), partial(self.step, *item), gate, stop)
         finally:
             self._open.discard(item)
 
     async def _until_done(
-        self, name: str, step: Callable[[str], Awaitable[bool]], stop: asyncio.Event
+        self,
+        name: str,
+        step: Callable[[], Awaitable[bool]],
+        gate: asyncio.Semaphore,
+        stop: asyncio.Event,
     ) -> None:
-        wait = self.poll_seconds
+        failures = 0
         while not stop.is_set():
             try:
-                if await step(name) is DONE:
-                    return
-                wait = self.poll_seconds
+                async with gate:
+                    if await step() is DONE:
+                        return
+                failures = 0
             except Conflict:
-                wait = self.poll_seconds
+                failures = 0
             except DovetailError as error:
                 log.warning("termination step failed", name=name, error=error.message)
-                wait = min(wait * 2, LONGEST_PAUSE_SECONDS)
-            await pause(stop, wait)
+                failures += 1
+            await pause(stop, self._wait(failures))
+
+    def _wait(self, failures: int) -> float:
+        """Seconds to the next step of one termination."""
+        slow = min(self.poll_seconds * float(2 ** min(failures, 10)), LONGEST_PAUSE_SECONDS)
+        return max(slow, len(self._open) / STEPS_PER_SECOND)

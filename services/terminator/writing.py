@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from services.terminator.departure import Departure
 from shared import streams
 from shared.api.references import to_machine, to_node, to_pod
 from shared.bus import Bus
-from shared.clock import Clock, rfc3339
+from shared.clock import Clock, parse_rfc3339, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines import (
     DRAINED,
@@ -21,7 +22,7 @@ from shared.domain.machines import (
 from shared.domain.nodepools import V1
 from shared.domain.nodes import Node
 from shared.domain.pods import Pod
-from shared.errors import Conflict, NotFound
+from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.node_marks import NodeMarks, is_closed
@@ -35,13 +36,14 @@ log = get_logger(__name__)
 
 RECORDS = {resource.kind: resource for resource in (MACHINES, NODE_CLAIMS)}
 EXCLUDED = {keys.EXCLUDE_FROM_BALANCERS: "karpenter"}
+ELAPSED = "TerminationGracePeriodElapsed"
 BLOCKED_SECONDS = 300.0
 """F22: how often a drain that waits says so."""
 
 
 @dataclass
 class Writer:
-    """Every write names the UID it means, or is a compare-and-set."""
+    """Every write names the UID it means, or is a compare-and-set. Machines of both generations, nodes, events."""
 
     kube: Kube
     machines: Machines
@@ -51,13 +53,13 @@ class Writer:
     metrics: Metrics
 
     async def close(self, node: Node, generation_api: str) -> None:
-        """TRM-03, TRM-04: no new pods, no traffic from load balancers."""
+        """TRM-03, TRM-04: no new pods, no traffic from load balancers. Raises Conflict: do not drain an open node."""
         closed = is_closed(node) if generation_api == V1 else node.unschedulable
         if closed and keys.EXCLUDE_FROM_BALANCERS in node.labels:
             return
         try:
-            await NodeMarks(self.kube).close(node.name, generation_api, EXCLUDED)
-        except (NotFound, Conflict):
+            await NodeMarks(self.kube).close(node.name, generation_api, EXCLUDED, uid=node.uid)
+        except NotFound:
             return
         log.info("tainted node" if generation_api == V1 else "cordoned node", node=node.name)
 
@@ -67,28 +69,38 @@ class Writer:
         if grace is None or machine.terminate_at is not None or not machine.deleted_at:
             return machine
         at = machine.deleted_at + grace
+        text = f"All pods will be deleted by {rfc3339(at)}"
+        subjects = [to_machine(machine), *([to_node(node)] if node else [])]
+        for involved in subjects:
+            await self.recorder.publish(involved, "Warning", "TerminationGracePeriodExpiring", text)
         note = {"annotations": {keys.TERMINATION_TIMESTAMP: rfc3339(at)}}
         try:
             await self.machines.patch(machine, note)
         except (NotFound, Conflict):
             return machine
-        text = f"All pods will be deleted by {rfc3339(at)}"
-        subjects = [to_machine(machine), *([to_node(node)] if node else [])]
-        for involved in subjects:
-            await self.recorder.publish(involved, "Warning", "TerminationGracePeriodExpiring", text)
         return replace(machine, terminate_at=at)
 
-    async def draining(self, machine: Machine) -> None:
-        """TRM-05."""
-        await self._tell(machine, DRAINED, Condition("Unknown", "Draining", "", self.clock.now()))
+    async def delete_node(self, node: Node) -> None:
+        """The machine was deleted: so is its node (TRM-02)."""
+        try:
+            await self.kube.delete(NODES, node.name, uid=node.uid)
+        except (NotFound, Conflict):
+            log.info("node changed meanwhile", node=node.name)
 
-    async def drained(self, node: Node, machine: Machine | None) -> None:
+    async def delete_machine(self, machine: Machine) -> None:
+        """The node was deleted: so is its machine (TRM-02)."""
+        await self.machines.delete(machine)
+
+    async def draining(self, departure: Departure) -> None:
         """TRM-05."""
-        log.info("drained node", node=node.name)
-        self.metrics.nodes_drained.labels(node.pool).inc()
-        self.forget_drain(node)
-        if machine is not None:
-            await self._tell(machine, DRAINED, Condition("True", DRAINED, "", self.clock.now()))
+        await self._tell(departure.machine, DRAINED, Condition("Unknown", "Draining"))
+
+    async def drained(self, departure: Departure) -> None:
+        """TRM-05."""
+        log.info("drained node", node=departure.node.name)
+        self.metrics.nodes_drained.labels(departure.node.pool).inc()
+        self.forget_drain(departure.node)
+        await self._tell(departure.machine, DRAINED, Condition("True", DRAINED))
 
     def forget_drain(self, node: Node) -> None:
         """The gauge of a drain goes with it."""
@@ -97,57 +109,66 @@ class Writer:
         except KeyError:
             return
 
-    async def awaiting_volumes(
-        self, node: Node, machine: Machine | None, volumes: list[str]
-    ) -> None:
+    async def awaiting_volumes(self, departure: Departure, volumes: list[str]) -> None:
         """TRM-13."""
         text = f"Awaiting deletion of volume attachments: {', '.join(volumes[:5])}"
-        await self.recorder.publish(to_node(node), "Normal", "AwaitingVolumeDetachment", text)
-        if machine is not None:
-            waits = Condition("Unknown", "AwaitingVolumeDetachment", text, self.clock.now())
-            await self._tell(machine, VOLUMES_DETACHED, waits)
+        if len(volumes) > 5:
+            text += f" and {len(volumes) - 5} more"
+        reason = "AwaitingVolumeDetachment"
+        await self.recorder.publish(to_node(departure.node), "Normal", reason, text)
+        await self._tell(departure.machine, VOLUMES_DETACHED, Condition("Unknown", reason, text))
 
-    async def volumes_detached(self, machine: Machine, *, elapsed: bool) -> None:
-        """TRM-13."""
-        if machine.has(VOLUMES_DETACHED):
+    async def volumes_detached(self, departure: Departure, *, elapsed: bool) -> None:
+        """TRM-12, TRM-13. What was true stays true when the time is over."""
+        machine = departure.machine
+        if machine is None or (elapsed and machine.has(VOLUMES_DETACHED)):
             return
-        status, reason = (
-            ("False", "TerminationGracePeriodElapsed") if elapsed else ("True", VOLUMES_DETACHED)
-        )
-        await self._tell(machine, VOLUMES_DETACHED, Condition(status, reason, "", self.clock.now()))
+        status, reason = ("False", ELAPSED) if elapsed else ("True", VOLUMES_DETACHED)
+        await self._tell(machine, VOLUMES_DETACHED, Condition(status, reason))
 
     async def instance_terminating(self, machine: Machine) -> None:
         """TRM-14."""
-        found = Condition("True", INSTANCE_TERMINATING, "", self.clock.now())
-        await self._tell(machine, INSTANCE_TERMINATING, found)
+        await self._tell(machine, INSTANCE_TERMINATING, Condition("True", INSTANCE_TERMINATING))
 
-    async def _tell(self, machine: Machine, kind: str, condition: Condition) -> None:
+    async def termination_failed(
+        self, node: Node | None, machine: Machine | None, error: DovetailError
+    ) -> None:
+        """EVT-02: EC2 did not take the order; it is given again."""
+        text = f"Failed to terminate node, {error.message}"
+        for involved in (node and to_node(node), machine and to_machine(machine)):
+            if involved:
+                await self.recorder.publish(involved, "Warning", "FailedTermination", text)
+
+    async def _tell(self, machine: Machine | None, kind: str, condition: Condition) -> None:
         """v1 only: a Machine has no such conditions. Nobody waits for them, so a lost race is no failure."""
-        if machine.generation_api != V1:
+        if machine is None or machine.generation_api != V1:
             return
+        known = machine.conditions.get(kind)
+        if known and (known.status, known.message) == (condition.status, condition.message):
+            return
+        now = replace(condition, since=self.clock.now())
         try:
-            await self.machines.write_condition(machine, kind, condition)
+            await self.machines.write_condition(machine, kind, now)
         except Conflict as error:
             log.info("condition not written", machine=machine.name, error=error.message)
 
-    async def delete_machine(self, machine: Machine) -> None:
-        """The node was deleted: so is its Machine (TRM-02)."""
-        await self.machines.delete(machine)
+    async def release_node(self, node: Node) -> None:
+        """Take our finalizer off the node: it disappears (TRM-15). One that never had it is deleted."""
+        seconds = await self._release(NODES, node.name, node.uid)
+        if not node.terminating:
+            await self.delete_node(node)
+        if seconds is None:
+            return
+        log.info("deleted node", node=node.name)
+        self.metrics.nodes_terminated.labels(node.pool, node.labels.get(keys.ZONE, "")).inc()
+        self.metrics.node_termination_seconds.labels(node.pool).observe(seconds)
+        lifetime = max(0.0, self.clock.now() - node.created_at)
+        self.metrics.node_lifetime_seconds.labels(node.pool).observe(lifetime)
 
-    async def release_node(self, node: Node, seconds: float) -> None:
-        """Take our finalizer off the node: it disappears (TRM-15). ``seconds`` it took."""
-        self.forget_drain(node)
-        if await self._release(NODES, node.name, node.uid):
-            log.info("deleted node", node=node.name)
-            self.metrics.nodes_terminated.labels(node.pool, node.labels.get(keys.ZONE, "")).inc()
-            self.metrics.node_termination_seconds.labels(node.pool).observe(seconds)
-            lifetime = max(0.0, self.clock.now() - node.created_at)
-            self.metrics.node_lifetime_seconds.labels(node.pool).observe(lifetime)
-
-    async def release_machine(self, machine: Machine, seconds: float) -> None:
-        """Take our finalizer off the Machine, count it, tell the scheduler."""
-        resource = RECORDS[machine.kind]
-        if not await self._release(resource, machine.name, machine.uid):
+    async def release_machine(self, machine: Machine) -> None:
+        """Take our finalizer off the machine, count it, tell the scheduler."""
+        seconds = await self._release(RECORDS[machine.kind], machine.name, machine.uid)
+        if seconds is None:
             return
         text = "deleted nodeclaim" if machine.generation_api == V1 else "deleted machine"
         log.info(text, machine=machine.name, provider_id=machine.provider_id)
@@ -158,30 +179,39 @@ class Writer:
         message = MachineTerminated(machine=machine.key)
         await send(self.bus, streams.MACHINES, message, cause=machine.uid, clock=self.clock)
 
-    async def _release(self, resource: Resource, name: str, uid: str) -> bool:
-        """Compare-and-set on the finalizer list. False when there was nothing to release."""
+    async def _release(self, resource: Resource, name: str, uid: str) -> float | None:
+        """Compare-and-set on the finalizer list (TRM-15). Seconds since the deletion was ordered; None: nothing to
+        release.
+        """
         try:
             raw = await self.kube.get(resource, name)
         except NotFound:
-            return False
+            return None
         meta = raw["metadata"]
         finalizers = meta.get("finalizers") or []
         if meta["uid"] != uid or keys.FINALIZER not in finalizers:
-            return False
+            return None
         left = [finalizer for finalizer in finalizers if finalizer != keys.FINALIZER]
         body = {
             "metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}
         }
-        await self.kube.patch(resource, name, body)
-        return True
+        try:
+            await self.kube.patch(resource, name, body)
+        except NotFound:
+            return None
+        ordered = meta.get("deletionTimestamp")
+        return max(0.0, self.clock.now() - parse_rfc3339(ordered)) if ordered else 0.0
 
     async def evicted(self, pod: Pod, why: str) -> None:
         """TRM-08: the pod's own event."""
         await self.recorder.publish(to_pod(pod), "Normal", "Evicted", f"Evicted pod: {why}")
 
-    async def disrupted(self, pod: Pod) -> None:
+    async def disrupted(self, pod: Pod, grace_seconds: int) -> None:
         """TRM-11."""
-        text = "Deleted pod: its node's termination grace period ends"
+        text = (
+            f"Deleted pod with {grace_seconds} s of its {pod.grace_seconds} s of grace, past budgets and annotations: "
+            "its node's termination grace period ends"
+        )
         await self.recorder.publish(to_pod(pod), "Normal", "Disrupted", text)
 
     async def blocked(self, node: Node, pod: Pod, why: str) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from shared import streams
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
-from shared.domain.nodepools import NodeClass
+from shared.domain.nodepools import NodeClass, NodePool
 from shared.domain.nodes import Node, provider_instance_id
 from shared.domain.pods import Pod, is_provisionable
 from shared.messages import (
@@ -15,6 +15,7 @@ from shared.messages import (
     Message,
     NodeClassChanged,
     NodeJoined,
+    NodePoolChanged,
     PodResolved,
     PodUnschedulable,
     TerminateMachine,
@@ -37,6 +38,11 @@ def news(old: Record, new: Record, *, generation: int, version: str) -> list[tup
     ):
         changed = NodeClassChanged(node_class=new.key, generation=new.generation)
         return [(streams.MACHINES, changed)]
+    if isinstance(new, NodePool) and (
+        not isinstance(old, NodePool) or old.generation != new.generation
+    ):
+        edited = NodePoolChanged(pool=new.key, generation=new.generation)
+        return [(streams.MACHINES, edited)]
     return []
 
 

@@ -1,19 +1,21 @@
 """What the status of a pool and of a node class should say: pure (P-13, NP-14..16, NP-24).
 
-A v1 pool has ValidationSucceeded, NodeClassReady and Ready; a Provisioner has Active, which is their conjunction. A
-node class is only ever refused here: that it is ready the launcher says, once it found subnets, groups and images.
+A v1 pool has ValidationSucceeded, NodeClassReady and Ready; a Provisioner has Active, which is their conjunction.
+NodeRegistrationHealthy tells people how the pool's last machines registered; nothing depends on it. A node class is
+only ever refused here: that it is ready the launcher says, once it found subnets, groups and images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from shared.api.class_statuses import REFUSED, refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
 from shared.domain.machines import Condition, Machine
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5
 from shared.domain.nodes import Node
 from shared.domain.resources import add, format_resources
 
@@ -21,8 +23,9 @@ ACTIVE = "Active"
 VALIDATION = "ValidationSucceeded"
 CLASS_READY = "NodeClassReady"
 REGISTRATION = "NodeRegistrationHealthy"
+MOST_FAILED_REGISTRATIONS = 2
+"""NP-15: of the last four; with as many the pool is not healthy."""
 INVALID = {V1ALPHA5: "ValidationFailed", V1: "NodePoolValidationFailed"}
-CLASS_INVALID = "ValidationFailed"
 LONGEST_MESSAGE = 1000
 Json = Mapping[str, Any]
 NO_RESOURCES: dict[str, int] = {}
@@ -78,6 +81,27 @@ def validation_verdict(faults: tuple[str, ...], reason: str) -> Condition:
     return Condition("True", VALIDATION)
 
 
+def registrations_are_old(raw: Json, class_generation: int) -> bool:
+    """NP-15: the pool or its class was edited since the outcomes were judged; they say nothing of what it is now."""
+    status = raw.get("status")
+    held = known_conditions(status).get(REGISTRATION)
+    if held is None or held.generation != int(raw["metadata"].get("generation") or 0):
+        return True
+    seen = status.get("nodeClassObservedGeneration") if isinstance(status, Mapping) else None
+    return seen != class_generation
+
+
+def registration_verdict(outcomes: Sequence[bool]) -> Condition:
+    """LCH-77: how the pool's last machines registered, newest first."""
+    failed = outcomes.count(False)
+    if not outcomes:
+        return Condition("Unknown", "AwaitingReconciliation", "no launch yet")
+    if failed >= MOST_FAILED_REGISTRATIONS:
+        text = f"{failed} of the last {len(outcomes)} machines never registered; see their events"
+        return Condition("False", "RegistrationFailed", text)
+    return Condition("True", REGISTRATION)
+
+
 def pool_status(
     raw: Json,
     generation_api: str,
@@ -87,16 +111,20 @@ def pool_status(
     usage: Usage,
     *,
     now: float,
+    registrations: Sequence[bool] = (),
 ) -> dict[str, Any]:
-    """The fields of ``status`` that are ours. ``now`` becomes the transition time of what changed."""
+    """The fields of ``status`` that are ours. ``now`` becomes the transition time of what changed.
+
+    ``registrations``: outcomes since the last edit. Without any the condition stays, unless it is of before the edit.
+    """
     verdicts = (
         _v1_conditions(validation, class_ready)
         if generation_api == V1
         else {ACTIVE: _conjunction(ACTIVE, (validation, class_ready))}
     )
     conditions = known_conditions(raw.get("status"))
-    if generation_api == V1 and REGISTRATION not in conditions:
-        verdicts[REGISTRATION] = Condition("Unknown", "AwaitingReconciliation", "no launch yet")
+    if generation_api == V1 and (registrations or registrations_are_old(raw, class_generation)):
+        verdicts[REGISTRATION] = registration_verdict(registrations)
     observed = int(raw["metadata"].get("generation") or 0)
     for name, said in verdicts.items():
         stamped = Condition(said.status, said.reason, said.message, now, observed)
@@ -134,10 +162,11 @@ def _shown(raw: Json, resources: Mapping[str, int]) -> dict[str, str]:
 def class_refusal(raw: Json, faults: tuple[str, ...], *, now: float) -> dict[str, Any]:
     """The status of a node class with faults: not validated, hence not ready."""
     conditions = known_conditions(raw.get("status"))
-    said = validation_verdict(faults, CLASS_INVALID)
+    v1 = raw.get("kind") == CLASS_KINDS[V1]
+    said = validation_verdict(faults, refusal_reason(faults) if v1 else REFUSED)
     observed = int(raw["metadata"].get("generation") or 0)
     stamped = Condition(said.status, said.reason, said.message, now, observed)
-    names = (VALIDATION, READY) if raw.get("kind") == "EC2NodeClass" else (READY,)
+    names = (VALIDATION, READY) if v1 else (READY,)
     for name in names:
         conditions = with_condition(conditions, name, stamped)
     return {"conditions": condition_objects(conditions)}

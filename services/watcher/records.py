@@ -14,6 +14,7 @@ import msgspec
 from shared.api.ec2_node_classes import parse_ec2_node_class
 from shared.api.faults import Fault, Parsed
 from shared.api.machines import parse_machine
+from shared.api.namespaces import parse_namespace
 from shared.api.node_claims import parse_node_claim
 from shared.api.node_pools import parse_node_pool
 from shared.api.node_templates import parse_node_template
@@ -27,6 +28,7 @@ from shared.domain.records import (
     CSI_NODES,
     DAEMON_SETS,
     MACHINES,
+    NAMESPACES,
     NODE_CLASSES,
     NODE_POOLS,
     NODES,
@@ -87,4 +89,5 @@ KINDS = (
     Kind(STORAGE_CLASSES, resources.STORAGE_CLASSES, _lenient(parse_storage_class)),
     Kind(CSI_NODES, resources.CSI_NODES, _lenient(parse_csi_node)),
     Kind(PDBS, resources.PDBS, _lenient(parse_pdb)),
+    Kind(NAMESPACES, resources.NAMESPACES, _lenient(parse_namespace)),
 )

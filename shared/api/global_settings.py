@@ -16,6 +16,7 @@ import msgspec
 
 from shared.api.faults import Fault, Parsed, Path
 from shared.domain.durations import go_duration_seconds
+from shared.domain.nodepools import CONSOLIDATORS
 from shared.domain.tags import parse_tags
 
 NAME = "karpenter-global-settings"
@@ -54,6 +55,10 @@ class GlobalSettings(msgspec.Struct, frozen=True):
     reserved_enis: int | None = None
     feature_gates: str | None = None
     """In the notation of FEATURE_GATES."""
+    disruption: str | None = None
+    """on or off: ours, the kill switch."""
+    consolidation: str | None = None
+    """Karpenter or Global: ours."""
     notes: tuple[Fault, ...] = ()
     """Keys that mean nothing."""
 
@@ -161,6 +166,15 @@ def _drift(text: str) -> str:
     return f"Drift={str(_switch(text)).lower()}"
 
 
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"{_shown(text)} must be {' or '.join(allowed)}")
+        return text
+
+    return read
+
+
 _KEYS: dict[str, tuple[str, Callable[[str], object]]] = {
     "batchMaxDuration": ("batch_max_duration", _duration(0, LONGEST_BATCH_SECONDS)),
     "batchIdleDuration": ("batch_idle_duration", _duration(0, LONGEST_BATCH_SECONDS)),
@@ -178,4 +192,6 @@ _KEYS: dict[str, tuple[str, Callable[[str], object]]] = {
     "aws.tags": ("aws_tags", parse_tags),
     "aws.reservedENIs": ("reserved_enis", _interfaces),
     "featureGates.driftEnabled": ("feature_gates", _drift),
+    "disruption": ("disruption", _one_of("on", "off")),
+    "consolidation": ("consolidation", _one_of(*CONSOLIDATORS)),
 }

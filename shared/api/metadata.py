@@ -12,10 +12,18 @@ from typing import Any, NamedTuple
 
 from shared.api.faults import Fault
 from shared.domain import labels as keys
-from shared.domain.nodepools import CONSOLIDATORS, PACKING_POLICIES, NodePool
+from shared.domain.durations import go_duration_seconds
+from shared.domain.nodepools import (
+    CONSOLIDATORS,
+    INTERRUPTION_MODES,
+    PACKING_POLICIES,
+    REBALANCE_ANSWERS,
+    NodePool,
+)
 
 ON, OFF = "on", "off"
 _COUNT = re.compile(r"[0-9]{1,6}")
+LONGEST_LEAD_SECONDS = 30 * 24 * 3600.0
 
 
 class Metadata(NamedTuple):
@@ -48,6 +56,11 @@ def _count(written: str) -> int | None:
     return int(written) if _COUNT.fullmatch(written) else None
 
 
+def _lead(written: str) -> float | None:
+    seconds = go_duration_seconds(written)
+    return seconds if seconds is not None and 0 <= seconds <= LONGEST_LEAD_SECONDS else None
+
+
 POOL_CHOICES = (
     Choice(
         keys.PACKING_ANNOTATION,
@@ -73,6 +86,32 @@ POOL_CHOICES = (
         "most_disruptions_per_hour",
         _count,
         "a count such as 20",
+    ),
+    Choice(
+        keys.INTERRUPTION_ANNOTATION,
+        "interruption",
+        _one_of(INTERRUPTION_MODES),
+        "one of " + ", ".join(INTERRUPTION_MODES),
+    ),
+    Choice(
+        keys.REBALANCE_ANNOTATION,
+        "rebalance",
+        _one_of(REBALANCE_ANSWERS),
+        "one of " + ", ".join(REBALANCE_ANSWERS),
+    ),
+    Choice(
+        keys.MAINTENANCE_LEAD_ANNOTATION,
+        "maintenance_lead_seconds",
+        _lead,
+        "a duration such as 24h, at most 720h",
+        lambda seconds: f"{seconds:.3f}s",
+    ),
+    Choice(
+        keys.WEBHOOK_ANNOTATION,
+        "webhook_off",
+        {ON: False, OFF: True}.get,
+        f"one of {ON}, {OFF}",
+        lambda off: OFF if off else ON,
     ),
 )
 

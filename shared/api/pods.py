@@ -20,6 +20,7 @@ from shared.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain import resources
 from shared.domain.expressions import Expression, Toleration
+from shared.domain.namespaces import NamespaceSelector
 from shared.domain.nodes import DaemonSet
 from shared.domain.pods import (
     NOBODY,
@@ -283,8 +284,14 @@ def _label_selector(raw: Json, field: str) -> tuple[dict[str, str], tuple[Expres
     """Labels and expressions. An absent selector selects nobody, an empty one everybody."""
     if raw.get("labelSelector") is None:
         return {}, (NOBODY,)
-    field = f"{field}.labelSelector"
-    selector = mapping(raw.get("labelSelector"), field)
+    return _read_selector(raw, f"{field}.labelSelector", "labelSelector")
+
+
+def _read_selector(
+    raw: Json, field: str, name: str
+) -> tuple[dict[str, str], tuple[Expression, ...]]:
+    """``raw[name]``, which stands at ``field``."""
+    selector = mapping(raw.get(name), field)
     return texts(selector.get("matchLabels"), f"{field}.matchLabels"), parse_expressions(
         selector.get("matchExpressions"),
         field=f"{field}.matchExpressions",
@@ -326,24 +333,24 @@ def _affinity_term(term: Json, field: str, weight: int | None) -> AffinityTerm:
         expressions=expressions,
         namespaces=_namespaces(term, field),
         weight=weight,
+        namespace_selector=_namespace_selector(term, field),
     )
 
 
 def _namespaces(term: Json, field: str) -> tuple[str, ...] | None:
-    """SCH-83: the namespaces a term names, () for all, None for the pod's own.
-
-    Labels of namespaces are not known here, so a selector that reads them is refused rather than guessed.
-    """
+    """SCH-83: the namespaces a term names, () for all, None for the pod's own."""
     selector = term.get("namespaceSelector")
-    if selector is None:
-        return text_list(term.get("namespaces"), f"{field}.namespaces") or None
-    field = f"{field}.namespaceSelector"
-    if any(mapping(selector, field).values()):
-        raise InvalidObject(
-            "labels of namespaces are not looked at; name the namespaces, or select all with {}",
-            field=field,
-        )
-    return ()
+    if selector is not None and not any(mapping(selector, f"{field}.namespaceSelector").values()):
+        return ()
+    return text_list(term.get("namespaces"), f"{field}.namespaces") or None
+
+
+def _namespace_selector(term: Json, field: str) -> NamespaceSelector | None:
+    """What a term asks of the labels of namespaces (SCH-83). An empty selector asks nothing: it means all."""
+    if not term.get("namespaceSelector"):
+        return None
+    labels, expressions = _read_selector(term, f"{field}.namespaceSelector", "namespaceSelector")
+    return NamespaceSelector(labels, expressions) if labels or expressions else None
 
 
 def _host_ports(spec: Json) -> tuple[tuple[str, str, int], ...]:

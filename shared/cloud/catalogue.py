@@ -1,17 +1,18 @@
 """The catalogue: every instance type of the region with zones and prices, ready for the planner.
 
     market = await read_market(cloud, settings)     EC2 and Price List, once in 12 hours
-    catalogue = build_catalogue(market, settings)   pure
+    built = build_catalogue(market, settings)       pure
 
 Its amounts are those of the usual settings; ``shared.domain.instance_sizes`` adapts them to a pool.
 
 Prices (IT-05, IT-06): on demand from the Price List API, else from the last reading, else from the
-bundled book with a warning. Spot from the price history; before it was ever read, the on-demand
-price stands in; once it was read, a (type, zone) without an entry is not offered.
+bundled book. Spot from the price history; before it was ever read, the on-demand price stands in;
+once it was read, a (type, zone) without an entry is not offered.
 
 What may go wrong: types and zones are indispensable, so their errors are raised; prices are not, so
-their errors become a warning. Conversion of 1,400 types takes a good tenth of a second and runs in
-a thread.
+their errors are told in ``Market.stale``. A type whose description or price cannot be true is told in
+``faults`` by name, and the others stay. Conversion of 1,400 types takes a good tenth of a second and
+runs in a thread.
 """
 
 from __future__ import annotations
@@ -22,18 +23,24 @@ from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from shared.cloud.instance_model import ModelSettings, build_instance_type
+from shared.cloud.pricing import KnownPrices, Priced, SpotPool
 from shared.cloud.reference_data import bundled_prices, network_bandwidth, vpc_limits
 from shared.cloud.session import Cloud
 from shared.domain.instance_types import Catalogue, InstanceType, Offering
 from shared.domain.labels import ON_DEMAND, SPOT
+from shared.domain.resources import MEMORY
 from shared.errors import DovetailError
-from shared.log import get_logger
 
-log = get_logger(__name__)
-
-T = TypeVar("T")
+Key = TypeVar("Key")
+Learned = Mapping[str, Mapping[str, int]]
+"""Instance type -> image id -> bytes of memory that nodes reported (IT-12)."""
+MALFORMED = (
+    LookupError, TypeError, ValueError, AttributeError, ArithmeticError, msgspec.ValidationError,
+)  # fmt: skip
+"""What a description raises that lacks what every type has."""
 
 
 class Market(msgspec.Struct, frozen=True):
@@ -44,11 +51,35 @@ class Market(msgspec.Struct, frozen=True):
     zones_by_type: dict[str, tuple[str, ...]]
     zone_ids: dict[str, str]
     on_demand: dict[str, int]
-    spot: dict[tuple[str, str], int] | None
+    spot: dict[SpotPool, int] | None
+    faults: tuple[str, ...] = ()
+    """Prices that cannot be true, each with its type."""
+    stale: tuple[str, ...] = ()
+    """Prices that could not be read now, each with the reason."""
+
+    @property
+    def prices(self) -> KnownPrices:
+        """What the next reading falls back on."""
+        return KnownPrices(self.on_demand, self.spot)
+
+
+class Built(msgspec.Struct, frozen=True):
+    """A catalogue and the types that are not in it because of what AWS said of them."""
+
+    catalogue: Catalogue
+    faults: tuple[str, ...] = ()
+
+
+class _Source(msgspec.Struct, frozen=True):
+    """Prices of one source and what is to be told of them."""
+
+    prices: dict[Any, int] | None
+    faults: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
 
 
 async def read_market(
-    cloud: Cloud, settings: ModelSettings, *, previous: Market | None = None
+    cloud: Cloud, settings: ModelSettings, *, previous: KnownPrices | None = None
 ) -> Market:
     """Read types, zones and prices together; prices that cannot be read come from ``previous``.
 
@@ -61,48 +92,65 @@ async def read_market(
         raise known.exceptions[0] if known else failed from failed
 
 
-async def _read_together(cloud: Cloud, settings: ModelSettings, previous: Market | None) -> Market:
+async def _read_together(
+    cloud: Cloud, settings: ModelSettings, previous: KnownPrices | None
+) -> Market:
     async with asyncio.TaskGroup() as group:
         types = group.create_task(cloud.ec2.instance_types())
         offered = group.create_task(cloud.ec2.offerings())
         zones = group.create_task(cloud.ec2.zones())
-        on_demand = group.create_task(_on_demand(cloud, settings, previous))
-        spot = group.create_task(_optional(cloud.ec2.spot_prices(), "spot prices"))
-    history = spot.result()
+        listed = group.create_task(_on_demand(cloud, settings, previous))
+        history = group.create_task(
+            _source(cloud.ec2.spot_prices(), "spot", previous.spot if previous else None)
+        )
+    on_demand, spot = listed.result(), history.result()
     return Market(
         region=cloud.region,
         descriptions=tuple(types.result()),
         zones_by_type=offered.result(),
         zone_ids=zones.result(),
-        on_demand=on_demand.result(),
-        spot=history if history is not None else _spot_of(previous),
+        on_demand=on_demand.prices or {},
+        spot=spot.prices,
+        faults=on_demand.faults + spot.faults,
+        stale=on_demand.stale + spot.stale,
     )
 
 
-def _spot_of(market: Market | None) -> dict[tuple[str, str], int] | None:
-    return None if market is None else market.spot
-
-
-async def _optional(reading: Awaitable[T], what: str) -> T | None:
+async def _source(
+    reading: Awaitable[Priced[Key]], what: str, previous: Mapping[Key, int] | None
+) -> _Source:
+    """What was read; without an answer, or with an empty one, what was known before."""
     try:
-        return await reading
+        read = await reading
     except DovetailError as error:
-        log.warning("keeping the last known prices", what=what, error=str(error))
-        return None
+        return _Source(_copied(previous), stale=(f"{what} prices: {error}",))
+    if not read.prices:
+        return _Source(_copied(previous), stale=(f"{what} prices: AWS listed none",))
+    faults = [f"{_shown(key)}: {text!r} is no {what} price" for key, text in read.faults.items()]
+    if read.unreadable:
+        faults.append(f"{what} prices: {read.unreadable} entries cannot be read")
+    return _Source(read.kept(previous or {}), tuple(faults))
+
+
+def _copied(prices: Mapping[Key, int] | None) -> dict[Key, int] | None:
+    return None if prices is None else dict(prices)
+
+
+def _shown(key: object) -> str:
+    return " in ".join(key) if isinstance(key, tuple) else str(key)
 
 
 async def _on_demand(
-    cloud: Cloud, settings: ModelSettings, previous: Market | None
-) -> dict[str, int]:
-    """IT-05: no price API from an isolated VPC and for us-gov."""
-    readable = not settings.isolated_vpc and not cloud.region.startswith("us-gov-")
-    read = await _optional(cloud.pricing.on_demand(cloud.region), "on-demand") if readable else None
-    if read:
+    cloud: Cloud, settings: ModelSettings, previous: KnownPrices | None
+) -> _Source:
+    """IT-05: no price API from an isolated VPC and for us-gov, and there the newest bundled book counts."""
+    if settings.isolated_vpc or cloud.region.startswith("us-gov-"):
+        return _Source(await asyncio.to_thread(bundled_prices, cloud.region))
+    known = previous.on_demand if previous else None
+    read = await _source(cloud.pricing.on_demand(cloud.region), "on-demand", known)
+    if read.prices:
         return read
-    if previous is not None:
-        return previous.on_demand
-    log.warning("using the bundled price book", region=cloud.region)
-    return await asyncio.to_thread(bundled_prices, cloud.region)
+    return replace(read, prices=await asyncio.to_thread(bundled_prices, cloud.region))
 
 
 def price_offerings(
@@ -110,7 +158,7 @@ def price_offerings(
     zones: Iterable[str],
     *,
     on_demand: Mapping[str, int],
-    spot: Mapping[tuple[str, str], int] | None,
+    spot: Mapping[SpotPool, int] | None,
 ) -> tuple[Offering, ...]:
     """IT-04: zones x capacity types that the type is sold as and whose price is known."""
     name: str = description["InstanceType"]
@@ -125,34 +173,66 @@ def price_offerings(
     return tuple(found)
 
 
-def build_catalogue(market: Market, settings: ModelSettings) -> Catalogue:
+def build_catalogue(market: Market, settings: ModelSettings) -> Built:
     """All types that have at least one offering, sorted by name. Pure."""
-    limits, bandwidth = vpc_limits(), network_bandwidth()
     types: list[InstanceType] = []
+    faults = list(market.faults)
     for description in market.descriptions:
-        offerings = price_offerings(
-            description,
-            (
-                z
-                for z in market.zones_by_type.get(description["InstanceType"], ())
-                if z in market.zone_ids
-            ),
-            on_demand=market.on_demand,
-            spot=market.spot,
-        )
-        built = offerings and build_instance_type(
-            description,
-            offerings=offerings,
-            region=market.region,
-            settings=settings,
-            limits=limits,
-            bandwidth=bandwidth,
-            zone_ids=market.zone_ids,
-        )
-        if built:
+        try:
+            built = _type(description, market, settings)
+        except MALFORMED as error:
+            name = str(description.get("InstanceType") or "a type without name")[:60]
+            faults.append(f"{name}: cannot be read: {error!r:.100}")
+            continue
+        if built is not None:
             types.append(built)
     types.sort(key=lambda one: one.name)
-    return Catalogue(region=market.region, generation=generation_of(types), types=tuple(types))
+    return Built(Catalogue(market.region, generation_of(types), tuple(types)), tuple(faults))
+
+
+def _type(
+    description: Mapping[str, Any], market: Market, settings: ModelSettings
+) -> InstanceType | None:
+    """None: not sold, or not for us. Raises MALFORMED."""
+    zones = market.zones_by_type.get(description["InstanceType"], ())
+    offerings = price_offerings(
+        description,
+        (zone for zone in zones if zone in market.zone_ids),
+        on_demand=market.on_demand,
+        spot=market.spot,
+    )
+    if not offerings:
+        return None
+    built = build_instance_type(
+        description,
+        offerings=offerings,
+        region=market.region,
+        settings=settings,
+        limits=vpc_limits(),
+        bandwidth=network_bandwidth(),
+        zone_ids=market.zone_ids,
+    )
+    # One value of a wrong kind, and nobody could decode the whole catalogue.
+    return built and msgspec.json.decode(msgspec.json.encode(built), type=InstanceType)
+
+
+def with_memory(catalogue: Catalogue, learned: Learned) -> Catalogue:
+    """The same types with the memory that nodes reported; a new generation when that says anything new (IT-12). Pure.
+
+    What equals the estimate is left out: it would change nothing but the generation.
+    """
+    types = tuple(_remembering(one, learned.get(one.name, {})) for one in catalogue.types)
+    if types == catalogue.types:
+        return catalogue
+    return replace(catalogue, generation=generation_of(types), types=types)
+
+
+def _remembering(kind: InstanceType, learned: Mapping[str, int]) -> InstanceType:
+    estimate = kind.capacity.get(MEMORY)
+    differing = {image: size for image, size in sorted(learned.items()) if size != estimate}
+    if differing == kind.memory_by_image:
+        return kind
+    return replace(kind, memory_by_image=differing)
 
 
 def generation_of(types: Iterable[InstanceType]) -> str:
@@ -164,7 +244,9 @@ def generation_of(types: Iterable[InstanceType]) -> str:
     return digest.hexdigest()
 
 
-async def load_catalogue(cloud: Cloud, settings: ModelSettings) -> Catalogue:
+async def load_catalogue(
+    cloud: Cloud, settings: ModelSettings, *, previous: KnownPrices | None = None
+) -> tuple[Built, Market]:
     """Read the market once and build the catalogue, off the event loop."""
-    market = await read_market(cloud, settings)
-    return await asyncio.to_thread(build_catalogue, market, settings)
+    market = await read_market(cloud, settings, previous=previous)
+    return await asyncio.to_thread(build_catalogue, market, settings), market

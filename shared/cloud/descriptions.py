@@ -28,7 +28,7 @@ _NESTED: dict[str, tuple[str, ...]] = {
     ),
 }
 _EBS = ("EbsOptimizedSupport",)
-_CARD = ("NetworkCardIndex", "MaximumNetworkInterfaces")
+_CARD = ("NetworkCardIndex", "MaximumNetworkInterfaces", "BaselineBandwidthInGbps")
 
 
 def compact(description: Mapping[str, Any]) -> Json:

@@ -1,5 +1,4 @@
-"""EC2: everything Dovetail asks of it and the four things it changes (templates, fleets, tags,
-terminations).
+"""EC2: everything Dovetail asks of it and the three things it changes (fleets, tags, terminations).
 
 Reads are paged, retried and parsed off the loop when large. Writes are sent once; who calls
 ``create_fleet`` passes the whole pinned request with its ClientToken and repeats it unchanged after
@@ -12,48 +11,46 @@ for a minute, and a NotFound from ``terminate`` is not proof of termination (F20
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from shared.clock import Clock, rfc3339
 from shared.cloud.calls import Json, ServiceCalls
 from shared.cloud.descriptions import compact
-from shared.cloud.pricing import micro_usd
+from shared.cloud.instance_calls import InstanceCalls
+from shared.cloud.pricing import Priced, SpotPool, newest_spot_prices
 from shared.cloud.records import (
+    CapacityReservation,
     FleetResult,
     Image,
     Instance,
-    LaunchTemplate,
+    PlacementGroup,
     SecurityGroup,
     Subnet,
+    capacity_reservation_from,
     fleet_result_from,
     image_from,
-    instance_from,
-    launch_template_from,
+    placement_group_from,
     subnet_from,
-    tag_specification,
     tags_to,
 )
 from shared.cloud.selectors import (
     IMAGES,
     SECURITY_GROUPS,
     SUBNETS,
-    VALUES_LIMIT,
     Filters,
     Query,
     queries,
     tag_filters,
 )
 from shared.domain.nodepools import SelectorTerm
-from shared.errors import AlreadyExists, DovetailError, NotFound
+from shared.errors import DovetailError
 from shared.log import get_logger
 
 log = get_logger(__name__)
 
 PAGE = 100
 SPOT_PAGE = 1000
-TERMINATE_BATCH = 500
 LISTED_STATES = ("pending", "running", "stopping", "stopped", "shutting-down")
 """LCH-83: what a listing by tag shows. Terminated instances stay visible for an hour; they are left
 out.
@@ -63,7 +60,6 @@ TYPE_FILTERS: Filters = [
     {"Name": "processor-info.supported-architecture", "Values": ["x86_64", "arm64"]},
 ]
 SPOT_PRODUCTS = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]
-_INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 
 class Ec2:
@@ -72,6 +68,7 @@ class Ec2:
     def __init__(self, calls: ServiceCalls, *, clock: Clock) -> None:
         self._calls = calls
         self._clock = clock
+        self._by_id = InstanceCalls(calls)
 
     async def ping(self) -> None:
         """OPS-12: prove region, network, credentials and permission with a dry run."""
@@ -101,7 +98,8 @@ class Ec2:
         )
         zones: dict[str, set[str]] = {}
         for item in items:
-            zones.setdefault(item["InstanceType"], set()).add(item["Location"])
+            if item.get("InstanceType") and item.get("Location"):
+                zones.setdefault(item["InstanceType"], set()).add(item["Location"])
         return {name: tuple(sorted(found)) for name, found in zones.items()}
 
     async def zones(self) -> dict[str, str]:
@@ -109,10 +107,11 @@ class Ec2:
         answer = await self._calls.read(
             "describe_availability_zones", Filters=[{"Name": "state", "Values": ["available"]}]
         )
-        return {z["ZoneName"]: z.get("ZoneId", "") for z in answer["AvailabilityZones"]}
+        found = answer.get("AvailabilityZones") or ()
+        return {z["ZoneName"]: z.get("ZoneId", "") for z in found if z.get("ZoneName")}
 
-    async def spot_prices(self) -> dict[tuple[str, str], int]:
-        """(type, zone) -> newest spot price in micro-USD per hour (IT-06)."""
+    async def spot_prices(self) -> Priced[SpotPool]:
+        """The newest spot price of each (type, zone) (IT-06)."""
         items = await self._calls.pages(
             "describe_spot_price_history",
             "SpotPriceHistory",
@@ -158,52 +157,30 @@ class Ec2:
         )
         return [item for answer in answers for item in answer]
 
-    async def ensure_launch_template(
-        self, name: str, data: Json, tags: dict[str, str]
-    ) -> LaunchTemplate:
-        """Create the template, or find the one of that name: the name holds the data's hash
-        (LCH-20).
+    async def placement_groups(self, selector: Mapping[str, str]) -> list[PlacementGroup]:
+        """Groups that can be launched into, of this ``name`` or ``id`` (EC-06); a group is found by one of them."""
+        names = {"name": "group-name", "id": "group-id"}
+        filters = [{"Name": names[key], "Values": [value]} for key, value in selector.items()]
+        answer = await self._calls.read("describe_placement_groups", Filters=filters)
+        found = map(placement_group_from, answer.get("PlacementGroups") or ())
+        return [group for group in found if group.state == "available"]
 
-        The ClientToken is left to the SDK: with a fixed one EC2 would answer a template deleted
-        since.
-        """
-        try:
-            answer = await self._calls.write(
-                "create_launch_template",
-                launching=True,
-                LaunchTemplateName=name,
-                LaunchTemplateData=data,
-                TagSpecifications=[tag_specification("launch-template", tags)],
-            )
-        except AlreadyExists:
-            return await self._launch_template(name)
-        template = launch_template_from(answer["LaunchTemplate"])
-        log.debug("created launch template", launch_template_name=name, id=template.id)
-        return template
-
-    async def _launch_template(self, name: str) -> LaunchTemplate:
-        found = await self._calls.pages(
-            "describe_launch_templates", "LaunchTemplates", LaunchTemplateNames=[name]
-        )
-        if not found:
-            raise NotFound(f"launch template {name} disappeared while it was read", name=name)
-        return launch_template_from(found[0])
-
-    async def launch_templates(self, tags: Mapping[str, str]) -> list[LaunchTemplate]:
-        """Templates that carry all ``tags``; ``*`` as value means the key exists (LCH-22)."""
+    async def capacity_reservations(self) -> list[CapacityReservation]:
+        """All active ones that this account may use, sorted by id."""
         items = await self._calls.pages(
-            "describe_launch_templates",
-            "LaunchTemplates",
-            Filters=tag_filters(tags),
+            "describe_capacity_reservations",
+            "CapacityReservations",
+            Filters=[{"Name": "state", "Values": ["active"]}],
+            MaxResults=1000,
         )
-        return sorted((launch_template_from(i) for i in items), key=lambda t: t.name)
+        return sorted(map(capacity_reservation_from, items), key=lambda one: one.id)
 
-    async def delete_launch_template(self, name: str) -> None:
-        """Delete by name; a template that is gone already is fine."""
-        try:
-            await self._calls.write("delete_launch_template", LaunchTemplateName=name)
-        except NotFound:
-            log.debug("launch template is gone already", launch_template_name=name)
+    async def snapshot_sizes(self, ids: Iterable[str]) -> dict[str, int]:
+        """Snapshot id -> GiB; an unknown id is absent."""
+        wanted = sorted(set(ids))
+        filters = [{"Name": "snapshot-id", "Values": wanted}]
+        items = await self._calls.pages("describe_snapshots", "Snapshots", Filters=filters)
+        return {item["SnapshotId"]: int(item["VolumeSize"]) for item in items}
 
     async def create_fleet(self, request: Json) -> FleetResult:
         """CreateFleet with exactly ``request`` (LCH-50), which must hold a ClientToken.
@@ -216,14 +193,6 @@ class Ec2:
             raise ValueError("create_fleet needs a ClientToken: a repeat would launch twice")
         answer = await self._calls.write("create_fleet", launching=True, **request)
         return fleet_result_from(answer)
-
-    async def check_create_fleet(self, request: Json) -> None:
-        """EC-18: a dry run; raises Unauthorized when the permission is missing."""
-        try:
-            await self._calls.write("create_fleet", launching=True, **request, DryRun=True)
-        except DovetailError as error:
-            if error.context.get("code") != "DryRunOperation":
-                raise
 
     async def instances(
         self,
@@ -242,52 +211,16 @@ class Ec2:
         filters = tag_filters(tags or {}, tag_keys)
         if ids is None:
             listed = [*filters, {"Name": "instance-state-name", "Values": list(LISTED_STATES)}]
-            return await self._instances(listed)
-        wanted = sorted(set(ids))
-        found: list[Instance] = []
-        for start in range(0, len(wanted), VALUES_LIMIT):
-            chunk = {"Name": "instance-id", "Values": wanted[start : start + VALUES_LIMIT]}
-            found.extend(await self._instances([*filters, chunk]))
-        return found
-
-    async def _instances(self, filters: Filters) -> list[Instance]:
-        reservations = await self._calls.pages(
-            "describe_instances", "Reservations", Filters=filters, MaxResults=PAGE
-        )
-        return [instance_from(item) for r in reservations for item in r.get("Instances") or ()]
+            return await self._by_id.listed(listed)
+        if filters:
+            raise ValueError("instances takes ids or tags, not both")
+        return await self._by_id.described(ids)
 
     async def terminate(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Terminate all; returns the ids EC2 does not know (not proof of termination, F20).
         Idempotent.
         """
-        wanted = sorted(set(ids))
-        missing: list[str] = []
-        for start in range(0, len(wanted), TERMINATE_BATCH):
-            missing.extend(await self._terminate(wanted[start : start + TERMINATE_BATCH]))
-        return tuple(missing)
-
-    async def _terminate(self, ids: list[str]) -> list[str]:
-        """One unknown id fails the whole call, so it is taken out and the rest sent again."""
-        missing: list[str] = []
-        remaining = ids
-        while remaining:
-            try:
-                await self._calls.write("terminate_instances", InstanceIds=remaining)
-                return missing
-            except NotFound as error:
-                named = set(_INSTANCE_ID.findall(error.message)) & set(remaining)
-                if not named and len(remaining) > 1:
-                    return missing + await self._terminate_one_by_one(remaining)
-                unknown = named or set(remaining)
-                missing.extend(sorted(unknown))
-                remaining = [one for one in remaining if one not in unknown]
-        return missing
-
-    async def _terminate_one_by_one(self, ids: list[str]) -> list[str]:
-        missing: list[str] = []
-        for one in ids:
-            missing.extend(await self._terminate([one]))
-        return missing
+        return await self._by_id.terminated(ids)
 
     async def tag(self, ids: Sequence[str], tags: dict[str, str]) -> None:
         """Set tags on instances. Raises NotFound while EC2 does not know a new one yet (F20)."""
@@ -298,17 +231,3 @@ class Ec2:
 def _arguments(query: Query) -> Json:
     owners = {"Owners": list(query.owners)} if query.owners else {}
     return {"Filters": query.filters, **owners} if query.filters else owners
-
-
-def newest_spot_prices(items: Iterable[Json]) -> dict[tuple[str, str], int]:
-    """The latest entry of each (type, zone); entries without a usable price are skipped."""
-    newest: dict[tuple[str, str], tuple[datetime, int]] = {}
-    for item in items:
-        price = micro_usd(item.get("SpotPrice"))
-        if price is None:
-            continue
-        key = (item["InstanceType"], item["AvailabilityZone"])
-        candidate = (item["Timestamp"], price)
-        if key not in newest or candidate > newest[key]:
-            newest[key] = candidate
-    return {key: price for key, (_, price) in newest.items()}

@@ -59,19 +59,18 @@ def build_instance_type(
     limits: Mapping[str, VpcLimit],
     bandwidth: Mapping[str, int],
     zone_ids: Mapping[str, str] | None = None,
-    discovered_memory_bytes: int | None = None,
 ) -> InstanceType | None:
     """One DescribeInstanceTypes item as the planner's ``InstanceType``, with the usual settings.
 
-    ``discovered_memory_bytes``: what a node of this type really reported (IT-12); replaces the
-    estimate. None for a type that Dovetail does not handle (IT-02).
+    None for a type that Dovetail does not handle (IT-02). Raises KeyError, TypeError or ValueError for a description
+    that lacks what every type has.
     """
     name: str = description["InstanceType"]
     if not INSTANCE_NAME.match(name) or architecture(description) is None:
         return None
     capacity = _hardware(description, settings, limits.get(name))
-    if discovered_memory_bytes is not None:
-        capacity[MEMORY] = discovered_memory_bytes
+    if min(capacity[CPU], capacity[MEMORY]) <= 0:
+        raise ValueError(f"{capacity[CPU]} milli-CPU and {capacity[MEMORY]} bytes of memory")
     hardware = InstanceType(
         name=name,
         labels=build_labels(

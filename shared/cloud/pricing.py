@@ -1,19 +1,21 @@
-"""On-demand prices from the AWS Price List API (IT-05), as integer micro-USD per hour.
+"""On-demand prices from the AWS Price List API and the reading of spot prices (IT-05, IT-06), as integer micro-USD per
+hour.
 
-The API answers with JSON documents inside JSON; a document that is not understood is skipped,
-because one odd product must not hide a thousand good ones.
+The API answers with JSON documents inside JSON. One odd product must not hide a thousand good ones: a price that cannot
+be one (negative, not a number) becomes a fault with the type's name, and entries that name no type are counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from shared.cloud.calls import ServiceCalls
+from shared.cloud.calls import Json, ServiceCalls
 
 MICRO_USD = Decimal(1_000_000)
 HIGHEST_PRICE_USD = Decimal(100_000)
@@ -21,6 +23,51 @@ HIGHEST_PRICE_USD = Decimal(100_000)
 _CURRENCIES = ("USD", "CNY")
 _HOMES = {"ap": "ap-south-1", "cn": "cn-northwest-1", "eu": "eu-central-1"}
 _TENANCIES = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
+SpotPool = tuple[str, str]
+"""(instance type, zone)."""
+Key = TypeVar("Key")
+
+
+class Priced(msgspec.Struct, Generic[Key], frozen=True):
+    """Prices in micro-USD per hour, and for what had none that can be true: what was read instead."""
+
+    prices: dict[Key, int]
+    faults: dict[Key, str]
+    unreadable: int = 0
+    """Entries that do not even say whose price they are."""
+
+    def kept(self, previous: Mapping[Key, int]) -> dict[Key, int]:
+        """All prices; where this reading is at fault, or may be, the one known before."""
+        doubtful = previous.keys() if self.unreadable else self.faults.keys() & previous.keys()
+        return {key: previous[key] for key in doubtful} | self.prices
+
+
+class KnownPrices(msgspec.Struct, frozen=True):
+    """The last prices that were read. ``spot`` is None until the history was read once."""
+
+    on_demand: dict[str, int]
+    spot: dict[SpotPool, int] | None = None
+
+
+class _Document(msgspec.Struct):
+    on_demand: dict[str, int]
+    spot: list[tuple[str, str, int]] | None
+
+
+def encode_prices(known: KnownPrices) -> bytes:
+    """JSON: JSON has no keys of two parts."""
+    spot = None if known.spot is None else [(*pool, price) for pool, price in known.spot.items()]
+    return msgspec.json.encode(_Document(known.on_demand, spot))
+
+
+def decode_prices(document: bytes) -> KnownPrices | None:
+    """Inverse of ``encode_prices``; None for a document of another version, which is as good as none."""
+    try:
+        found = msgspec.json.decode(document, type=_Document)
+    except msgspec.DecodeError:
+        return None
+    spot = None if found.spot is None else {(name, zone): p for name, zone, p in found.spot}
+    return KnownPrices(found.on_demand, spot)
 
 
 def pricing_region(region: str) -> str:
@@ -41,30 +88,59 @@ def micro_usd(text: object) -> int | None:
     return max(int((amount * MICRO_USD + Decimal("0.5")) // 1), 1)
 
 
-def parse_product(document: str | bytes) -> tuple[str, int] | None:
-    """(instance type, price) of one PriceList document, or None when it names no hourly price."""
+def parse_product(document: str | bytes) -> tuple[str, list[object]] | None:
+    """(instance type, its hourly prices as written) of one PriceList document; None when it is no such document."""
     try:
         product: Any = msgspec.json.decode(document)
         name = product["product"]["attributes"]["instanceType"]
         terms = product["terms"]["OnDemand"].values()
         dimensions = [d for term in terms for d in term["priceDimensions"].values()]
         amounts = [d["pricePerUnit"] for d in dimensions if d.get("unit", "Hrs") == "Hrs"]
-        prices = [micro_usd(a[c]) for a in amounts for c in _CURRENCIES if c in a]
+        written = [amount[c] for amount in amounts for c in _CURRENCIES if c in amount]
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
         return None
-    known = [price for price in prices if price is not None]
-    return (name, min(known)) if known and isinstance(name, str) else None
+    return (name, written) if name and isinstance(name, str) else None
 
 
-def parse_price_list(documents: Iterable[str | bytes]) -> dict[str, int]:
-    """Instance type -> micro-USD per hour; the lowest when a type is listed twice."""
+def parse_price_list(documents: Iterable[str | bytes]) -> Priced[str]:
+    """By instance type; the lowest price when one is listed twice."""
     prices: dict[str, int] = {}
+    faults: dict[str, str] = {}
+    unreadable = 0
     for document in documents:
-        parsed = parse_product(document)
-        if parsed is not None:
-            name, price = parsed
-            prices[name] = min(price, prices.get(name, price))
-    return prices
+        name, written = parse_product(document) or ("", [])
+        unreadable += not name
+        for text in written:
+            price = micro_usd(text)
+            if price is not None:
+                prices[name] = min(price, prices.get(name, price))
+            else:
+                faults[name] = str(text)[:40]
+    told = {name: text for name, text in faults.items() if name not in prices}
+    return Priced(prices, told, unreadable)
+
+
+def newest_spot_prices(items: Iterable[Json]) -> Priced[SpotPool]:
+    """The latest entry of each (type, zone) that has a price."""
+    newest: dict[SpotPool, tuple[datetime, int]] = {}
+    faults: dict[SpotPool, str] = {}
+    unreadable = 0
+    for item in items:
+        pool = (item.get("InstanceType"), item.get("AvailabilityZone"))
+        at, price = item.get("Timestamp"), micro_usd(item.get("SpotPrice"))
+        if not (isinstance(pool[0], str) and isinstance(pool[1], str) and isinstance(at, datetime)):
+            unreadable += 1
+            continue
+        key = (pool[0], pool[1])
+        if price is None:
+            faults[key] = str(item.get("SpotPrice"))[:40]
+        elif key not in newest or (at, price) > newest[key]:
+            newest[key] = (at, price)
+    return Priced(
+        {key: price for key, (_, price) in newest.items()},
+        {key: text for key, text in faults.items() if key not in newest},
+        unreadable,
+    )
 
 
 class Pricing:
@@ -73,20 +149,18 @@ class Pricing:
     def __init__(self, calls: ServiceCalls) -> None:
         self._calls = calls
 
-    async def on_demand(self, region: str) -> dict[str, int]:
-        """Instance type -> micro-USD per hour. Bare metal is sold as dedicated tenancy only."""
-        prices: dict[str, int] = {}
+    async def on_demand(self, region: str) -> Priced[str]:
+        """By instance type. Bare metal is sold as dedicated tenancy only."""
+        documents: list[str | bytes] = []
         for tenancy, family in _TENANCIES:
-            documents = await self._calls.pages(
+            documents += await self._calls.pages(
                 "get_products",
                 "PriceList",
                 ServiceCode="AmazonEC2",
                 Filters=_filters(region, tenancy, family),
                 MaxResults=100,
             )
-            found = await asyncio.to_thread(parse_price_list, documents)
-            prices = found | prices
-        return prices
+        return await asyncio.to_thread(parse_price_list, documents)
 
 
 def _filters(region: str, tenancy: str, family: str) -> list[dict[str, str]]:

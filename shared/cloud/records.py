@@ -6,6 +6,7 @@ leaves out what does not apply (a terminated instance has no subnet).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -28,6 +29,31 @@ class SecurityGroup(msgspec.Struct, frozen=True):
     name: str
 
 
+class PlacementGroup(msgspec.Struct, frozen=True):
+    """``partitions``: how many a partition group has; 0 for the other strategies."""
+
+    id: str
+    name: str
+    state: str
+    partitions: int = 0
+
+
+class CapacityReservation(msgspec.Struct, frozen=True):
+    """An active one; ``left`` is how many instances still fit."""
+
+    id: str
+    owner: str
+    instance_type: str
+    zone: str
+    criteria: str
+    """open or targeted."""
+    kind: str
+    """default or capacity-block."""
+    left: int
+    ends_at: float | None = None
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class Image(msgspec.Struct, frozen=True):
     """``architecture`` is EC2's word (x86_64, arm64); ``created_at`` is RFC 3339, so it sorts."""
 
@@ -37,6 +63,8 @@ class Image(msgspec.Struct, frozen=True):
     created_at: str
     owner: str
     deprecated: bool
+    volumes: dict[str, int] = {}
+    """Device name -> GiB of the snapshot behind it: no volume can be smaller."""
 
 
 class LaunchTemplate(msgspec.Struct, frozen=True):
@@ -89,6 +117,12 @@ class Instance(msgspec.Struct, frozen=True):
     tags: dict[str, str]
     subnet_id: str
     security_group_ids: tuple[str, ...]
+    state_reason: str = ""
+    """Why it ended, in EC2's words: ``Client.InternalError: ...`` for a key it may not use (LCH-67)."""
+    capacity_reservation_id: str = ""
+    placement_group: str = ""
+    """Its name."""
+    placement_group_id: str = ""
 
 
 def tags_from(items: list[Json] | None) -> dict[str, str]:
@@ -127,6 +161,36 @@ def image_from(item: Json, *, now_rfc3339: str) -> Image:
         created_at=item.get("CreationDate", ""),
         owner=item.get("OwnerId", ""),
         deprecated=bool(deprecation) and deprecation <= now_rfc3339,
+        volumes=_snapshot_sizes(item.get("BlockDeviceMappings") or ()),
+    )
+
+
+def _snapshot_sizes(mappings: Iterable[Json]) -> dict[str, int]:
+    sizes = {m.get("DeviceName", ""): (m.get("Ebs") or {}).get("VolumeSize") for m in mappings}
+    return {device: int(size) for device, size in sizes.items() if size}
+
+
+def placement_group_from(item: Json) -> PlacementGroup:
+    return PlacementGroup(
+        id=item.get("GroupId", ""),
+        name=item.get("GroupName", ""),
+        state=item.get("State", ""),
+        partitions=int(item.get("PartitionCount") or 0),
+    )
+
+
+def capacity_reservation_from(item: Json) -> CapacityReservation:
+    ends = item.get("EndDate")
+    return CapacityReservation(
+        id=item["CapacityReservationId"],
+        owner=item.get("OwnerId", ""),
+        instance_type=item.get("InstanceType", ""),
+        zone=item.get("AvailabilityZone", ""),
+        criteria=item.get("InstanceMatchCriteria", ""),
+        kind=item.get("ReservationType") or "default",
+        left=int(item.get("AvailableInstanceCount") or 0),
+        ends_at=ends.timestamp() if ends else None,
+        tags=tags_from(item.get("Tags")),
     )
 
 
@@ -142,11 +206,11 @@ def launch_template_from(item: Json) -> LaunchTemplate:
 
 
 def instance_from(item: Json) -> Instance:
-    launched = item.get("LaunchTime")
+    launched, placement = item.get("LaunchTime"), item.get("Placement") or {}
     return Instance(
         id=item["InstanceId"],
         instance_type=item.get("InstanceType", ""),
-        zone=(item.get("Placement") or {}).get("AvailabilityZone", ""),
+        zone=placement.get("AvailabilityZone", ""),
         capacity_type=SPOT if item.get("InstanceLifecycle") == "spot" else ON_DEMAND,
         image_id=item.get("ImageId", ""),
         state=(item.get("State") or {}).get("Name", ""),
@@ -155,6 +219,10 @@ def instance_from(item: Json) -> Instance:
         tags=tags_from(item.get("Tags")),
         subnet_id=item.get("SubnetId", ""),
         security_group_ids=tuple(group["GroupId"] for group in item.get("SecurityGroups") or ()),
+        state_reason=(item.get("StateReason") or {}).get("Message", ""),
+        capacity_reservation_id=item.get("CapacityReservationId", ""),
+        placement_group=placement.get("GroupName", ""),
+        placement_group_id=placement.get("GroupId", ""),
     )
 
 

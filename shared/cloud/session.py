@@ -37,10 +37,13 @@ from botocore.loaders import Loader
 
 from shared.clock import Clock
 from shared.cloud.calls import ServiceCalls
+from shared.cloud.dry_runs import DryRuns
 from shared.cloud.ec2 import Ec2
 from shared.cloud.eks import Eks
 from shared.cloud.errors import missing_credentials, missing_region, translated
 from shared.cloud.iam import Iam
+from shared.cloud.instance_status import InstanceStatuses
+from shared.cloud.launch_templates import LaunchTemplates
 from shared.cloud.models import CompactFileLoader
 from shared.cloud.parsing import ThreadedParserFactory
 from shared.cloud.pricing import Pricing, pricing_region
@@ -150,6 +153,18 @@ class Cloud:
     @cached_property
     def ec2(self) -> Ec2:
         return Ec2(self._calls("ec2"), clock=self.clock)
+
+    @cached_property
+    def instance_statuses(self) -> InstanceStatuses:
+        return InstanceStatuses(self._calls("ec2"))
+
+    @cached_property
+    def launch_templates(self) -> LaunchTemplates:
+        return LaunchTemplates(self._calls("ec2"))
+
+    @cached_property
+    def dry_runs(self) -> DryRuns:
+        return DryRuns(self._calls("ec2"))
 
     @cached_property
     def ssm(self) -> Ssm:

@@ -91,6 +91,13 @@ def _why_not(
     return "" if pool is not None else NO_POOL
 
 
+def _price(machine: Machine, prices: Prices) -> int | None:
+    """CON-07: nothing is cheaper than a reservation that is paid for, whatever is left of it."""
+    if machine.capacity_type == keys.RESERVED:
+        return 0
+    return prices.get((machine.instance_type, machine.zone, machine.capacity_type))
+
+
 def _candidate(
     machine: Machine,
     node: Node,
@@ -107,9 +114,7 @@ def _candidate(
         node=node,
         pool=pool,
         pods=tuple(moving),
-        price_micro_usd_per_hour=prices.get(
-            (machine.instance_type, machine.zone, machine.capacity_type)
-        ),
+        price_micro_usd_per_hour=_price(machine, prices),
         cost=disruption_cost(moving),
         empty=is_empty(pods),
         blocker=block.text if block else "",

@@ -23,11 +23,15 @@ _ORDER = (keys.RESERVED, keys.SPOT, keys.ON_DEMAND)
 
 
 def cheaper(
-    world: World, planned: PlannedMachine, candidates: tuple[Candidate, ...]
+    world: World,
+    planned: PlannedMachine,
+    candidates: tuple[Candidate, ...],
+    *,
+    budget: int | None = None,
 ) -> PlannedMachine | str:
-    """The planned machine with only those types that cost strictly less than all candidates together; or why there is
-    none."""
-    budget = total_price(candidates)
+    """The planned machine with only those types that cost strictly less than all candidates together, or than
+    ``budget``; or why there is none."""
+    budget = total_price(candidates) if budget is None else budget
     if budget is None:
         return "the price of the node is not known"
     wanted = Requirements.of(planned.requirements)

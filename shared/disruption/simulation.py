@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from shared.disruption.records import Candidate, World
 from shared.domain.machines import CONSOLIDATABLE, INITIALIZED, Machine
 from shared.domain.nodepools import NodePool
-from shared.domain.nodes import Node
 from shared.domain.pods import is_reschedulable
 from shared.domain.snapshot import Snapshot, moving_pods
 from shared.solver.plan import Plan, PlannedMachine
@@ -29,6 +28,8 @@ class Simulation(msgspec.Struct, frozen=True):
     machines: tuple[PlannedMachine, ...]
     """Those that take pods of the candidates; what only waiting pods need is bought anyway."""
     problem: str = ""
+    on_unready: tuple[str, ...] = ()
+    """UIDs of pods that would go to a node that is not initialised."""
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -53,7 +54,7 @@ def simulate(
     """CON-03. ``settle``: nodes that took pods a moment ago are no targets either (SCH-54)."""
     snapshot = without(world.snapshot, candidates)
     if settle:
-        snapshot = replace(snapshot, nodes=_closed(snapshot))
+        snapshot = settled(snapshot)
     moved = frozenset(
         pod.uid for candidate in candidates for pod in candidate.pods if is_reschedulable(pod)
     )
@@ -64,15 +65,20 @@ def simulate(
         reschedule=moved | moving_pods(snapshot),
     )
     needed = tuple(machine for machine in plan.machines if moved & set(machine.pods))
-    return Simulation(plan, needed, _problem(plan, snapshot, moved))
+    problem, on_unready = _problem(plan, snapshot, moved)
+    return Simulation(plan, needed, problem, on_unready)
 
 
-def _closed(snapshot: Snapshot) -> tuple[Node, ...]:
-    """Nodes whose machine waits for its consolidateAfter to pass take no more pods in a simulation."""
+def settled(snapshot: Snapshot) -> Snapshot:
+    """Nodes whose machine waits for its consolidateAfter to pass take no more pods in a simulation (SCH-54)."""
     pools = {pool.key: pool for pool in snapshot.pools}
     young = {m.node_name for m in snapshot.machines if m.node_name and _is_young(m, pools)}
-    return tuple(
-        replace(node, unschedulable=True) if node.name in young else node for node in snapshot.nodes
+    return replace(
+        snapshot,
+        nodes=tuple(
+            replace(node, unschedulable=True) if node.name in young else node
+            for node in snapshot.nodes
+        ),
     )
 
 
@@ -82,13 +88,14 @@ def _is_young(machine: Machine, pools: Mapping[str, NodePool]) -> bool:
     return waits and machine.has(INITIALIZED) and not machine.has(CONSOLIDATABLE)
 
 
-def _problem(plan: Plan, snapshot: Snapshot, moved: frozenset[str]) -> str:
-    """Why the answer is no; empty for yes. Pods that waited before may go on waiting."""
+def _problem(plan: Plan, snapshot: Snapshot, moved: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+    """Why the answer is no, empty for yes, and the pods on the node to blame. Pods that waited before may go on
+    waiting."""
     for uid, reason in plan.unschedulable.items():
         if uid in moved:
-            return f"not all pods would schedule, {reason}"
+            return f"not all pods would schedule, {reason}", ()
     ready = {node.name for node in snapshot.nodes if node.is_initialized or not node.is_managed}
     for name, uids in plan.existing.items():
         if name not in ready and moved & set(uids):
-            return f"would schedule against uninitialized node {name}"
-    return ""
+            return f"would schedule against uninitialized node {name}", tuple(uids)
+    return "", ()

@@ -12,8 +12,14 @@ from msgspec.structs import replace
 
 from shared.disruption import emptiness
 from shared.disruption.consolidation import eligible
+from shared.disruption.global_proof import METHOD as GLOBAL
+from shared.disruption.global_proof import buying, price_of
 from shared.disruption.records import Candidate, Command, World, within_budgets
+from shared.disruption.replacement_price import total_price
 from shared.disruption.simulation import simulate
+from shared.domain import labels as keys
+from shared.domain.requirements import Requirements
+from shared.solver.plan import PlannedMachine
 
 BUDGET, SCHEDULING, CHURN = "budget", "scheduling", "churn"
 """Causes of a ConsolidationRejected event."""
@@ -36,16 +42,52 @@ def validate(world: World, command: Command) -> Verdict:
         return Verdict(None, CHURN, "a node is no longer a candidate")
     if len(within_budgets(fresh, world, command.reason)) < len(fresh):
         return Verdict(None, BUDGET, "a budget allows fewer nodes by now")
-    outcome = simulate(world, fresh, settle=True)
+    if command.replacements and not _still_saves(command, fresh):
+        return Verdict(None, CHURN, "prices have changed: it saves nothing by now")
+    is_global = command.method == GLOBAL and bool(command.replacements)
+    outcome = simulate(buying(world) if is_global else world, fresh, settle=True)
     if outcome.problem:
         return Verdict(None, SCHEDULING, outcome.problem)
     if len(outcome.machines) != len(command.replacements):
         text = f"{len(outcome.machines)} new machine(s) are needed by now, not {len(command.replacements)}"
         return Verdict(None, SCHEDULING, text)
-    for planned, before in zip(outcome.machines, command.replacements, strict=True):
-        if not set(before.instance_types) <= set(planned.instance_types):
-            return Verdict(None, SCHEDULING, "the instance types that would do have changed")
+    if not _all_covered(command.replacements, outcome.machines):
+        return Verdict(None, SCHEDULING, "the instance types that would do have changed")
     return Verdict(replace(command, candidates=fresh, targets=outcome.targets))
+
+
+def _still_saves(command: Command, fresh: tuple[Candidate, ...]) -> bool:
+    """Spot prices move. A price that is not known any more says nothing against it."""
+    old = total_price(fresh)
+    return old is None or price_of(command.replacements) < old
+
+
+def _all_covered(before: tuple[PlannedMachine, ...], now: tuple[PlannedMachine, ...]) -> bool:
+    """Has each machine of the command another one of those that are needed by now, which it would do for? Their order
+    and names mean nothing: they come from a plan of another moment. Augmenting paths: a first choice is given up where
+    that helps."""
+    held: dict[int, int] = {}
+
+    def find(one: int, tried: set[int]) -> bool:
+        for at, planned in enumerate(now):
+            if at not in tried and _covers(planned, before[one]):
+                tried.add(at)
+                if at not in held or find(held[at], tried):
+                    held[at] = one
+                    return True
+        return False
+
+    return all(find(one, set()) for one in range(len(before)))
+
+
+def _covers(now: PlannedMachine, before: PlannedMachine) -> bool:
+    """CON-11, and the same pool and places."""
+    if now.pool_key != before.pool_key:
+        return False
+    zone, was = (Requirements.of(m.requirements).get(keys.ZONE) for m in (now, before))
+    return set(before.instance_types) <= set(now.instance_types) and (
+        zone is None or (was is not None and zone.covers(was))
+    )
 
 
 def _emptiness(world: World, command: Command) -> Verdict:

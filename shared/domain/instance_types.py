@@ -29,6 +29,13 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a reserved offering: the capacity reservation that it is bought from."""
     reservation_type: str = ""
     """default, or capacity-block."""
+    order: int = 0
+    """Among offerings of one price the smaller first. Of reserved ones: the on-demand price (IT-07)."""
+    left: int = 0
+    """Of a reserved offering: instances that still fit, as EC2 counted ``counted_at`` (SCH-105)."""
+    counted_at: float = 0.0
+    node_classes: tuple[str, ...] = ()
+    """Of a reserved offering: keys of the classes that select it."""
 
 
 class SizeFacts(msgspec.Struct, frozen=True):

@@ -27,6 +27,13 @@ KARPENTER, GLOBAL = "Karpenter", "Global"
 CONSOLIDATORS = (KARPENTER, GLOBAL)
 """How machines that are worth less than they cost are found."""
 
+DELETE, CORDON, DRY_RUN = "delete", "cordon", "dry-run"
+INTERRUPTION_MODES = (DELETE, CORDON, DRY_RUN)
+"""What an interruption does to a machine."""
+IGNORE, DRAIN = "off", "drain"
+REBALANCE_ANSWERS = (IGNORE, CORDON, DRAIN)
+"""What a rebalance recommendation does to a machine (INT-40, INT-43)."""
+
 POOL_KINDS = {V1ALPHA5: "Provisioner", V1: "NodePool"}
 CLASS_KINDS = {V1ALPHA5: "AWSNodeTemplate", V1: "EC2NodeClass"}
 
@@ -84,6 +91,14 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     """Nothing of this pool is disrupted voluntarily."""
     most_disruptions_per_hour: int | None = None
     """A true rate, beside the budgets, which say how many at once; None: no limit."""
+    interruption: str = ""
+    """delete, cordon or dry-run; empty: the interruption service's own setting."""
+    rebalance: str = ""
+    """off, cordon or drain; empty: the interruption service's own setting."""
+    maintenance_lead_seconds: float | None = None
+    """How long before its start a scheduled event is acted on; None: the interruption service's own setting."""
+    webhook_off: bool = False
+    """Nobody is told over the webhook about machines of this pool."""
     terminating: bool = False
     usage: dict[str, int] = {}
     """status.resources."""

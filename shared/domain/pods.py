@@ -9,6 +9,7 @@ import msgspec
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Toleration
+from shared.domain.namespaces import NamespaceSelector
 
 NOBODY = Expression("", "In")
 """Stands for an absent label selector, which selects no pod; an empty one selects every pod."""
@@ -47,6 +48,8 @@ class AffinityTerm(msgspec.Struct, frozen=True, omit_defaults=True):
     namespaces: tuple[str, ...] | None = None
     weight: int | None = None
     """None: required. A number: preferred."""
+    namespace_selector: NamespaceSelector | None = None
+    """Namespaces with these labels, and those in ``namespaces``; then None there names nobody."""
 
 
 class Owner(msgspec.Struct, frozen=True):

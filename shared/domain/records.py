@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from shared.domain.machines import Machine
+from shared.domain.namespaces import Namespace
 from shared.domain.nodepools import NodeClass, NodePool
 from shared.domain.nodes import DaemonSet, Node
 from shared.domain.pdbs import PodDisruptionBudget
@@ -17,7 +18,7 @@ PODS, NODES, DAEMON_SETS = "pods", "nodes", "daemonsets"
 NODE_POOLS, NODE_CLASSES, MACHINES = "nodepools", "nodeclasses", "machines"
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 STORAGE_CLASSES, CSI_NODES = "storageclasses", "csinodes"
-PDBS = "poddisruptionbudgets"
+PDBS, NAMESPACES = "poddisruptionbudgets", "namespaces"
 
 RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     PODS: Pod,
@@ -31,6 +32,7 @@ RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     STORAGE_CLASSES: StorageClass,
     CSI_NODES: CsiNode,
     PDBS: PodDisruptionBudget,
+    NAMESPACES: Namespace,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(record) for kind, record in RECORD_TYPES.items()

@@ -6,6 +6,7 @@ import msgspec
 
 from shared.domain.instance_types import Catalogue
 from shared.domain.machines import Machine
+from shared.domain.namespaces import Namespace
 from shared.domain.nodepools import NodeClass, NodePool
 from shared.domain.nodes import DaemonSet, Node
 from shared.domain.pdbs import PodDisruptionBudget
@@ -33,6 +34,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     storage_classes: tuple[StorageClass, ...] = ()
     csi_nodes: tuple[CsiNode, ...] = ()
     pdbs: tuple[PodDisruptionBudget, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
 
 
 def moving_pods(snapshot: Snapshot) -> frozenset[str]:

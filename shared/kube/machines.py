@@ -113,6 +113,34 @@ class Machines:
                     raise
         return False
 
+    async def drop_condition(self, machine: Machine, name: str) -> bool:
+        """Take one condition off. False when the machine is gone or replaced, or has none of that name.
+
+        Raises Conflict after ``TRIES``.
+        """
+        for attempt in range(TRIES):
+            try:
+                return await self._drop_once(machine, name)
+            except NotFound:
+                return False
+            except Conflict:
+                if attempt == TRIES - 1:
+                    raise
+        return False
+
+    async def _drop_once(self, machine: Machine, name: str) -> bool:
+        resource, parse = _KINDS[machine.kind]
+        raw = await self._kube.get(resource, machine.name)
+        held = dict(parse(raw).conditions)
+        if raw["metadata"]["uid"] != machine.uid or held.pop(name, None) is None:
+            return False
+        body = {
+            "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]},
+            "status": {"conditions": machine_conditions(held, machine.generation_api)},
+        }
+        await self._kube.patch(resource, machine.name, body, subresource="status")
+        return True
+
     async def _write_once(
         self,
         machine: Machine,

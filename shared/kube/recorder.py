@@ -114,6 +114,10 @@ class Recorder:
         self._others: deque[Occurrence] = deque()
         self._ready = asyncio.Event()
 
+    def share(self, seen: Seen) -> None:
+        """From now on de-duplicate with other processes too (EVT-03)."""
+        self._everywhere = seen
+
     async def publish(
         self,
         involved: dict[str, str],

@@ -1,40 +1,50 @@
 """What the launcher knows about EC2 and the scheduler needs: the catalogue, and offerings without
 capacity.
 
-Both live in Redis for speed only. The launcher writes the catalogue again when it is gone; an
-unavailable offering that is forgotten costs one failed request.
+Both live in Redis for speed, and so that a new launcher begins with what the last one knew. The
+launcher writes the catalogue again when it is gone; an unavailable offering that is forgotten costs
+one failed request.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
+import msgspec
 from redis.asyncio import Redis
 
 from shared.bus.connection import ask, redis_errors
 from shared.clock import Clock
 from shared.domain.instance_types import Catalogue, decode_catalogue
 from shared.domain.snapshot import OfferingKey
+from shared.log import get_logger
+
+log = get_logger(__name__)
 
 MOST_UNAVAILABLE = 20_000
 """Offerings remembered at most; a region has about 10,000."""
 
 
 class CatalogueStore:
-    """The catalogue, stored under its generation."""
+    """The catalogue, stored under its generation. Its 3 MB are decoded in a thread: the loop turns on meanwhile."""
 
     def __init__(self, redis: Redis, prefix: str) -> None:
         self._redis = redis
         self._body = f"{prefix}catalogue"
         self._generation = f"{prefix}catalogue:generation"
+        self._prices = f"{prefix}catalogue:prices"
         self._held: Catalogue | None = None
+        self._decoding = asyncio.Lock()
 
-    async def put(self, body: bytes, generation: str) -> None:
-        """Publish an encoded catalogue (see ``encode_catalogue``)."""
+    async def put(self, body: bytes, generation: str, prices: bytes = b"") -> None:
+        """Publish an encoded catalogue (see ``encode_catalogue``), and the prices that it was made of, if given."""
         with redis_errors("store the catalogue"):
             async with self._redis.pipeline(transaction=True) as pipe:
                 pipe.set(self._body, body)
                 pipe.set(self._generation, generation)
+                if prices:
+                    pipe.set(self._prices, prices)
                 await pipe.execute()
 
     async def generation(self) -> str:
@@ -45,13 +55,28 @@ class CatalogueStore:
         return found.decode() if found else ""
 
     async def get(self) -> Catalogue | None:
-        """The newest catalogue; the one held before while Redis has none. None before the first."""
-        generation = await self.generation()
-        if generation and (self._held is None or self._held.generation != generation):
-            body: bytes | None = await ask(self._redis, "read the catalogue", "GET", self._body)
-            if body:
-                self._held = decode_catalogue(body)
-        return self._held
+        """The newest catalogue; the one held before while Redis has none that can be read. None before the first."""
+        async with self._decoding:  # who comes meanwhile wants the same
+            generation = await self.generation()
+            if generation and (self._held is None or self._held.generation != generation):
+                body: bytes | None = await ask(self._redis, "read the catalogue", "GET", self._body)
+                if body:
+                    self._held = await asyncio.to_thread(_decoded, body) or self._held
+            return self._held
+
+    async def prices(self) -> bytes:
+        """The prices that were put last, empty for none."""
+        found: bytes | None = await ask(self._redis, "read the known prices", "GET", self._prices)
+        return found or b""
+
+
+def _decoded(body: bytes) -> Catalogue | None:
+    """None for one that another version wrote: as good as none, until the launcher writes its own."""
+    try:
+        return decode_catalogue(body)
+    except msgspec.DecodeError as error:
+        log.warning("the stored catalogue cannot be read", error=str(error))
+        return None
 
 
 class UnavailableOfferings:

@@ -17,6 +17,7 @@ from shared.api.ec2_node_classes import parse_ec2_node_class
 from shared.api.faults import Parsed, texts_of
 from shared.api.instance_types import parse_instance_type
 from shared.api.machines import parse_machine
+from shared.api.namespaces import parse_namespace
 from shared.api.node_claims import parse_node_claim
 from shared.api.node_pools import parse_node_pool
 from shared.api.node_templates import parse_node_template
@@ -74,7 +75,7 @@ class _Inputs:
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
         self.faults = objects.faults
-        self.usable = len(objects.of("PodDisruptionBudget", "Namespace"))
+        self.usable = len(objects.of("PodDisruptionBudget"))
 
     def read(self, default: Callable[[], Catalogue]) -> Inputs:
         catalogue, sold_out = self._catalogue(default)
@@ -189,6 +190,7 @@ class _Inputs:
             "volumes": _sorted(self._all("PersistentVolume", parse_volume)),
             "storage_classes": _sorted(classes),
             "csi_nodes": _sorted(self._all("CSINode", parse_csi_node)),
+            "namespaces": _sorted(self._all("Namespace", parse_namespace)),
         }
 
 

@@ -124,10 +124,11 @@ class TypeTable:
         self.offered = np.zeros(shape, dtype=np.bool_)
         self.price = np.full(shape, NO_PRICE, dtype=np.int64)
         places = [(i, zone_at[o.zone], capacity_at[o.capacity_type]) for i, _, o in offers]
+        # A reservation counts like on demand here: who gets it for nothing is decided afterwards (SCH-105).
         amounts = [
             NO_PRICE
             if (o.capacity_type, name, o.zone) in unavailable
-            else o.price_micro_usd_per_hour
+            else o.price_micro_usd_per_hour + o.order
             for _, name, o in offers
         ]
         at = tuple(np.array(places, dtype=np.intp).reshape(len(places), 3).T)

@@ -24,12 +24,15 @@ from shared.solver.existing import existing_targets, group_by_node, host_name, n
 from shared.solver.hosts import Host
 from shared.solver.lowest_cost.choice import cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
+from shared.solver.namespaces import with_namespaces
 from shared.solver.output import Writer, machine_name, plan_id
 from shared.solver.placement import BEST_EFFORT, Placement, Run
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.relaxation import IGNORE, without_preferences
+from shared.solver.reserving import reserve
 from shared.solver.selectors import label_keys
+from shared.solver.shared_claims import with_shared_claims
 from shared.solver.templates import PoolTemplate, domain_sources, usable_templates
 from shared.solver.topology import BoundPods, Topology
 from shared.solver.volumes import Volumes
@@ -70,7 +73,7 @@ def solve(
     no rule
     of this placement depends on it. ``reschedule``: UIDs of bound pods that need another home."""
     del now
-    snapshot = with_running_daemons(snapshot)
+    snapshot, sharing = with_shared_claims(with_namespaces(with_running_daemons(snapshot)))
     volumes = Volumes(snapshot)
     chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes)
     given = (snapshot, chosen, verdicts, settings, reschedule, volumes)
@@ -83,8 +86,11 @@ def solve(
         (m.uid or m.name for m in snapshot.machines),
         (n.uid or n.name for n in snapshot.nodes),
     )
-    machines = _machines(placement, identity, settings.max_instance_types)
-    verdicts.update({u: text + volumes.explanation(u) for u, text in placement.verdicts.items()})
+    planned = _machines(placement, identity, settings.max_instance_types)
+    machines, refused = reserve(planned, snapshot)
+    for uid, text in placement.verdicts.items():
+        verdicts[uid] = text + volumes.explanation(uid) + sharing.get(uid, "")
+    verdicts.update(refused)
     return Plan(
         id=identity,
         generation=snapshot.generation,
@@ -92,7 +98,9 @@ def solve(
         existing={name: tuple(placement.existing[name]) for name in sorted(placement.existing)},
         unschedulable={uid: verdicts[uid] for uid in sorted(verdicts)},
         cost_micro_usd_per_hour=sum(m.offering.price_micro_usd_per_hour for m in machines),
-        lower_bound_micro_usd_per_hour=choice.lower_bound_micro_usd_per_hour,
+        lower_bound_micro_usd_per_hour=None
+        if any(m.offering.reservation_id for m in machines)
+        else choice.lower_bound_micro_usd_per_hour,
         relaxed=choice.relaxed,
         policies=choice.policies,
         faults=placement.faults,

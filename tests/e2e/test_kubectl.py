@@ -4,17 +4,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from cli.demo import workload
-from local.stack_state import read_environment
-from tests.support.playground import Playground
+from tests.support.playground import Playground, ShellKubectl
 from tests.support.waiting import wait_until
 
 pytestmark = [
@@ -32,33 +28,8 @@ LABELS = (
 ADDED = ("-l", "karpenter.sh/provisioner-name")
 
 
-class Kubectl:
-    """kubectl in a shell that sourced the env file."""
-
-    def __init__(self, playground: Playground) -> None:
-        inherited = {"PATH": os.environ["PATH"], "HOME": str(playground.stack.directory)}
-        self._environment = inherited | read_environment(playground.stack.environment_file)
-
-    async def __call__(self, *words: str, check: bool = True) -> str:
-        done = await asyncio.to_thread(
-            subprocess.run,
-            ["kubectl", *words],
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        assert done.returncode == 0 or not check, done.stderr
-        return done.stdout
-
-    async def rows(self, *words: str) -> list[list[str]]:
-        """The rows of a table, split at blanks, without its heading."""
-        return [line.split() for line in (await self("get", *words, "--no-headers")).splitlines()]
-
-
 async def test_the_workshop_by_hand(playground: Playground) -> None:
-    kubectl = Kubectl(playground)
+    kubectl = ShellKubectl(playground.stack)
     await kubectl("apply", "-f", str(MANIFESTS))
     await kubectl("patch", "provisioner", "default", "--type=merge", "-p", PATIENT)
     await kubectl("patch", "deployment", "inflate", "--type=merge", "-p", ON_SPOT)
@@ -83,7 +54,7 @@ ON_SPOT = """{"spec": {"template": {"spec": {
     "nodeSelector": {"karpenter.sh/capacity-type": "spot"}}}}}"""
 
 
-async def one_ready_node(kubectl: Kubectl) -> str:
+async def one_ready_node(kubectl: ShellKubectl) -> str:
     """The name of the only added node, which shows a value for every label of the workshop."""
 
     async def ready() -> list[str] | None:
@@ -100,7 +71,7 @@ async def one_ready_node(kubectl: Kubectl) -> str:
     return row[0]
 
 
-async def assert_machine_columns(kubectl: Kubectl, node: str) -> None:
+async def assert_machine_columns(kubectl: ShellKubectl, node: str) -> None:
     """Type, zone and node are filled, and Ready becomes True."""
 
     async def ready() -> dict[str, str] | None:

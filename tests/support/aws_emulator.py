@@ -13,10 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiobotocore.session import get_session
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -78,3 +80,24 @@ def aws_emulator_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     }
     with running_emulator(tmp_path_factory.mktemp("aws-emulator"), settings) as url:
         yield url
+
+
+@contextlib.asynccontextmanager
+async def whole_ec2(url: str) -> AsyncIterator[Any]:
+    """A client with every operation of EC2: for what Dovetail itself never does, such as making snapshots."""
+    async with get_session().create_client(
+        "ec2",
+        region_name="us-west-2",
+        endpoint_url=url,
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    ) as client:
+        yield client
+
+
+async def make_snapshot(url: str, gib: int) -> str:
+    """Id of a snapshot of this size."""
+    async with whole_ec2(url) as client:
+        volume = await client.create_volume(AvailabilityZone="us-west-2a", Size=gib)
+        snapshot = await client.create_snapshot(VolumeId=volume["VolumeId"])
+    return str(snapshot["SnapshotId"])

@@ -215,7 +215,8 @@ def real_catalogue(region: str = "us-east-1") -> Catalogue:
     found = []
     for name, description in sorted(described.items()):
         spot = {(name, zone): prices.get(name, 0) * 3 // 10 for zone in zones.get(name, ())}
-        offers = price_offerings(description, spot and zones[name], on_demand=prices, spot=spot)
+        offered_in = zones.get(name, set())
+        offers = price_offerings(description, offered_in, on_demand=prices, spot=spot)
         built = offers and build_instance_type(
             description,
             offerings=offers,

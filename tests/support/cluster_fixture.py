@@ -81,8 +81,11 @@ def write_kubeconfig(path: Path, url: str) -> Path:
 
 
 @contextmanager
-def embedded_api_server(outside: bool = False) -> Iterator[str]:
-    """Run the embedded API server in a thread; yields its URL ("" when ``outside``)."""
+def embedded_api_server(outside: bool = False, store: Any = None) -> Iterator[str]:
+    """Run the embedded API server in a thread; yields its URL ("" when ``outside``).
+
+    ``store``: a ``local.cluster.store.Store`` of the test's own, with a clock in its hand.
+    """
     if outside:
         yield ""
         return
@@ -90,7 +93,7 @@ def embedded_api_server(outside: bool = False) -> Iterator[str]:
     from local.cluster.server import build_app
     from local.cluster.store import Store
 
-    app = build_app(Store(SystemClock(), Random(7)))
+    app = build_app(store or Store(SystemClock(), Random(7)))
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1

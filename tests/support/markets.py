@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.instance_types import Catalogue
@@ -20,7 +22,7 @@ ANY_CAPACITY = (
 )
 
 
-def market(**changes: object) -> Catalogue:
+def market(**changes: Any) -> Catalogue:
     """Three families of different shape in six sizes each; large sizes cost a little more."""
     shapes = {"c5": (2, 40_000), "m5": (4, 48_000), "r5": (8, 62_000)}
     sizes = (1, 2, 4, 8, 16, 48)
@@ -35,5 +37,5 @@ def market(**changes: object) -> Catalogue:
     )
 
 
-def lowest(snapshot: Snapshot, **changes: object) -> Plan:
+def lowest(snapshot: Snapshot, **changes: Any) -> Plan:
     return plan_for(snapshot, packing_policy="LowestCost", **changes)

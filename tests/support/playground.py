@@ -7,8 +7,12 @@ it back to an empty cluster, whatever a test left.
 
 from __future__ import annotations
 
+import asyncio
 import io
+import json
+import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -31,7 +35,7 @@ from cli.emulator import Emulator
 from cli.environment import Environment, from_variables
 from local.stack import Stack, StackSettings
 from local.stack_plan import SERVICES
-from local.stack_state import PartState
+from local.stack_state import PartState, read_environment
 from shared.clock import SystemClock
 from shared.errors import NotFound
 from shared.kube.client import Kube
@@ -42,6 +46,7 @@ from shared.kube.resources import (
     MACHINES,
     NODE_CLAIMS,
     NODE_POOLS,
+    PDBS,
     PODS,
     PROVISIONERS,
     Resource,
@@ -50,11 +55,13 @@ from tests.support.waiting import wait_until
 
 NAMESPACE = "default"
 RESET_KINDS = (
-    DEPLOYMENTS, PODS, PROVISIONERS, NODE_POOLS, MACHINES, NODE_CLAIMS, AWS_NODE_TEMPLATES,
+    PDBS, DEPLOYMENTS, PODS, PROVISIONERS, NODE_POOLS, MACHINES, NODE_CLAIMS, AWS_NODE_TEMPLATES,
     EC2_NODE_CLASSES,
 )  # fmt: skip
 TTL_SECONDS = 1
-DEMO = DemoSettings(boot_seconds=1.0, ready_seconds=0.3, ttl_seconds_after_empty=TTL_SECONDS)
+DEMO = DemoSettings(
+    boot_seconds=1.0, ready_seconds=0.3, ttl_seconds_after_empty=TTL_SECONDS, expire_seconds=8
+)
 SERVICE_SETTINGS = {
     "RESYNC_SECONDS": "3s",
     "GARBAGE_PERIOD": "3s",
@@ -66,8 +73,8 @@ SERVICE_SETTINGS = {
 }
 
 
-def short_settings(directory: Path) -> StackSettings:
-    """A stack whose story takes ten seconds instead of thirty."""
+def short_settings(directory: Path, **extra: str) -> StackSettings:
+    """A stack whose story takes ten seconds instead of thirty. ``extra``: more variables for the services."""
     return StackSettings(
         directory=directory,
         boot_seconds=DEMO.boot_seconds,
@@ -77,19 +84,49 @@ def short_settings(directory: Path) -> StackSettings:
         instance_shutting_down_seconds=0.3,
         batch_idle_duration="500ms",
         batch_max_duration="2s",
-        extra=SERVICE_SETTINGS,
+        extra=SERVICE_SETTINGS | extra,
     )
 
 
 @contextmanager
-def running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack of its own, stopped at the end."""
+def running_stack(tmp_path_factory: pytest.TempPathFactory, **extra: str) -> Iterator[Stack]:
+    """A stack of its own, stopped at the end. ``extra``: more variables for its services."""
     stack = Stack(tmp_path_factory.mktemp("stack"))
-    stack.start(short_settings(stack.directory), detach=False)
+    stack.start(short_settings(stack.directory, **extra), detach=False)
     try:
         yield stack
     finally:
         stack.stop()
+
+
+class ShellKubectl:
+    """kubectl in a shell that sourced the env file."""
+
+    def __init__(self, stack: Stack) -> None:
+        inherited = {"PATH": os.environ["PATH"], "HOME": str(stack.directory)}
+        self._environment = inherited | read_environment(stack.environment_file)
+
+    async def __call__(self, *words: str, check: bool = True, stdin: str = "") -> str:
+        done = await asyncio.to_thread(
+            subprocess.run,
+            ["kubectl", *words],
+            env=self._environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stderr
+        return done.stdout
+
+    async def apply(self, document: dict[str, Any]) -> None:
+        """``kubectl apply -f -``."""
+        await self("apply", "-f", "-", stdin=json.dumps(document))
+
+    async def rows(self, *words: str) -> list[list[str]]:
+        """The rows of a table, split at blanks, without its heading."""
+        return [line.split() for line in (await self("get", *words, "--no-headers")).splitlines()]
 
 
 @dataclass

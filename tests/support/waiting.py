@@ -8,12 +8,28 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 POLL_SECONDS = 0.01
 Value = TypeVar("Value")
 
 
+@overload
+async def wait_until(
+    predicate: Callable[[], Awaitable[Value]],
+    what: str,
+    *,
+    seconds: float = ...,
+    show: Callable[[], object] | None = ...,
+) -> Value: ...
+@overload
+async def wait_until(
+    predicate: Callable[[], Value],
+    what: str,
+    *,
+    seconds: float = ...,
+    show: Callable[[], object] | None = ...,
+) -> Value: ...
 async def wait_until(
     predicate: Callable[[], Value | Awaitable[Value]],
     what: str,

@@ -26,6 +26,11 @@ ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 DEVICES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "HABANA": "habana.ai/gaudi"}
 SIMULATED = "local.dovetail.sh/kubelet"
 """Annotation; with the value ``simulated`` a Node without an instance has a kubelet all the same."""
+_SYSTEMS = {
+    "linux": ("6.1.134-150.224.amzn2023", "Amazon Linux 2023"),
+    "windows": ("10.0.20348.2966", "Windows Server 2022 Datacenter"),
+}
+"""Kernel and name of the image."""
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
@@ -72,11 +77,11 @@ def node_resources(
     return capacity, allocatable
 
 
-def node_labels(instance: Instance) -> dict[str, str]:
+def node_labels(instance: Instance, operating_system: str = "linux") -> dict[str, str]:
     """The labels that kubelet and cloud provider set."""
     labels = {
         "kubernetes.io/arch": ARCHITECTURES.get(instance.architecture, instance.architecture),
-        "kubernetes.io/os": "linux",
+        "kubernetes.io/os": operating_system,
         "kubernetes.io/hostname": instance.private_dns_name,
         "node.kubernetes.io/instance-type": instance.instance_type,
         "topology.kubernetes.io/zone": instance.zone,
@@ -99,7 +104,10 @@ def node_object(instance: Instance, configuration: KubeletConfiguration, now: st
         "kind": "Node",
         "metadata": {
             "name": instance.private_dns_name,
-            "labels": {**configuration.labels, **node_labels(instance)},
+            "labels": {
+                **configuration.labels,
+                **node_labels(instance, configuration.operating_system),
+            },
         },
         "spec": {
             "providerID": f"aws:///{instance.zone}/{instance.instance_id}",
@@ -110,22 +118,23 @@ def node_object(instance: Instance, configuration: KubeletConfiguration, now: st
             "allocatable": allocatable,
             "addresses": addresses,
             "conditions": conditions(ready=False, now=now),
-            "nodeInfo": _node_info(instance),
+            "nodeInfo": _node_info(instance, configuration.operating_system),
         },
     }
 
 
-def _node_info(instance: Instance) -> dict[str, Any]:
+def _node_info(instance: Instance, operating_system: str) -> dict[str, Any]:
+    kernel, image = _SYSTEMS[operating_system]
     return {
         "architecture": ARCHITECTURES.get(instance.architecture, instance.architecture),
         "bootID": instance.instance_id,
         "containerRuntimeVersion": "containerd://1.7.27",
-        "kernelVersion": "6.1.134-150.224.amzn2023",
+        "kernelVersion": kernel,
         "kubeProxyVersion": KUBELET_VERSION,
         "kubeletVersion": KUBELET_VERSION,
         "machineID": instance.instance_id,
-        "operatingSystem": "linux",
-        "osImage": "Amazon Linux 2023",
+        "operatingSystem": operating_system,
+        "osImage": image,
         "systemUUID": instance.instance_id,
     }
 
@@ -166,9 +175,8 @@ def unknown_conditions(now: str) -> list[dict[str, str]]:
 
 def fixed_instance(number: int, region: str, now: float) -> Instance:
     """The machine behind a fixed node: an m5.large that no instance list shows."""
-    address = (
-        f"192.168.0.{10 + number}" if number < 240 else f"192.168.{number // 240}.{number % 240}"
-    )
+    # Beyond the subnets that instances get theirs from: a node is named after its address.
+    address = f"192.168.{128 + number // 240}.{10 + number % 240}"
     return Instance(
         instance_id=f"i-{number:017x}",
         instance_type="m5.large",

@@ -1,10 +1,10 @@
-"""What an instance's user data tells its kubelet: labels, taints, pod limit.
+"""What an instance's user data tells its kubelet: labels, taints, pod limit, operating system.
 
-Two formats of the EKS AMIs: Amazon Linux 2 (a shell script, alone or as part of a MIME message,
-that calls ``/etc/eks/bootstrap.sh`` with ``--kubelet-extra-args``) and Amazon Linux 2023
-(``NodeConfig`` YAML of nodeadm, alone or in MIME). Unknown formats give an empty configuration and
-a reason: such an instance joins without labels, as it would with a broken script that still starts
-the kubelet. Nothing in user data is executed.
+Four formats of the images: Amazon Linux 2 and Ubuntu (a shell script, alone or as part of a MIME message, that calls
+``/etc/eks/bootstrap.sh`` with ``--kubelet-extra-args``), Amazon Linux 2023 (``NodeConfig`` YAML of nodeadm, alone or in
+MIME; of several documents the last wins), Bottlerocket (TOML) and Windows (PowerShell that calls
+``Start-EKSBootstrap.ps1``). Unknown formats give an empty configuration: such an instance joins without labels, as it
+would with a broken script that still starts the kubelet. Nothing in user data is executed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from __future__ import annotations
 import base64
 import binascii
 import email
+import re
 import shlex
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +23,12 @@ import yaml
 
 BOOTSTRAP = "/etc/eks/bootstrap.sh"
 EXTRA_ARGS = "--kubelet-extra-args"
+WINDOWS_TAG = "<powershell>"
+_BOTTLEROCKET = re.compile(r"^\s*\[\s*settings\b|^\s*settings\s*\.", re.MULTILINE)
+_WINDOWS_ARGUMENT = re.compile(
+    "-([A-Za-z0-9]+) ['\u2018-\u201b]((?:[^'\u2018-\u201b]|(['\u2018-\u201b])\\3)*)['\u2018-\u201b]"
+)
+_DOUBLED_QUOTE = re.compile("(['\u2018-\u201b])\\1")
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,7 @@ class KubeletConfiguration:
     taints: list[dict[str, str]] = field(default_factory=list)
     max_pods: int | None = None
     cluster: str | None = None
+    operating_system: str = "linux"
 
 
 def parse_user_data(encoded: str | None) -> KubeletConfiguration:
@@ -41,12 +50,16 @@ def parse_user_data(encoded: str | None) -> KubeletConfiguration:
         text = base64.b64decode(encoded, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
         raise ValueError(f"user data is not base64 text: {error}") from error
-    for part in _parts(text):
-        if "kind: NodeConfig" in part:
-            return _from_node_config(part)
-        if BOOTSTRAP in part:
-            return _from_bootstrap(part)
-    return KubeletConfiguration()
+    if text.lstrip().startswith(WINDOWS_TAG):
+        return _from_powershell(text)
+    parts = list(_parts(text))
+    configs = [part for part in parts if "kind: NodeConfig" in part]
+    scripts = [part for part in parts if BOOTSTRAP in part]
+    if configs:
+        return _from_node_config(configs[-1])
+    if scripts:
+        return _from_bootstrap(scripts[-1])
+    return _from_settings(text) if _BOTTLEROCKET.search(text) else KubeletConfiguration()
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -75,6 +88,19 @@ def _from_bootstrap(script: str) -> KubeletConfiguration:
     return KubeletConfiguration()
 
 
+def _from_powershell(text: str) -> KubeletConfiguration:
+    """The last call wins, as it does when the script runs."""
+    calls = [line for line in text.splitlines() if "-EKSClusterName" in line]
+    if not calls:
+        return KubeletConfiguration(operating_system="windows")
+    found = {
+        name: _DOUBLED_QUOTE.sub(r"\1", value)
+        for name, value, _ in _WINDOWS_ARGUMENT.findall(calls[-1])
+    }
+    words = shlex.split(found.get("KubeletExtraArgs", ""))
+    return _from_flags(words, found.get("EKSClusterName"), "windows")
+
+
 def _value_of(flag: str, words: list[str]) -> str | None:
     for index, word in enumerate(words):
         if word == flag:
@@ -84,13 +110,16 @@ def _value_of(flag: str, words: list[str]) -> str | None:
     return None
 
 
-def _from_flags(words: list[str], cluster: str | None = None) -> KubeletConfiguration:
+def _from_flags(
+    words: list[str], cluster: str | None = None, operating_system: str = "linux"
+) -> KubeletConfiguration:
     labels = dict(_pairs(_value_of("--node-labels", words)))
     taints = [parse_taint(text) for text in _list(_value_of("--register-with-taints", words))]
     limit = _value_of("--max-pods", words)
     if limit is not None and not limit.isdigit():
         raise ValueError(f"--max-pods={limit} is not a number")
-    return KubeletConfiguration(labels, taints, int(limit) if limit else None, cluster)
+    pods = int(limit) if limit else None
+    return KubeletConfiguration(labels, taints, pods, cluster, operating_system)
 
 
 def _list(text: str | None) -> list[str]:
@@ -131,4 +160,22 @@ def _from_node_config(text: str) -> KubeletConfiguration:
         taints=from_flags.taints + listed,
         max_pods=from_flags.max_pods or config.get("maxPods"),
         cluster=from_flags.cluster,
+    )
+
+
+def _from_settings(text: str) -> KubeletConfiguration:
+    try:
+        kubernetes = tomllib.loads(text).get("settings", {}).get("kubernetes", {})
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"settings are not TOML: {error}") from error
+    taints = [
+        parse_taint(f"{key}={value}")
+        for key, values in (kubernetes.get("node-taints") or {}).items()
+        for value in ([values] if isinstance(values, str) else values)
+    ]
+    return KubeletConfiguration(
+        labels=dict(kubernetes.get("node-labels") or {}),
+        taints=taints,
+        max_pods=kubernetes.get("max-pods"),
+        cluster=kubernetes.get("cluster-name"),
     )

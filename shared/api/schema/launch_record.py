@@ -39,6 +39,8 @@ class LaunchRecordSpec(ApiModel):
     """The exact parameters of CreateFleet, launch template version pinned."""
     images: Annotated[dict[str, str], Field(max_length=MOST_TEMPLATES)] = {}
     """Launch template id to the image it starts, which EC2 does not say in its answer."""
+    reservations: Annotated[dict[str, str], Field(max_length=MOST_TEMPLATES)] = {}
+    """Launch template id to the capacity reservation it starts in."""
     epoch: Annotated[int, Field(ge=0)] | None = None
     """Fencing epoch of the scheduler that asked."""
     created_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})]

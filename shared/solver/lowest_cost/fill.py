@@ -24,10 +24,9 @@ _SLACK = 0.02
 _STEP_UNITS, _CELL_UNITS = 0.09, 0.000_026
 """Of one fill step: fixed, and per machine, class and resource."""
 _LEAST_WORTH = 1e-6
-_HURRIED_TOLERANCE = 0.03
-_OVERDRAFT = 8
-"""The first packing is finished whatever it takes; beyond so many times the effort it hurries: fewer
-rounds, each with more purchases."""
+_HURRIED_TOLERANCE, _HURRIED_AT_ONCE = 0.03, 32
+"""A packing is finished whatever it takes. Once the effort is used up it hurries: each round looks at the most
+promising offerings only and buys more of them."""
 _COMPRESS_EVERY = 4
 
 
@@ -57,10 +56,6 @@ class Effort:
     @property
     def is_left(self) -> bool:
         return self.used < self.most
-
-    @property
-    def is_overdrawn(self) -> bool:
-        return self.used > _OVERDRAFT * self.most
 
     def step(self, cells: int) -> None:
         """One step of filling so many machines times classes times resources."""
@@ -134,13 +129,12 @@ class _Filling:
         times = self.room[rows] / self._divisor[classes]
         times[self._unasked[classes]] = np.inf
         left = limit[rows, classes] - self.taken[rows, classes]
-        count = np.minimum(np.floor(times.min(axis=1)), left).astype(np.int64)
+        portion = np.maximum(np.floor(times.min(axis=1)) // self._portion, 1.0)
+        count = np.minimum(portion, left).astype(np.int64)
         if self._grouped.size:
             group = self._problem.groups[classes]
             slots = np.where(group >= 0, self._slots[rows, group], count)
             count = np.minimum(count, slots)
-        count = np.maximum(count // self._portion, 1)
-        if self._grouped.size:
             self._slots[rows, group] -= count * (group >= 0)
         self.taken[rows, classes] += count
         self.room[rows] -= count[:, None] * self._problem.requests[classes]
@@ -209,9 +203,11 @@ def _promising(
     expected[now.price > _dearest(now, total, style)] = -1.0
     order = np.argsort(-expected, kind="stable")
     best, found = 0.0, []
-    tolerance = _HURRIED_TOLERANCE if effort.is_overdrawn else style.tolerance
-    for start in range(0, len(order), _AT_ONCE):
-        offers = order[start : start + _AT_ONCE]
+    hurried = not effort.is_left
+    tolerance = _HURRIED_TOLERANCE if hurried else style.tolerance
+    at_once = _HURRIED_AT_ONCE if hurried else _AT_ONCE
+    for start in range(0, len(order), at_once):
+        offers = order[start : start + at_once]
         offers = offers[expected[offers] >= max(best - tolerance, 0.0)]
         if not len(offers):
             break
@@ -221,7 +217,7 @@ def _promising(
         last[offers] = reached = (taken @ worth) / now.price[offers]
         found += [(float(e), int(o), t) for e, o, t in zip(reached, offers, taken, strict=True)]
         best = max(best, float(reached.max()))
-        if effort.is_overdrawn:
+        if hurried:
             break
     kept = [c for c in found if c[0] > 0 and c[0] >= best - tolerance]
     return sorted(kept, key=lambda content: -content[0])

@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from botocore.exceptions import ClientError
 
+from local.aws.malformed import MALFORMED
 from tests.local.aws.conftest import eventually, fleet, instance_ids
 
 
@@ -113,3 +115,79 @@ async def test_a_foreign_instance_can_be_announced(control, queue) -> None:
     foreign = "i-0123456789abcdef0"
     control.post("interruptions", {"kind": "rebalance", "instanceId": foreign, "foreign": True})
     await queue.find("EC2 Instance Rebalance Recommendation", instance_id=foreign)
+
+
+async def launch_spot(ec2, network, letters: str) -> dict[str, str]:
+    """Instance id by zone letter."""
+    found = {}
+    for letter in letters:
+        request = fleet(network, [("m5.large", letter)], capacity_type="spot")
+        (found[letter],) = instance_ids(await ec2.create_fleet(**request))
+    return found
+
+
+async def test_a_whole_zone_is_interrupted_at_once(control, ec2, network) -> None:
+    launched = await launch_spot(ec2, network, "abc")
+    on_demand = instance_ids(await ec2.create_fleet(**fleet(network, [("m5.large", "a")])))
+    where = {"zone": "us-west-2a", "capacityType": "spot"}
+    answer = control.post("interruptions", {"kind": "spot", "where": where})
+    assert answer["instanceIds"] == [launched["a"]]
+    everything = control.post("interruptions", {"kind": "rebalance", "where": {}})["instanceIds"]
+    assert everything == [*launched.values(), *on_demand]
+
+
+async def test_a_share_is_drawn_by_its_seed(control, ec2, network) -> None:
+    await ec2.create_fleet(**fleet(network, [("m5.large", "a")], total=20))
+
+    def drawn(seed: int) -> list[str]:
+        body = {"kind": "rebalance", "where": {"percent": 30, "seed": seed}}
+        return control.post("interruptions", body)["instanceIds"]
+
+    assert len(drawn(1)) == 6
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+
+
+async def test_copies_are_the_same_message_more_than_once(control, queue, instance_id) -> None:
+    """SQS delivers at least once."""
+    control.post("interruptions", {"kind": "rebalance", "instanceId": instance_id, "copies": 3})
+    kind = "EC2 Instance Rebalance Recommendation"
+
+    async def received() -> list[str]:
+        answer = await queue.sqs.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10)
+        queue.seen += [json.loads(message["Body"]) for message in answer.get("Messages", [])]
+        return [event["id"] for event in queue.seen if event["detail-type"] == kind]
+
+    async def all_three() -> list[str] | None:
+        ids = await received()
+        return ids if len(ids) == 3 else None
+
+    assert len(set(await eventually(all_three))) == 1
+
+
+async def test_broken_messages_reach_the_queue_as_they_are(control, queue) -> None:
+    """INT-04, INT-05."""
+    for name, body in MALFORMED.items():
+        control.post("messages", {"malformed": name})
+        answer = await queue.sqs.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=1)
+        assert [message["Body"] for message in answer["Messages"]] == [body]
+
+
+async def test_no_broken_message_is_one_that_dovetail_should_act_on() -> None:
+    known = 0
+    for body in MALFORMED.values():
+        try:
+            parsed = json.loads(body)
+        except (ValueError, RecursionError):
+            continue
+        detail = parsed.get("detail") if isinstance(parsed, dict) else None
+        known += isinstance(detail, dict) and "instance-action" in detail
+    assert known == 0
+
+
+async def test_a_queue_outage_ends(control, queue) -> None:
+    control.post("faults", {"action": "sqs:*", "code": "ServiceUnavailable", "status": 503})
+    with pytest.raises(ClientError) as refused:
+        await queue.sqs.receive_message(QueueUrl=queue.url)
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+    await queue.sqs.receive_message(QueueUrl=queue.url)

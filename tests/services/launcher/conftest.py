@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pytest
 
+from services.launcher.admission import CurrentEpoch, no_election
+from services.launcher.assembly import assemble
 from services.launcher.garbage import Garbage
+from services.launcher.health import PoolHealth
 from services.launcher.launch import Launch
 from services.launcher.node_classes import NodeClasses
 from services.launcher.registration import Registration
+from services.launcher.template_store import TemplateStore
 from services.launcher.templates import Templates
 from services.launcher.writing import Writer
 from shared.bus import Bus
-from shared.clock import Clock
 from shared.cloud.session import Cloud
 from shared.domain.instance_types import Catalogue, encode_catalogue
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
+from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.registrations import RegistrationOutcomes
+from shared.mirror.template_use import TemplateUse
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER
+from tests.services.launcher.lifecycle_world import world
 from tests.support.builders import make_catalogue, make_type
 from tests.support.fake_clock import FakeClock
+
+__all__ = ["world"]
 
 
 @dataclass
@@ -38,13 +49,29 @@ class Launcher:
 
 
 def build_launcher(
-    kube: Kube, cloud: Cloud, bus: Bus, clock: Clock, metrics: Metrics, recorder: Recorder
+    kube: Kube,
+    cloud: Cloud,
+    bus: Bus,
+    clock: FakeClock,
+    metrics: Metrics,
+    recorder: Recorder,
+    current_epoch: CurrentEpoch = no_election,
+    **settings_changes: Any,
 ) -> Launcher:
-    settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
+    """``clock`` goes on by itself while a call waits for its turn. No dry runs: faults hit the launch itself."""
+    chosen = {"disable_dry_run": True, **settings_changes}
+    settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", **chosen)
+
+    async def sleep(seconds: float) -> None:
+        clock.advance(seconds)
+
     machines = Machines(kube)
     writer = Writer(machines, bus, clock, recorder)
     node_classes = NodeClasses(kube, cloud, clock, recorder, settings)
-    launch = Launch(
+    use = TemplateUse(bus.redis, bus.prefix, clock)
+    stored = TemplateStore(kube, cloud, clock, settings, use)
+    backoff = LaunchBackoff(bus.redis, bus.prefix, clock)
+    launch = assemble(
         kube=kube,
         machines=machines,
         cloud=cloud,
@@ -52,13 +79,18 @@ def build_launcher(
         settings=settings,
         metrics=metrics,
         node_classes=node_classes,
-        templates=Templates(cloud, node_classes, settings),
+        templates=Templates(node_classes, settings, stored),
         catalogues=CatalogueStore(bus.redis, bus.prefix),
         unavailable=UnavailableOfferings(bus.redis, bus.prefix, clock),
+        backoff=backoff,
         writer=writer,
+        current_epoch=current_epoch,
+        sleep=sleep,
     )
-    garbage = Garbage(kube, machines, cloud, clock, settings, writer)
-    return Launcher(launch, garbage, Registration(kube, machines, clock, settings, metrics, writer))
+    health = PoolHealth(RegistrationOutcomes(bus.redis, bus.prefix), backoff)
+    garbage = Garbage(kube, machines, cloud, clock, settings, writer, metrics, health)
+    registration = Registration(kube, machines, clock, settings, metrics, writer, health)
+    return Launcher(launch, garbage, registration)
 
 
 @pytest.fixture
@@ -76,8 +108,8 @@ async def start(
     metrics: Metrics,
     recorder: Recorder,
     catalogue: Catalogue,
-) -> Callable[[], Launcher]:
-    """``start()``: a new incarnation, which remembers nothing of the last."""
+) -> Callable[..., Launcher]:
+    """``start()``: a new incarnation, which remembers nothing of the last; takes settings by name."""
     store = CatalogueStore(bus.redis, bus.prefix)
     await store.put(encode_catalogue(catalogue), catalogue.generation)
-    return lambda: build_launcher(kube, cloud, bus, clock, metrics, recorder)
+    return partial(build_launcher, kube, cloud, bus, clock, metrics, recorder)

@@ -14,7 +14,7 @@ from shared.domain import labels as keys
 from shared.errors import NotFound, Unauthorized
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
-from shared.kube.resources import EC2_NODE_CLASSES, EVENTS, NODE_CLAIMS
+from shared.kube.resources import EC2_NODE_CLASSES, EVENTS, LAUNCH_RECORDS, NODE_CLAIMS
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node_claim, create_node_class
 from tests.support.fake_clock import FakeClock
@@ -52,15 +52,15 @@ async def test_a_class_without_machines_takes_its_profile_and_templates_along(
     kube: Kube, cloud: Cloud, node_classes: NodeClasses
 ) -> None:
     data = {"ImageId": "ami-0123456789abcdef0"}
-    await cloud.ec2.ensure_launch_template("ours", data, OWNER)
-    await cloud.ec2.ensure_launch_template("theirs", data, {**OWNER, keys.NODE_CLASS: "other"})
+    await cloud.launch_templates.ensure("ours", data, OWNER)
+    await cloud.launch_templates.ensure("theirs", data, {**OWNER, keys.NODE_CLASS: "other"})
     profiles = await path(kube)
     assert len(await cloud.iam.instance_profiles(profiles)) == 1
     await kube.delete(EC2_NODE_CLASSES, "default")
     await node_classes.refresh_one(KEY)
     assert await is_gone(kube)
     assert await cloud.iam.instance_profiles(profiles) == []
-    left = await cloud.ec2.launch_templates({keys.NODE_CLASS: "*"})
+    left = await cloud.launch_templates.tagged({keys.NODE_CLASS: "*"})
     assert [template.name for template in left] == ["theirs"]
 
 
@@ -98,6 +98,31 @@ async def test_a_refused_deletion_keeps_the_class_until_it_works(
     with pytest.raises(Unauthorized):
         await node_classes.refresh_all()
     assert not await is_gone(kube)
+    await node_classes.refresh_all()
+    assert await is_gone(kube)
+
+
+async def test_a_template_of_an_open_launch_keeps_its_class(
+    kube: Kube, cloud: Cloud, node_classes: NodeClasses
+) -> None:
+    """LCH-22: a launch that nobody wants any more may still be in progress."""
+    template, _ = await cloud.launch_templates.ensure("ours", {"ImageId": "ami-1"}, OWNER)
+    specification = {"LaunchTemplateId": template.id, "Version": "1"}
+    spec = {
+        "machines": [{"kind": "NodeClaim", "name": "gone", "uid": "1"}],
+        "clientToken": "lr-1",
+        "attempt": 0,
+        "request": {"LaunchTemplateConfigs": [{"LaunchTemplateSpecification": specification}]},
+        "images": {},
+        "epoch": 0,
+        "createdAt": "2026-01-01T00:00:00Z",
+    }
+    await kube.create(LAUNCH_RECORDS, {"metadata": {"name": "lr-1"}, "spec": spec})
+    await kube.delete(EC2_NODE_CLASSES, "default")
+    await node_classes.refresh_one(KEY)
+    assert not await is_gone(kube)
+    assert await cloud.launch_templates.named("ours") == template
+    await kube.delete(LAUNCH_RECORDS, "lr-1")
     await node_classes.refresh_all()
     assert await is_gone(kube)
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from services.launcher.class_problems import Problem
 from services.launcher.class_status import (
     LONGEST_MESSAGE,
     PARTS,
     found_status,
     invalid_status,
 )
-from services.launcher.discovery import Findings, Problem, problems_of
+from services.launcher.discovery import Findings, problems_of
+from services.launcher.images import boot_images
+from services.launcher.published_images import NVIDIA
 from services.watcher.pool_status import class_refusal
 from shared.api.conditions import condition_objects, known_conditions
 from shared.api.faults import Fault, texts_of
+from shared.cloud.eks import EksCluster
 from shared.cloud.records import Image, SecurityGroup, Subnet
 from shared.domain.machines import Condition
 from shared.domain.nodepools import V1, V1ALPHA5
@@ -28,10 +34,13 @@ RAW: dict[str, Any] = {
 FINDINGS = Findings(
     (Subnet("subnet-1", "us-west-2a", "usw2-az1", 100),),
     (SecurityGroup("sg-1", "nodes"),),
-    {
-        "arm64": Image("ami-2", "arm", "arm64", "", "amazon", True),
-        "amd64": Image("ami-1", "amd", "x86_64", "", "amazon", False),
-    },
+    boot_images(
+        (
+            Image("ami-1", "amd", "x86_64", "", "amazon", False),
+            Image("ami-2", "arm", "arm64", "", "amazon", True),
+        ),
+        {},
+    ),
     "Profile",
 )
 TWO_PROBLEMS = (
@@ -83,6 +92,8 @@ def test_every_failing_part_is_named_at_once() -> None:
         "SubnetsReady",
         "Ready",
     }
+    waiting = found["ValidationSucceeded"]
+    assert (waiting.status, waiting.reason) == ("Unknown", "DependenciesNotReady")
     assert (found["AMIsReady"].reason, found["AMIsReady"].message) == ("AMINotFound", "no image")
     assert found["Ready"].message == "no image; no subnet"
     old = conditions(found_status(V1ALPHA5, Findings(problems=TWO_PROBLEMS), RAW, NOW))
@@ -125,22 +136,87 @@ def test_an_unreadable_class_shows_its_faults_and_that_nothing_was_looked_up() -
     assert waiting == set(PARTS) - {"ValidationSucceeded"}
 
 
-def test_launcher_and_watcher_say_the_same_of_an_unreadable_class() -> None:
-    """Else they would overwrite each other for ever."""
-    ours = invalid_status(FAULTS, RAW, NOW)
-    assert class_refusal({**RAW, "status": ours}, texts_of(FAULTS), now=NOW + 60) == ours
-    theirs = class_refusal(RAW, texts_of(FAULTS), now=NOW)
-    after = conditions(invalid_status(FAULTS, {**RAW, "status": theirs}, NOW + 60))
+TAG = Fault(("spec", "tags", "eks:eks-cluster-name"), "this tag is set by the autoscaler")
+KUBELET = Fault(("spec", "kubelet", "maxPods"), "must be a number")
+
+
+@pytest.mark.parametrize(
+    ("faults", "reason"),
+    [
+        ((TAG,), "TagValidationFailed"),
+        ((Fault(("spec", "tags"), "has too many"),), "TagValidationFailed"),
+        ((KUBELET, KUBELET), "InvalidKubeletConfiguration"),
+        ((TAG, KUBELET), "ValidationFailed"),
+        ((TAG, *FAULTS), "ValidationFailed"),
+        ((Fault(("spec", "tagsOfMine"), "unknown field"),), "ValidationFailed"),
+    ],
+)
+def test_launcher_and_watcher_say_the_same_of_an_unreadable_class(
+    faults: tuple[Fault, ...], reason: str
+) -> None:
+    """EC-17: by the part that is wrong, if it is one; else they would overwrite each other for ever."""
+    ours = invalid_status(faults, RAW, NOW)
+    assert conditions(ours)["Ready"].reason == reason
+    assert conditions(ours)["ValidationSucceeded"].reason == reason
+    assert class_refusal({**RAW, "status": ours}, texts_of(faults), now=NOW + 60) == ours
+    theirs = class_refusal(RAW, texts_of(faults), now=NOW)
+    after = conditions(invalid_status(faults, {**RAW, "status": theirs}, NOW + 60))
     assert conditions(theirs).items() <= after.items()
 
 
+def test_a_v1alpha1_class_is_refused_in_one_way() -> None:
+    """The reasons of EC-17 are v1's."""
+    old = {**RAW, "kind": "AWSNodeTemplate"}
+    refused = conditions(class_refusal(old, texts_of((TAG,)), now=NOW))
+    assert {name: c.reason for name, c in refused.items()} == {"Ready": "ValidationFailed"}
+
+
 def test_what_no_machine_could_be_started_with_is_said_whatever_aws_holds() -> None:
-    """LCH-36, T-07, and the families that this version cannot boot."""
+    """LCH-36."""
     assert problems_of(make_node_class(generation_api=V1, ami_family="AL2023")) == []
-    bad = make_node_class(user_data="x" * 16_385, ami_family="Bottlerocket", launch_template="mine")
-    assert [(p.condition, p.reason) for p in problems_of(bad)] == [
-        ("ValidationSucceeded", "UserDataSizeLimitExceeded"),
-        ("AMIsReady", "UnsupportedFamily"),
-        ("ValidationSucceeded", "UnsupportedLaunchTemplate"),
-    ]
-    assert problems_of(make_node_class(user_data="x" * 16_384)) == []
+    bad = make_node_class(user_data="x" * 16_385, ami_family="Custom")
+    (problem,) = problems_of(bad)
+    assert problem.condition == "ValidationSucceeded"
+    assert problem.reason == "UserDataSizeLimitExceeded"
+    assert "spec.userData" in problem.message
+    assert problems_of(make_node_class(user_data="x" * 16_384, ami_family="Custom")) == []
+
+
+def test_an_image_for_gpus_says_so() -> None:
+    """LCH-08, EC-15."""
+    images = boot_images(
+        (Image("ami-1", "gpu", "x86_64", "", "amazon", False),), {"ami-1": (NVIDIA,)}
+    )
+    for generation in (V1, V1ALPHA5):
+        (shown,) = found_status(generation, Findings(images=images), RAW, NOW)["amis"]
+        assert shown["requirements"] == [
+            {"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "Exists"},
+            {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+        ]
+
+
+@pytest.mark.parametrize(
+    ("family", "user_data", "named"),
+    [
+        ("Bottlerocket", "echo hello", "not TOML"),
+        ("AL2", "MIME-Version: 1.0\n\nx", "holds no parts"),
+        ("Windows2022", "</powershell>", "PowerShell lines"),
+    ],
+)
+def test_user_data_that_its_family_cannot_boot_is_said_on_the_class(
+    family: str, user_data: str, named: str
+) -> None:
+    """LCH-31, LCH-33, LCH-34, EC-16."""
+    (problem,) = problems_of(make_node_class(ami_family=family, user_data=user_data))
+    assert (problem.condition, problem.reason) == ("ValidationSucceeded", "UserDataInvalid")
+    assert "spec.userData" in problem.message
+    assert named in problem.message
+
+
+def test_what_the_cluster_adds_counts_for_the_limit() -> None:
+    """LCH-36."""
+    cluster = EksCluster("1.32", "https://demo.example", "Q" * 1500, "10.100.0.0/16")
+    fits = make_node_class(ami_family="AL2023", user_data="#" + "x" * 15_000)
+    assert problems_of(fits) == []
+    (problem,) = problems_of(fits, cluster)
+    assert problem.reason == "UserDataSizeLimitExceeded"

@@ -1,27 +1,42 @@
-"""Which image a class boots (LCH-01..08, EC-03, EC-17), against the emulator's EC2 and SSM."""
+"""Which images a class boots (LCH-01..09, EC-03, EC-17), against the emulator's EC2 and SSM."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import structlog
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from local.aws.images import image_for
 from services.launcher.images import (
-    ARCHITECTURES,
     DEPRECATED_SECONDS,
     PARAMETER_SECONDS,
+    BootImage,
+    BootImages,
     Images,
-    check_supported,
-    newest_by_architecture,
-    published_paths,
+    boot_images,
+    image_for,
+)
+from services.launcher.published_images import (
+    ACCELERATOR_COUNT,
+    ARCHITECTURES,
+    GPU_COUNT,
+    NEURON,
+    NVIDIA,
+    STANDARD,
+    published,
 )
 from shared.cloud.records import Image
 from shared.cloud.session import Cloud
+from shared.domain import labels as keys
+from shared.domain.instance_types import InstanceType
 from shared.domain.nodepools import V1, V1ALPHA5, SelectorTerm
+from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject
 from tests.services.conftest import Control
-from tests.support.builders import make_node_class
+from tests.support.builders import make_node_class, make_type
 from tests.support.fake_clock import FakeClock
 
 K8S = "1.32"
@@ -45,83 +60,90 @@ def images(cloud: Cloud, clock: FakeClock) -> Images:
     return Images(cloud, clock)
 
 
-@pytest.mark.parametrize(
-    ("family", "release"),
-    [
-        ("AL2", "latest"),
-        ("AL2", "v20240703"),
-        ("AL2023", "latest"),
-        ("AL2023", "v20240703"),
-        ("Bottlerocket", "latest"),
-        ("Bottlerocket", "v1.20.3"),
-    ],
-)
-def test_every_alias_leads_to_a_published_image_of_its_architecture(
-    family: str, release: str
-) -> None:
-    """LCH-02, LCH-03, LCH-04, LCH-07: as the emulator, which was written from AWS's lists, publishes them."""
-    for arch, path in published_paths(family, release, K8S).items():
-        published = image_for(path)
-        assert published is not None, path
-        assert published.architecture == ARCHITECTURES[arch]
-        assert release == "latest" or release.removeprefix("v") in published.name
+def kind(arch: str = "amd64", **labels: str) -> InstanceType:
+    """A type with these labels beside its architecture; ``gpu`` and ``accelerator`` are counts."""
+    known = {"gpu": GPU_COUNT, "accelerator": ACCELERATOR_COUNT}
+    named = {known.get(name, name): (value,) for name, value in labels.items()}
+    return replace(make_type(), labels={keys.ARCH: (arch,), **named})
 
 
-def test_windows_and_ubuntu_have_paths_of_their_own() -> None:
-    """LCH-05, LCH-06."""
-    name = "Windows_Server-2022-English-Core-EKS_Optimized-1.32"
-    assert published_paths("Windows2022", "latest", K8S) == {
-        "amd64": f"/aws/service/ami-windows-latest/{name}/image_id"
-    }
-    ubuntu = published_paths("Ubuntu", "latest", K8S)
-    stable = "/aws/service/canonical/ubuntu/eks/20.04/1.32/stable/current"
-    assert ubuntu["arm64"] == f"{stable}/arm64/hvm/ebs-gp2/ami-id"
-    assert published_paths("Custom", "latest", K8S) == {}
-
-
-@pytest.mark.parametrize(
-    ("family", "k8s", "refused"),
-    [
-        ("AL2", "1.32", False), ("AL2", "1.33", True), ("AL2023", "1.33", False),
-        ("Windows2025", "1.34", True), ("Windows2025", "1.35", False), ("AL2", "unknown", False),
-    ],
-)  # fmt: skip
-def test_an_alias_that_this_kubernetes_has_no_images_for_is_unsupported(
-    family: str, k8s: str, refused: bool
-) -> None:
-    """EC-17."""
-    if not refused:
-        check_supported(family, k8s, "field")
-        return
-    with pytest.raises(InvalidObject) as raised:
-        check_supported(family, k8s, "field")
-    assert raised.value.context["reason"] == "UnsupportedAlias"
-
-
-def test_per_architecture_the_first_in_order_of_preference_is_taken() -> None:
+def test_each_type_boots_the_image_for_its_architecture_and_devices() -> None:
     """LCH-08."""
-    found = newest_by_architecture(
-        [image("new"), image("arm", "arm64"), image("old"), image("odd", "i386")]
+    suits = {"x": (STANDARD,), "arm": (STANDARD,), "gpu": (NVIDIA, NEURON)}
+    images = boot_images(
+        [image("x"), image("arm", "arm64"), image("gpu"), image("odd", "i386")], suits
     )
-    assert {arch: one.id for arch, one in found.items()} == {"amd64": "new", "arm64": "arm"}
+    found = BootImages(images)
+    assert found.ids == ("x", "arm", "gpu")
+    assert [found.of(kind()), found.of(kind("arm64"))] == ["x", "arm"]
+    assert [found.of(kind(gpu="1")), found.of(kind(accelerator="2"))] == ["gpu", "gpu"]
+    assert found.of(kind("arm64", gpu="1")) is None
 
 
-async def test_an_alias_finds_one_image_per_architecture(images: Images) -> None:
+def test_of_those_that_suit_the_first_in_order_of_preference_is_taken() -> None:
+    """LCH-08: EC2's adapter sorts them: newest first, deprecated ones last."""
+    images = boot_images([image("new"), image("old"), image("gone", deprecated=True)], {})
+    assert [item.image.id for item in images] == ["new"]
+    found = image_for(kind(gpu="1"), images)
+    assert found is not None
+    assert found.id == "new"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["x86_64", "arm64", "i386"]), st.integers(0, 3)), max_size=8)
+)
+def test_the_image_of_a_type_is_the_first_that_suits_it(drawn: list[tuple[str, int]]) -> None:
+    """LCH-08: keeping one image per set of requirements loses none that a type would boot."""
+    kinds = [(STANDARD,), (NVIDIA,), (NVIDIA, NEURON), (Requirements(),)]
+    images = [image(f"ami-{n}", arch) for n, (arch, _) in enumerate(drawn)]
+    suits = {f"ami-{n}": kinds[number] for n, (_, number) in enumerate(drawn)}
+    every = [
+        BootImage(one, wanted.add(Requirement(keys.ARCH, False, frozenset({arch}))))
+        for one in images
+        for arch, ec2s in ARCHITECTURES.items()
+        if one.architecture == ec2s
+        for wanted in suits[one.id]
+    ]
+    for asked in (
+        kind(),
+        kind("arm64"),
+        kind(gpu="1"),
+        kind("arm64", gpu="1"),
+        kind(accelerator="1"),
+    ):
+        assert image_for(asked, boot_images(images, suits)) == image_for(asked, every)
+
+
+def test_windows_nodes_boot_the_image_of_their_build() -> None:
+    """LCH-08, IT-14: the class's family puts the build on its types."""
+    images = boot_images([image("w")], {"w": published("Windows2022", "latest", K8S)[0].kinds})
+    windows = {keys.OS: "windows", keys.WINDOWS_BUILD: "10.0.20348"}
+    assert BootImages(images).of(kind(**windows)) == "w"
+    assert BootImages(images).of(kind(**{keys.OS: "linux"})) is None
+
+
+async def test_an_alias_finds_an_image_per_architecture_and_accelerator(images: Images) -> None:
     """LCH-03, EC-15: with the names for the status."""
-    found = await images.find(v1(alias("al2023@latest")), K8S)
-    assert {arch: one.architecture for arch, one in found.items()} == ARCHITECTURES
-    assert found["arm64"].name.startswith("amazon-eks-node-al2023-arm64-standard-1.32-")
+    found = BootImages(await images.find(v1(alias("al2023@latest")), K8S))
+    assert len(found.ids) == 5
+    named = {item.image.id: item.image.name for item in found.items}
+    wanted = {
+        "arm64-standard": kind("arm64"), "x86_64-standard": kind(), "x86_64-nvidia": kind(gpu="1"),
+        "x86_64-neuron": kind(accelerator="1"), "arm64-nvidia": kind("arm64", gpu="1"),
+    }  # fmt: skip
+    for variant, asked in wanted.items():
+        assert named[found.of(asked) or ""].startswith(f"amazon-eks-node-al2023-{variant}-1.32-")
 
 
 async def test_a_pinned_release_is_another_image(images: Images) -> None:
     """LCH-07."""
     pinned = await images.find(v1(alias("al2023@v20240703")), K8S)
     latest = await images.find(v1(alias("al2023@latest")), K8S)
-    assert pinned["amd64"].name.endswith("v20240703")
-    assert pinned["amd64"].id != latest["amd64"].id
+    assert all(item.image.name.endswith("v20240703") for item in pinned)
+    assert not {item.image.id for item in pinned} & {item.image.id for item in latest}
 
 
-@pytest.mark.parametrize("family", ["AL2", "AL2023", "Bottlerocket"])
+@pytest.mark.parametrize("family", ["AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022"])
 async def test_a_v1alpha1_class_without_selector_gets_its_familys_image(
     images: Images, family: str
 ) -> None:
@@ -131,14 +153,55 @@ async def test_a_v1alpha1_class_without_selector_gets_its_familys_image(
     assert await images.find(node_class, K8S) == await images.find(same, K8S)
 
 
+async def test_ubuntu_has_no_alias_and_is_found_by_its_family(images: Images) -> None:
+    """LCH-06, T-04: v1alpha5 only."""
+    found = await images.find(make_node_class(generation_api=V1ALPHA5, ami_family="Ubuntu"), K8S)
+    assert {item.image.architecture for item in found} == {"x86_64", "arm64"}
+    assert all("ubuntu-focal-20.04" in item.image.name for item in found)
+
+
 async def test_terms_are_alternatives(images: Images) -> None:
     """EC-03: an SSM parameter, an id and a name with its owner."""
     arm = f"{EKS}/amazon-linux-2023/arm64/standard/recommended/image_id"
     named = SelectorTerm(name="amazon-eks-node-al2023-x86_64-standard-*", owner="602401143452")
     found = await images.find(v1(SelectorTerm(ssm_parameter=arm), named), K8S)
-    assert set(found) == {"amd64", "arm64"}
-    only = await images.find(v1(SelectorTerm(id=found["arm64"].id)), K8S)
-    assert only == {"arm64": found["arm64"]}
+    by_arch = {item.image.architecture: item for item in found}
+    assert set(by_arch) == {"x86_64", "arm64"}
+    only = await images.find(v1(SelectorTerm(id=by_arch["arm64"].image.id)), K8S)
+    assert only == (by_arch["arm64"],)
+
+
+async def test_what_a_user_selects_suits_every_type_of_its_architecture(images: Images) -> None:
+    """LCH-08: nothing says what drivers it has."""
+    named = SelectorTerm(name="amazon-eks-node-al2023-x86_64-nvidia-1.32-*", owner="amazon")
+    (found,) = await images.find(v1(named), K8S)
+    assert found.suits(kind())
+    assert found.suits(kind(gpu="1"))
+
+
+@pytest.mark.parametrize(
+    ("generation", "events"),
+    [(V1, ["discovered amis"]), (V1ALPHA5, ["discovered new ami"] * 5)],
+)
+async def test_new_images_are_logged_once(
+    images: Images, generation: str, events: list[str]
+) -> None:
+    """LCH-09, scenario 15: each generation in its words, the older with the query that found it."""
+    node_class = make_node_class(generation_api=generation, ami_family="AL2023")
+    with structlog.testing.capture_logs() as logs:
+        await images.find(node_class, K8S)
+        await images.find(node_class, K8S)
+    told = [
+        one for one in logs if one["event"].startswith("discovered ") and "parameter" not in one
+    ]
+    assert [one["event"] for one in told] == events
+    assert all(one["log_level"] == "debug" for one in told)
+    if generation == V1:
+        assert len(told[0]["ids"]) == 5
+    else:
+        assert {one["query"] for one in told} == {
+            one.path for one in published("AL2023", "latest", K8S)
+        }
 
 
 @pytest.mark.parametrize(
@@ -147,7 +210,7 @@ async def test_terms_are_alternatives(images: Images) -> None:
         (SelectorTerm(id="ami-0"), "ami-0"),
         (SelectorTerm(tags={"team": "blue"}), "team=blue"),
         (SelectorTerm(ssm_parameter="/no/such"), "/no/such"),
-        (SelectorTerm(alias="al2023@v1"), "al2023-arm64-standard-1.32-v1"),
+        (SelectorTerm(alias="al2023@v1"), "al2023-arm64-nvidia-1.32-v1"),
     ],
 )
 async def test_a_term_that_finds_nothing_is_named(
@@ -173,10 +236,10 @@ async def test_parameters_are_asked_once_a_day(
     await images.find(node_class, K8S)
     clock.advance(PARAMETER_SECONDS - 1)
     await images.find(node_class, K8S)
-    assert asked(control) == 2
+    assert asked(control) == 5
     clock.advance(2)
     await images.find(node_class, K8S)
-    assert asked(control) == 4
+    assert asked(control) == 10
 
 
 async def test_a_missing_parameter_is_asked_again_at_once(images: Images, control: Control) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from services.launcher.fleet import MACHINE_TAG, TOKEN_TAG, launch_token
-from services.launcher.launch import Launch
+from services.launcher.records import LaunchRecords
 from shared import streams
 from shared.api.machines import parse_machine
 from shared.bus import Bus, RetryLater
 from shared.domain import labels as keys
 from shared.domain.machines import LAUNCHED
+from shared.domain.nodepools import SelectorTerm
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import AWS_NODE_TEMPLATES, LAUNCH_RECORDS, MACHINES
@@ -71,7 +72,7 @@ async def test_a_machine_gets_its_instance(
     assert found.labels[keys.AWS_PREFIX + "instance-ami-id"].startswith("ami-")
     assert found.annotations[keys.PRICE_ANNOTATION] == "96000"
     assert await records(kube) == []
-    token = launch_token(machine["metadata"]["uid"], 0)
+    token = launch_token([(machine["metadata"]["uid"], 0)])
     expected = {
         f"kubernetes.io/cluster/{CLUSTER}": "owned",
         keys.PROVISIONER_NAME: "default",
@@ -82,6 +83,19 @@ async def test_a_machine_gets_its_instance(
     }
     assert expected.items() <= instance["tags"].items()
     assert MachineLaunched(machine=f"Machine/{NAME}") in await published(streams.MACHINES)
+
+
+async def test_the_next_launch_counts_on_fewer_addresses_where_this_one_is(
+    start: Start, machine: dict[str, Any], control: Control
+) -> None:
+    """LCH-11: the machine's pods are counted in its own subnet only, once EC2 answered."""
+    launcher = start().launch
+    await launcher.launch(NAME)
+    (instance,) = control.instances()
+    for subnet in await launcher.calling.cloud.ec2.subnets([SelectorTerm(tags={"Name": "*"})]):
+        there = subnet.zone == instance["zone"]
+        assert launcher.calling.shortage.subnets.free(subnet) < subnet.available_ips or not there
+        assert launcher.calling.shortage.subnets.free(subnet) == subnet.available_ips or there
 
 
 async def test_launching_again_does_nothing(
@@ -119,7 +133,7 @@ async def test_a_crash_leaves_one_instance(
 ) -> None:
     """F1, scenario 65: the next incarnation sends the stored request again, with its token."""
     first = start().launch
-    create_fleet = first.cloud.ec2.create_fleet
+    create_fleet = first.calling.cloud.ec2.create_fleet
 
     async def die(request: dict[str, Any]) -> None:
         if moment == "after CreateFleet":
@@ -127,7 +141,7 @@ async def test_a_crash_leaves_one_instance(
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(first.cloud.ec2, "create_fleet", die)
+        patch.setattr(first.calling.cloud.ec2, "create_fleet", die)
         with pytest.raises(Died):
             await first.launch(NAME)
     assert len(control.alive()) == (moment == "after CreateFleet")
@@ -141,20 +155,21 @@ async def test_a_crash_leaves_one_instance(
 
 
 async def test_a_crash_between_status_and_record_is_cleaned_up(
-    start: Start, kube: Kube, machine: dict[str, Any], control: Control,
+    start: Start, kube: Kube, machine: dict[str, Any], control: Control, clock: FakeClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """F1: the Machine has its instance, the record is left; the sweep drops it and ends nothing."""
     first = start().launch
 
-    async def die(_self: Launch, _token: str) -> None:
+    async def die(_self: LaunchRecords, _token: str) -> None:
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(Launch, "_drop_record", die)
+        patch.setattr(LaunchRecords, "drop", die)
         with pytest.raises(Died):
             await first.launch(NAME)
     assert len(await records(kube)) == 1
+    clock.advance(61)
     await start().garbage.sweep()
     assert await records(kube) == []
     assert len(control.alive()) == 1
@@ -187,7 +202,7 @@ async def test_a_token_whose_instance_is_gone_starts_another_attempt(
     assert annotations[keys.ATTEMPT_ANNOTATION] == "1"
     await launcher.launch.launch(NAME)
     (instance,) = control.instances()
-    assert instance["tags"][TOKEN_TAG] == launch_token(machine["metadata"]["uid"], 1)
+    assert instance["tags"][TOKEN_TAG] == launch_token([(machine["metadata"]["uid"], 1)])
 
 
 async def test_a_missing_launch_template_is_made_again(
@@ -225,7 +240,7 @@ async def test_an_instance_is_written_down_though_its_class_is_gone(
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(first.cloud.ec2, "create_fleet", die)
+        patch.setattr(first.calling.cloud.ec2, "create_fleet", die)
         with pytest.raises(Died):
             await first.launch(NAME)
     await kube.delete(AWS_NODE_TEMPLATES, "default")
@@ -284,23 +299,35 @@ async def test_marked_offerings_are_not_asked_for(
     assert control.get("calls?action=CreateFleet")["calls"] == []
 
 
-async def test_a_class_that_selects_nothing_is_reported_on_the_machine(
-    start: Start, kube: Kube, machine: dict[str, Any], control: Control
-) -> None:
-    """LCH-65: it says which field; once mended, the launch goes on."""
+async def test_a_class_that_is_not_ready_ends_the_machine(
+    start: Start, kube: Kube, machine: dict[str, Any], control: Control, metrics: Metrics,
+    events: Any,
+) -> None:  # fmt: skip
+    """LCH-65: its pods are planned anew, perhaps for another pool; the event says which field."""
     wrong = {"spec": {"subnetSelector": {"karpenter.sh/discovery": "nowhere"}}}
     await kube.patch(AWS_NODE_TEMPLATES, "default", wrong)
+    await start().launch.launch(NAME)
+    assert (await stored(kube))["metadata"]["deletionTimestamp"]
+    assert control.instances() == []
+    assert ("NodeClassNotReady", NAME) in await events()
+    gone = "karpenter_nodeclaims_disrupted_total"
+    labels = {"reason": "nodeclass_not_ready", "nodepool": "default", "capacity_type": ""}
+    assert metrics.registry.get_sample_value(gone, labels) == 1
+
+
+async def test_another_error_is_told_on_the_machine_and_tried_again(
+    start: Start, kube: Kube, machine: dict[str, Any], control: Control
+) -> None:
+    """LCH-65: the reason is EC2's code; the next attempt has another token."""
+    control.post("faults", action="CreateFleet", code="InvalidParameterValue", status=400)
     launcher = start()
     with pytest.raises(RetryLater):
         await launcher.launch.launch(NAME)
     condition = parse_machine(await stored(kube)).conditions[LAUNCHED]
-    assert condition.status == "Unknown"
-    assert "spec.subnetSelector" in condition.message
-    assert control.instances() == []
-    mended = {"spec": {"subnetSelector": {"karpenter.sh/discovery": CLUSTER}}}
-    await kube.patch(AWS_NODE_TEMPLATES, "default", mended)
+    assert (condition.status, condition.reason) == ("Unknown", "InvalidParameterValue")
     await launcher.launch.launch(NAME)
-    assert len(control.alive()) == 1
+    (instance,) = control.instances()
+    assert instance["tags"][TOKEN_TAG] == launch_token([(machine["metadata"]["uid"], 1)])
 
 
 async def test_machines_that_are_gone_or_going_are_not_launched(
@@ -313,4 +340,4 @@ async def test_machines_that_are_gone_or_going_are_not_launched(
     await launcher.launch.launch(NAME)
     assert control.instances() == []
     with pytest.raises(NotFound):
-        await kube.get(LAUNCH_RECORDS, launch_token(machine["metadata"]["uid"], 0))
+        await kube.get(LAUNCH_RECORDS, launch_token([(machine["metadata"]["uid"], 0)]))

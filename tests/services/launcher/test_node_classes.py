@@ -10,12 +10,14 @@ from services.launcher.node_classes import CLUSTER_SECONDS, FRESH_SECONDS, NodeC
 from shared.api.conditions import known_conditions
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
+from shared.domain.nodepools import SelectorTerm
 from shared.errors import InsufficientCapacity, InvalidObject, NotFound, Throttled
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, CRDS, Control, create_node_class, create_pool
+from tests.support.aws_emulator import make_snapshot, whole_ec2
 from tests.support.fake_clock import FakeClock
 
 V1_KEY, OLD_KEY = "EC2NodeClass/default", "AWSNodeTemplate/default"
@@ -53,17 +55,17 @@ async def test_both_generations_are_resolved_and_shown(
     assert new.node_class.key == V1_KEY
     assert old.node_class.key == OLD_KEY
     assert new.images != old.images
-    assert set(new.subnet_by_zone()) == {"us-west-2a", "us-west-2b", "us-west-2c"}
+    assert {subnet.zone for subnet in new.subnets} == {"us-west-2a", "us-west-2b", "us-west-2c"}
     status = await shown(kube)
     assert failing(status) == {}
-    assert len(known_conditions(status)) == 6
-    assert {one["id"] for one in status["amis"]} == set(new.images.values())
+    assert len(known_conditions(status)) == 8
+    assert {one["id"] for one in status["amis"]} == set(new.images.ids)
     assert status["instanceProfile"] == new.profile
     assert (await cloud.iam.instance_profile(new.profile)).roles == (
         f"KarpenterNodeRole-{CLUSTER}",
     )
     template = (await kube.get(AWS_NODE_TEMPLATES, "default"))["status"]
-    assert {one["id"] for one in template["amis"]} == set(old.images.values())
+    assert {one["id"] for one in template["amis"]} == set(old.images.ids)
     assert failing(template) == {}
 
 
@@ -78,6 +80,7 @@ async def test_every_part_that_fails_is_named_and_the_others_are_shown(
         amiSelectorTerms=[{"id": "ami-0"}],
         amiFamily="AL2023",
         role="Nobody",
+        placementGroupSelector={"name": "rack"},
     )
     await node_classes.refresh_all()
     status = await shown(kube)
@@ -85,6 +88,8 @@ async def test_every_part_that_fails_is_named_and_the_others_are_shown(
         "SubnetsReady": "SubnetsNotFound",
         "AMIsReady": "AMINotFound",
         "InstanceProfileReady": "InstanceProfileNotFound",
+        "PlacementGroupReady": "PlacementGroupNotFound",
+        "ValidationSucceeded": "DependenciesNotReady",
         "Ready": "NodeClassNotReady",
     }
     message = known_conditions(status)["Ready"].message
@@ -176,7 +181,11 @@ async def test_a_missing_permission_is_said_on_the_class(
     control.post("faults", action="CreateInstanceProfile", code="AccessDenied", status=403)
     await node_classes.refresh_all()
     status = await shown(kube)
-    assert failing(status) == {"InstanceProfileReady": "Unauthorized", "Ready": "NodeClassNotReady"}
+    assert failing(status) == {
+        "InstanceProfileReady": "Unauthorized",
+        "ValidationSucceeded": "DependenciesNotReady",
+        "Ready": "NodeClassNotReady",
+    }
     assert "iam:CreateInstanceProfile" in known_conditions(status)["Ready"].message
 
 
@@ -233,3 +242,119 @@ async def test_a_cluster_with_the_kinds_of_one_generation_only_is_served(
     await kube.delete(CRDS, "awsnodetemplates.karpenter.k8s.aws")
     await node_classes.refresh_all()
     assert failing(await shown(kube)) == {}
+
+
+async def test_a_class_that_may_not_launch_is_not_ready_and_the_others_are(
+    kube: Kube, node_classes: NodeClasses, control: Control, events: Any
+) -> None:
+    """EC-18: before the first machine waits for it."""
+    for name in ("a", "b"):
+        await create_node_class(kube, name)
+    denial = {"action": "RunInstances", "code": "UnauthorizedOperation", "status": 403}
+    control.post("faults", **denial)
+    await node_classes.refresh_all()
+    reason = {"ValidationSucceeded": "RunInstancesAuthCheckFailed", "Ready": "NodeClassNotReady"}
+    found = [failing(await shown(kube, name)) for name in ("a", "b")]
+    assert reason in found
+    assert {} in found
+    denied = "ab"[found.index(reason)]
+    assert ("NodeClassNotReady", denied) in await events()
+    control.post("faults", **denial)
+    with pytest.raises(InvalidObject, match="ec2:RunInstances"):
+        await node_classes.resolve(f"EC2NodeClass/{denied}")
+    await node_classes.refresh_all()
+    assert failing(await shown(kube, denied)) == {}
+
+
+async def test_a_volume_too_small_for_its_snapshot_is_told_on_its_class_alone(
+    kube: Kube, node_classes: NodeClasses, aws_emulator_url: str, events: Any
+) -> None:
+    """EC-12, both generations; other classes go on."""
+    snapshot = await make_snapshot(aws_emulator_url, 40)
+    ebs = {"volumeSize": "30Gi", "snapshotID": snapshot}
+    await create_pool(kube)
+    volumes = [{"deviceName": "/dev/xvdb", "ebs": ebs}]
+    spec = {"spec": {"blockDeviceMappings": volumes}}
+    await kube.patch(AWS_NODE_TEMPLATES, "default", spec)
+    await create_node_class(kube, "bad", blockDeviceMappings=volumes)
+    await create_node_class(kube, "good")
+    await node_classes.refresh_all()
+    bad = await shown(kube, "bad")
+    assert failing(bad) == {"ValidationSucceeded": "VolumeTooSmall", "Ready": "NodeClassNotReady"}
+    said = f"30Gi is too small for snapshot {snapshot}; give it 40Gi"
+    assert said in known_conditions(bad)["Ready"].message
+    old = (await kube.get(AWS_NODE_TEMPLATES, "default"))["status"]
+    assert said in known_conditions(old)["Ready"].message
+    assert failing(await shown(kube, "good")) == {}
+    told = await events()
+    assert {("NodeClassNotReady", "bad"), ("NodeClassNotReady", "default")} <= set(told)
+
+
+async def test_snapshots_that_we_may_not_see_hold_nothing_up(
+    kube: Kube, node_classes: NodeClasses, control: Control
+) -> None:
+    """Most policies for Karpenter lack ec2:DescribeSnapshots."""
+    ebs = {"volumeSize": "30Gi", "snapshotID": "snap-00000000000000000"}
+    await create_node_class(kube, blockDeviceMappings=[{"deviceName": "/dev/xvdb", "ebs": ebs}])
+    control.post("faults", action="DescribeSnapshots", code="UnauthorizedOperation", status=403)
+    await node_classes.refresh_all()
+    assert failing(await shown(kube)) == {}
+
+
+async def test_a_placement_group_is_looked_up_by_name(
+    kube: Kube, node_classes: NodeClasses, aws_emulator_url: str
+) -> None:
+    """EC-06, EC-16: once it exists the class is ready."""
+    await create_node_class(kube, placementGroupSelector={"name": "rack"})
+    await node_classes.refresh_all()
+    assert failing(await shown(kube))["PlacementGroupReady"] == "PlacementGroupNotFound"
+    async with whole_ec2(aws_emulator_url) as client:
+        await client.create_placement_group(GroupName="rack", Strategy="cluster")
+    await node_classes.refresh_all()
+    assert failing(await shown(kube)) == {}
+
+
+async def own_template(kube: Kube, name: str = "mine") -> None:
+    """AWSNodeTemplate ``default`` that names a launch template of the user."""
+    await create_pool(kube)
+    spec = {"launchTemplate": name, "securityGroupSelector": None}
+    await kube.patch(AWS_NODE_TEMPLATES, "default", {"spec": spec})
+
+
+async def test_a_class_may_name_a_launch_template_of_the_user(
+    kube: Kube, node_classes: NodeClasses, cloud: Cloud
+) -> None:
+    """T-07: its newest version, and the image that it starts."""
+    image = (await cloud.ec2.images([SelectorTerm(name="amazon-eks-node-1.32-*")]))[0]
+    made, _ = await cloud.launch_templates.ensure("mine", {"ImageId": image.id}, {"by": "me"})
+    await own_template(kube)
+    found = await node_classes.resolve(OLD_KEY)
+    assert found.launch_template == made
+    assert found.images.ids == (image.id,)
+    assert found.security_groups == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (None, "EC2 has no launch template mine"),
+        ({"InstanceType": "m5.large"}, "launch template mine names no image"),
+        (
+            {"ImageId": "ami-00000000000000000"},
+            "the image ami-00000000000000000 of launch template",
+        ),
+        ({"ImageId": "resolve:ssm:/no/such"}, "takes its image from resolve:ssm:/no/such"),
+    ],
+)
+async def test_a_launch_template_that_cannot_be_used_is_told_on_the_class(
+    kube: Kube, node_classes: NodeClasses, cloud: Cloud, data: Any, text: str
+) -> None:
+    """T-07."""
+    if data is not None:
+        await cloud.launch_templates.ensure("mine", data, {"by": "me"})
+    await own_template(kube)
+    await node_classes.refresh_all()
+    ready = known_conditions((await kube.get(AWS_NODE_TEMPLATES, "default"))["status"])["Ready"]
+    assert ready.status == "False"
+    assert ready.message.startswith("spec.launchTemplate: ")
+    assert text in ready.message

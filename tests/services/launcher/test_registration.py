@@ -1,155 +1,286 @@
-"""From launched to initialised on a real API server (LCH-70..LCH-77)."""
+"""From launched to initialised on a real API server (LCH-70..LCH-78)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from services.launcher.registration import Registration
 from shared import streams
-from shared.api.machines import parse_machine
 from shared.api.nodes import parse_node
+from shared.bus.connection import ask
 from shared.domain import labels as keys
-from shared.domain.machines import INITIALIZED, REGISTERED, Machine
+from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
+from shared.domain.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
 from shared.kube.client import Kube
-from shared.kube.resources import MACHINES, NODES
+from shared.kube.resources import NODES
 from shared.messages import MachineInitialized, MachineRegistered
 from tests.services.conftest import create_machine, create_pool
-from tests.services.launcher.conftest import Launcher
-from tests.support.fake_clock import FakeClock
+from tests.services.launcher.lifecycle_world import World
 
-NAME = "default-a"
+NODE = "node-default-a"
+PROVIDER_ID = "aws:///us-west-2a/i-0123456789abcdef0"
 STARTUP = {"key": "example.com/boot", "effect": "NoExecute"}
+TAINTED = {
+    "taints": [{"key": "special", "value": "x", "effect": "NoSchedule"}],
+    "startupTaints": [STARTUP],
+}
+BOTH = pytest.mark.parametrize("generation_api", [V1ALPHA5, V1])
 
 
-@pytest.fixture
-async def registration(start: Callable[[], Launcher], kube: Kube) -> Registration:
-    """With a launched Machine that has a taint and a startup taint."""
-    launcher = start()
-    await create_pool(kube)
-    taints = [{"key": "special", "value": "x", "effect": "NoSchedule"}]
-    await create_machine(kube, NAME, taints=taints, startupTaints=[STARTUP])
-    await launcher.launch.launch(NAME)
-    return launcher.registration
-
-
-async def machine_now(kube: Kube) -> Machine:
-    return parse_machine(await kube.get(MACHINES, NAME))
+async def launched(world: World, generation_api: str = V1ALPHA5) -> Machine:
+    return await world.launched("default-a", generation_api, PROVIDER_ID, **TAINTED)
 
 
 async def node_now(kube: Kube) -> Node:
-    return parse_node(await kube.get(NODES, "node-1"))
+    return parse_node(await kube.get(NODES, NODE))
 
 
-async def join(kube: Kube, *, boot_taint: bool = True) -> None:
-    """What the kubelet writes when it comes up."""
-    taints = [{"key": keys.UNREGISTERED_TAINT_KEY, "effect": "NoExecute"}] if boot_taint else []
-    spec = {"providerID": (await machine_now(kube)).provider_id, "taints": taints}
-    await kube.create(NODES, {"metadata": {"name": "node-1"}, "spec": spec})
+async def review(world: World, machine: Machine) -> int:
+    """What the resync does."""
+    nodes = [parse_node(raw) for raw in (await world.kube.list(NODES)).items]
+    return await world.registration.review([await world.now(machine)], nodes)
 
 
-async def become_ready(kube: Kube, **size: str) -> None:
-    resources = {"cpu": "2", "memory": "8Gi", "pods": "29", **size}
-    status = {
-        "conditions": [{"type": "Ready", "status": "True"}],
-        "capacity": resources,
-        "allocatable": resources,
-    }
-    await kube.patch(NODES, "node-1", {"status": status}, subresource="status")
-
-
+@BOTH
 async def test_a_node_that_joins_is_registered(
-    registration: Registration, kube: Kube, published: Any
+    world: World, published: Any, generation_api: str
 ) -> None:
     """LCH-73, LCH-74, M-05, M-06: labels, taints, finalizer and owner, and the Machine knows its node."""
-    await join(kube)
-    await registration.node_changed("node-1")
-    raw, node = await kube.get(NODES, "node-1"), await node_now(kube)
-    machine = await machine_now(kube)
+    machine = await launched(world, generation_api)
+    await world.join(machine)
+    await world.registration.node_changed(NODE)
+    raw, node = await world.kube.get(NODES, NODE), await node_now(world.kube)
     assert node.labels[keys.REGISTERED] == "true"
-    assert node.labels[keys.PROVISIONER_NAME] == "default"
+    pool = keys.PROVISIONER_NAME if generation_api == V1ALPHA5 else keys.NODE_POOL
+    assert node.labels[pool] == "default"
     assert node.labels[keys.INSTANCE_TYPE] == "m5.large"
     assert node.finalizers == (keys.FINALIZER,)
     ours = {(t.key, t.effect) for t in node.taints}
     assert {("special", "NoSchedule"), (STARTUP["key"], STARTUP["effect"])} <= ours
     assert keys.UNREGISTERED_TAINT_KEY not in {key for key, _ in ours}
     (owner,) = raw["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["uid"], owner["blockOwnerDeletion"]) == (
-        "Machine",
-        machine.uid,
-        True,
-    )
+    expected = (machine.kind, machine.uid, True)
+    assert (owner["kind"], owner["uid"], owner["blockOwnerDeletion"]) == expected
+    machine = await world.now(machine)
     assert machine.has(REGISTERED)
-    assert machine.node_name == "node-1"
-    assert MachineRegistered(machine=f"Machine/{NAME}") in await published(streams.MACHINES)
+    assert machine.node_name == NODE
+    assert MachineRegistered(machine=machine.key) in await published(streams.MACHINES)
+    assert world.metrics.nodes_created.labels("default", "")._value.get() == 1
 
 
+@BOTH
 async def test_a_node_is_initialised_once_nothing_is_missing(
-    registration: Registration, kube: Kube, published: Any
+    world: World, published: Any, generation_api: str
 ) -> None:
-    """LCH-75: ready, without startup taints, with its resources; then the Machine is Ready (M-03)."""
-    await join(kube)
-    await registration.node_changed("node-1")
-    await registration.node_changed("node-1")
-    assert "not ready" in (await machine_now(kube)).conditions[INITIALIZED].message
-    await become_ready(kube)
-    await registration.node_changed("node-1")
-    assert "startup taint" in (await machine_now(kube)).conditions[INITIALIZED].message
-    await kube.patch(NODES, "node-1", {"spec": {"taints": []}})
-    await registration.node_changed("node-1")
-    machine = await machine_now(kube)
+    """LCH-75: ready, without startup taints, with its resources; then the Machine is Ready (M-03, NC-03)."""
+    machine = await launched(world, generation_api)
+    await world.join(machine, ready=False)
+    for _ in range(2):
+        await world.registration.node_changed(NODE)
+    waiting = (await world.now(machine)).conditions[INITIALIZED]
+    assert (waiting.reason, waiting.message) == ("NodeNotReady", "node is not ready")
+    await world.report(NODE)
+    await world.registration.node_changed(NODE)
+    assert "startup taint" in (await world.now(machine)).conditions[INITIALIZED].message
+    await world.kube.patch(NODES, NODE, {"spec": {"taints": []}})
+    await world.registration.node_changed(NODE)
+    machine = await world.now(machine)
     assert machine.has(INITIALIZED)
     assert machine.has("Ready")
-    assert (await node_now(kube)).is_initialized
-    assert MachineInitialized(machine=f"Machine/{NAME}") in await published(streams.MACHINES)
-    before = await kube.get(MACHINES, NAME)
-    await registration.node_changed("node-1")
-    assert await kube.get(MACHINES, NAME) == before, "settled: nothing more is written"
+    assert (await node_now(world.kube)).is_initialized
+    assert MachineInitialized(machine=machine.key) in await published(streams.MACHINES)
+    before = await world.kube.get(NODES, NODE)
+    await world.registration.node_changed(NODE)
+    assert await world.kube.get(NODES, NODE) == before, "settled: nothing more is written"
 
 
-async def test_the_timed_look_does_the_same_without_messages(
-    registration: Registration, kube: Kube
-) -> None:
+async def test_the_timed_look_does_the_same_without_messages(world: World) -> None:
     """R2."""
-    assert await registration.review([await machine_now(kube)], []) == 0
-    assert (await machine_now(kube)).conditions[REGISTERED].reason == "NodeNotFound"
-    await join(kube)
-    await become_ready(kube)
-    assert await registration.review([await machine_now(kube)], [await node_now(kube)]) == 1
-    assert (await machine_now(kube)).has(REGISTERED)
+    machine = await launched(world)
+    assert await review(world, machine) == 0
+    assert (await world.now(machine)).conditions[REGISTERED].reason == "NodeNotFound"
+    await world.join(machine)
+    assert await review(world, machine) == 1
+    assert (await world.now(machine)).has(REGISTERED)
 
 
-async def test_a_node_without_boot_taint_is_told_about(
-    registration: Registration, kube: Kube, events: Any
-) -> None:
-    """LCH-73: pods may have landed there too early; it is registered all the same."""
-    await join(kube, boot_taint=False)
-    await registration.node_changed("node-1")
-    assert ("UnregisteredTaintMissing", NAME) in await events()
-    assert (await machine_now(kube)).has(REGISTERED)
+async def test_a_crash_between_node_and_condition_is_mended(world: World) -> None:
+    """LCH-74: the startup taint that its agent took off meanwhile does not come back."""
+    machine = await launched(world)
+    await world.join(machine, ready=False)
+    labels = {"metadata": {"labels": {keys.REGISTERED: "true"}}, "spec": {"taints": []}}
+    await world.kube.patch(NODES, NODE, labels)
+    world.restart()
+    await review(world, machine)
+    assert (await world.now(machine)).has(REGISTERED)
+    assert (await node_now(world.kube)).taints == ()
 
 
-async def test_a_foreign_node_is_left_alone(registration: Registration, kube: Kube) -> None:
+async def test_two_nodes_with_one_provider_id_are_one_too_many(world: World) -> None:
+    """LCH-73: neither is registered until one is gone, by message and by listing."""
+    machine = await launched(world)
+    await world.join(machine, "first")
+    await world.join(machine, NODE)
+    await review(world, machine)
+    assert (await world.now(machine)).conditions[REGISTERED].reason == "MultipleNodesFound"
+    await world.registration.node_changed(NODE)
+    assert not (await world.now(machine)).has(REGISTERED)
+    await world.kube.delete(NODES, "first")
+    await world.registration.node_changed(NODE)
+    machine = await world.now(machine)
+    assert (machine.has(REGISTERED), machine.node_name) == (True, NODE)
+
+
+async def test_a_node_that_renders_its_taints_itself_is_left_with_them(world: World) -> None:
+    """LCH-39."""
+    machine = await launched(world)
+    await world.join(machine)
+    labels = {keys.DO_NOT_SYNC_TAINTS: "true"}
+    await world.kube.patch(NODES, NODE, {"metadata": {"labels": labels}})
+    await world.registration.node_changed(NODE)
+    assert (await node_now(world.kube)).taints == ()
+
+
+async def test_a_node_without_boot_taint_is_told_about(world: World, events: Any) -> None:
+    """LCH-73, LCH-78: pods may have landed there too early; it is registered all the same."""
+    machine = await launched(world)
+    await world.join(machine)
+    await world.kube.patch(NODES, NODE, {"spec": {"taints": []}})
+    await world.registration.node_changed(NODE)
+    assert ("UnregisteredTaintMissing", "default-a") in await events()
+    assert (await world.now(machine)).has(REGISTERED)
+
+
+async def test_a_foreign_node_is_left_alone(world: World) -> None:
     """F24: not even one with another machine's id."""
+    await launched(world)
     spec = {"providerID": "aws:///us-west-2a/i-00000000000000000"}
-    await kube.create(NODES, {"metadata": {"name": "node-1"}, "spec": spec})
-    before = await kube.get(NODES, "node-1")
-    await registration.node_changed("node-1")
-    await registration.node_changed("unheard-of")
-    assert await kube.get(NODES, "node-1") == before
+    await world.kube.create(NODES, {"metadata": {"name": NODE}, "spec": spec})
+    before = await world.kube.get(NODES, NODE)
+    await world.registration.node_changed(NODE)
+    await world.registration.node_changed("unheard-of")
+    assert await world.kube.get(NODES, NODE) == before
 
 
+@BOTH
 async def test_a_machine_that_never_registers_is_deleted_in_time(
-    registration: Registration, kube: Kube, clock: FakeClock, events: Any
+    world: World, events: Any, generation_api: str
 ) -> None:
-    """LCH-76, scenario 66: 15 minutes."""
-    clock.advance(890)
-    await registration.review([await machine_now(kube)], [])
-    assert not (await machine_now(kube)).terminating
-    clock.advance(20)
-    await registration.review([await machine_now(kube)], [])
-    assert (await machine_now(kube)).terminating
-    assert ("FailedRegistration", NAME) in await events()
+    """LCH-76, LCH-77, F25, scenario 66: 15 minutes; it counts against the pool, once."""
+    machine = await launched(world, generation_api)
+    await review(world, machine)
+    world.clock.advance(890)
+    await review(world, machine)
+    assert not await world.is_leaving(machine)
+    world.clock.advance(20)
+    for _ in range(2):
+        await review(world, machine)
+    assert await world.is_leaving(machine)
+    assert ("FailedRegistration", "default-a") in await events()
+    assert await world.outcomes.recent([machine.pool_key]) == {machine.pool_key: (False,)}
+    disrupted = world.metrics.machines_disrupted.labels("registration_timeout", "default", "")
+    assert disrupted._value.get() == 1
+
+
+async def test_a_machine_without_instance_is_deleted_after_five_minutes(
+    world: World, events: Any
+) -> None:
+    """LCH-76, scenario 66; a launch that failed says nothing of registration (LCH-77)."""
+    await create_pool(world.kube)
+    await create_machine(world.kube, "default-a")
+    machine = await world.machines.get("default-a")
+    failing = Condition("Unknown", "LaunchFailed", "no", world.clock.now() + 100)
+    await world.machines.write_condition(machine, LAUNCHED, failing)
+    world.clock.advance(390)
+    await review(world, machine)
+    assert not await world.is_leaving(machine)
+    world.clock.advance(20)
+    await review(world, machine)
+    assert await world.is_leaving(machine)
+    assert ("FailedLaunch", "default-a") in await events()
+    assert await world.outcomes.recent([machine.pool_key]) == {}
+
+
+async def test_a_launcher_that_was_away_registers_before_it_looks_at_the_time(world: World) -> None:
+    """LCH-70: registration comes before liveness."""
+    machine = await launched(world)
+    await review(world, machine)
+    await world.join(machine)
+    world.clock.advance(10_000)
+    world.restart()
+    await review(world, machine)
+    assert (await world.now(machine)).has(REGISTERED)
+    assert not await world.is_leaving(machine)
+
+
+async def test_initialisation_never_times_out(world: World) -> None:
+    """LCH-76, scenario 66."""
+    machine = await launched(world)
+    await world.join(machine, ready=False)
+    await world.registration.node_changed(NODE)
+    world.clock.advance(10**6)
+    await review(world, machine)
+    assert not await world.is_leaving(machine)
+
+
+async def test_a_claim_that_expires_while_it_boots_is_not_carried_on(world: World) -> None:
+    """Scenario 80: deleted before its node came; the node that comes all the same is not made ready for pods."""
+    machine = await launched(world, V1)
+    await world.machines.delete(machine)
+    await world.join(machine)
+    await world.registration.node_changed(NODE)
+    await review(world, machine)
+    assert not (await world.now(machine)).has(REGISTERED)
+    taints = {taint.key for taint in (await node_now(world.kube)).taints}
+    assert taints == {keys.UNREGISTERED_TAINT_KEY}
+
+
+async def test_a_claim_without_pool_is_carried_all_the_way(world: World) -> None:
+    """Scenario 82, NC-10: written by hand; it counts for no pool."""
+    machine = await world.launched("default-a", V1, PROVIDER_ID)
+    await world.machines.patch(machine, {"labels": {keys.NODE_POOL: None}})
+    await world.join(machine)
+    for _ in range(2):  # the node changes when it is registered: that is news again
+        await world.registration.node_changed(NODE)
+    machine = await world.now(machine)
+    assert machine.pool == ""
+    assert machine.has(INITIALIZED)
+    assert await ask(world.bus.redis, "look", "KEYS", f"{world.bus.prefix}registrations:*") == []
+
+
+async def test_a_registration_ends_what_is_held_against_its_pool(world: World) -> None:
+    """LCH-77, F25: three failures make the pool wait, one node that joins frees it."""
+    machine = await launched(world)
+    for _ in range(3):
+        await world.health.failed(machine)
+    assert await world.backoff.until(machine.pool_key) > 0
+    await world.join(machine)
+    await world.registration.node_changed(NODE)
+    assert await world.backoff.until(machine.pool_key) == 0
+    assert await world.outcomes.recent([machine.pool_key]) == {machine.pool_key: (True, False)}
+
+
+async def test_many_nodes_that_join_together_cost_few_lists(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list per node would be a million objects for a thousand nodes."""
+    machines = [
+        await world.launched(f"default-{letter}", provider_id=f"{PROVIDER_ID[:-1]}{letter}")
+        for letter in "abcd"
+    ]
+    for machine in machines:
+        await world.join(machine)
+    lists = []
+    real = world.machines.list
+
+    async def counted() -> Any:
+        lists.append(1)
+        return await real()
+
+    monkeypatch.setattr(world.machines, "list", counted)
+    for machine in machines:
+        await world.registration.node_changed(f"node-{machine.name}")
+    assert all([(await world.now(machine)).has(REGISTERED) for machine in machines])
+    assert len(lists) == 1

@@ -1,220 +1,43 @@
-"""Launch templates by content (LCH-20..LCH-24) and the labels of the first boot (LCH-37)."""
+"""From a machine and its class to what EC2 was sent (LCH-20..26, T-07), and the labels of the first boot (LCH-37)."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import yaml
+from structlog.testing import capture_logs
 
-from services.launcher.node_classes import Resolved
-from services.launcher.templates import (
-    boot_labels,
-    dns_address,
-    template_data,
-    template_name,
-    template_name_v1,
-    template_tags,
-)
-from shared.cloud.records import SecurityGroup, Subnet
+from services.launcher.templates import boot_labels
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.nodepools import V1
-from shared.errors import InvalidObject
+from shared.domain.nodepools import V1, SelectorTerm
 from shared.kube.client import Kube
-from shared.kube.resources import NODE_CLAIMS
-from tests.services.conftest import CLUSTER, Control, create_node_claim, create_node_class
-from tests.services.launcher.conftest import Launcher
-from tests.support.builders import ZONES, make_machine, make_node_class
-
-KEY = "arn:aws:kms:ap-northeast-2:111122223333:key/6f29df3a"
-
-
-def resolved(**node_class: Any) -> Resolved:
-    groups = (SecurityGroup("sg-2", "b"), SecurityGroup("sg-1", "a"))
-    return Resolved(make_node_class(**node_class), (), groups, {"amd64": "ami-1"})
-
-
-def data(**node_class: Any) -> dict[str, Any]:
-    return template_data(resolved(**node_class), "ami-1", "Profile", "#!/bin/sh")
-
-
-def test_the_same_data_has_the_same_name_whatever_its_order() -> None:
-    """LCH-20 [5]."""
-    name = template_name("dev", {"a": 1, "b": {"c": 2, "d": 3}})
-    assert name == template_name("dev", {"b": {"d": 3, "c": 2}, "a": 1})
-    assert name.startswith("Karpenter-dev-")
-    assert name.removeprefix("Karpenter-dev-").isdigit()
-    assert name != template_name("dev", {"a": 2, "b": {"c": 2, "d": 3}})
-    assert name != template_name("other", {"a": 1, "b": {"c": 2, "d": 3}})
-
-
-@given(st.dictionaries(st.text(max_size=5), st.integers(0, 9), max_size=5))
-def test_a_name_fits_in_ec2s_limit(content: dict[str, int]) -> None:
-    """128 characters; EKS allows 100 for a cluster's name."""
-    assert len(template_name("c" * 100, content)) <= 128
-
-
-def test_the_defaults_are_an_encrypted_disk_and_tokens_for_metadata() -> None:
-    """LCH-24, T-08, T-09."""
-    made = data()
-    assert made["ImageId"] == "ami-1"
-    assert base64.b64decode(made["UserData"]) == b"#!/bin/sh"
-    assert made["SecurityGroupIds"] == ["sg-1", "sg-2"]
-    assert made["IamInstanceProfile"] == {"Name": "Profile"}
-    assert made["Monitoring"] == {"Enabled": False}
-    assert made["MetadataOptions"] == {
-        "HttpEndpoint": "enabled",
-        "HttpProtocolIpv6": "disabled",
-        "HttpPutResponseHopLimit": 2,
-        "HttpTokens": "required",
-    }
-    (volume,) = made["BlockDeviceMappings"]
-    assert volume["DeviceName"] == "/dev/xvda"
-    assert volume["Ebs"] == {
-        "VolumeSize": 20,
-        "VolumeType": "gp3",
-        "Encrypted": True,
-        "DeleteOnTermination": True,
-    }
-
-
-def test_the_volume_of_the_seed_is_asked_for_as_written() -> None:
-    """Scenario 23, seed 002."""
-    ebs = {
-        "volumeSize": "30Gi",
-        "volumeType": "gp3",
-        "iops": 3000,
-        "throughput": 125,
-        "encrypted": True,
-        "kmsKeyID": KEY,
-        "deleteOnTermination": True,
-    }
-    made = data(
-        block_device_mappings=({"deviceName": "/dev/xvda", "ebs": ebs},), detailed_monitoring=True
-    )
-    assert made["BlockDeviceMappings"] == [
-        {
-            "DeviceName": "/dev/xvda",
-            "Ebs": {
-                "VolumeSize": 30,
-                "VolumeType": "gp3",
-                "Iops": 3000,
-                "Throughput": 125,
-                "Encrypted": True,
-                "KmsKeyId": KEY,
-                "DeleteOnTermination": True,
-            },
-        }
-    ]
-    assert made["Monitoring"] == {"Enabled": True}
-
-
-@pytest.mark.parametrize(
-    ("text", "gib"), [("30Gi", 30), ("1500Mi", 2), ("1G", 1), ("1Ti", 1024), ("20G", 19)]
+from shared.kube.resources import AWS_NODE_TEMPLATES, MACHINES, NODE_CLAIMS
+from tests.services.conftest import (
+    CLUSTER,
+    Control,
+    create_machine,
+    create_node_claim,
+    create_node_class,
+    create_pool,
 )
-def test_sizes_are_rounded_up_to_whole_gib(text: str, gib: int) -> None:
-    """LCH-24."""
-    volume = {"deviceName": "/dev/xvda", "ebs": {"volumeSize": text}}
-    (mapping,) = data(block_device_mappings=(volume,))["BlockDeviceMappings"]
-    assert mapping["Ebs"]["VolumeSize"] == gib
+from tests.services.launcher.conftest import Launcher
+from tests.support.builders import ZONES, make_machine
 
-
-def test_a_size_that_is_none_names_its_field() -> None:
-    volumes = ({"deviceName": "a", "ebs": {}}, {"deviceName": "b", "ebs": {"volumeSize": "big"}})
-    with pytest.raises(InvalidObject, match=r"blockDeviceMappings\[1\]\.ebs\.volumeSize"):
-        data(block_device_mappings=volumes)
-
-
-def test_metadata_options_of_the_class_win_over_the_defaults() -> None:
-    """T-08, with EC2's spelling of IPv6."""
-    options = {"httpTokens": "optional", "httpProtocolIPv6": "enabled"}
-    made = data(metadata_options=options)["MetadataOptions"]
-    assert made["HttpTokens"] == "optional"
-    assert made["HttpProtocolIpv6"] == "enabled"
-    assert made["HttpEndpoint"] == "enabled"
-    assert "HttpProtocolIPv6" not in made
-
-
-def test_v1_answers_the_machine_only_and_hides_its_tags() -> None:
-    """EC-13, LCH-24: one hop, so that a pod does not reach the node's credentials."""
-    made = data(generation_api=V1)["MetadataOptions"]
-    assert made["HttpPutResponseHopLimit"] == 1
-    assert made["InstanceMetadataTags"] == "disabled"
-    own = data(generation_api=V1, metadata_options={"httpPutResponseHopLimit": 3})
-    assert own["MetadataOptions"]["HttpPutResponseHopLimit"] == 3
-
-
-def test_a_custom_image_keeps_its_own_devices() -> None:
-    """Its root device may be another; a mapping would add a disk."""
-    assert "BlockDeviceMappings" not in data(ami_family="Custom")
-    volume = {"deviceName": "/dev/sda1", "ebs": {"volumeSize": "30Gi"}}
-    assert data(ami_family="Custom", block_device_mappings=(volume,))["BlockDeviceMappings"]
-
-
-def test_a_snapshot_may_be_loaded_at_a_rate() -> None:
-    """EC-12."""
-    ebs = {"snapshotID": "snap-1", "volumeInitializationRate": 200}
-    volume = {"deviceName": "/dev/xvda", "rootVolume": True, "ebs": ebs}
-    assert data(block_device_mappings=(volume,))["BlockDeviceMappings"] == [
-        {
-            "DeviceName": "/dev/xvda",
-            "Ebs": {"SnapshotId": "snap-1", "VolumeInitializationRate": 200},
-        }
-    ]
-
-
-@pytest.mark.parametrize("public", [True, False])
-def test_a_wish_about_public_addresses_needs_an_interface_which_has_the_groups(
-    public: bool,
-) -> None:
-    """LCH-14: EC2 refuses groups in both places."""
-    made = data(associate_public_ip=public)
-    assert "SecurityGroupIds" not in made
-    assert made["NetworkInterfaces"] == [
-        {"DeviceIndex": 0, "Groups": ["sg-1", "sg-2"], "AssociatePublicIpAddress": public}
-    ]
-    (interface,) = data(ip_prefix_count=2)["NetworkInterfaces"]
-    assert interface["Ipv4PrefixCount"] == 2
-    assert "AssociatePublicIpAddress" not in interface
-
-
-def test_a_v1_template_is_named_by_data_and_owner() -> None:
-    """LCH-20 [1]: what one class deletes, another must not need (LCH-22)."""
-    name = template_name_v1({"a": 1}, {"owner": "x"})
-    assert name == template_name_v1({"a": 1}, {"owner": "x"})
-    assert name.startswith("karpenter.k8s.aws/")
-    assert name.removeprefix("karpenter.k8s.aws/").isdigit()
-    assert name != template_name_v1({"a": 1}, {"owner": "y"})
-    assert name != template_name_v1({"a": 2}, {"owner": "x"})
-
-
-def test_templates_carry_their_owner() -> None:
-    """LCH-23."""
-    machine = make_machine(generation_api=V1)
-    v1 = make_node_class("nodes", generation_api=V1, tags={"team": "blue"})
-    assert template_tags(machine, v1, "dev") == {
-        "team": "blue",
-        "kubernetes.io/cluster/dev": "owned",
-        "eks:eks-cluster-name": "dev",
-        keys.NODE_CLASS: "nodes",
-        keys.NODE_POOL: "default",
-    }
-    assert template_tags(make_machine(), make_node_class(), "dev") == {
-        "kubernetes.io/cluster/dev": "owned",
-        "karpenter.k8s.aws/cluster": "dev",
-    }
-
-
-def test_the_first_dns_address_is_an_argument_of_the_boot_script() -> None:
-    """LCH-30, P-20."""
-    assert dns_address({"clusterDNS": ["10.0.0.10", "10.0.0.11"]}) == "10.0.0.10"
-    assert dns_address({"clusterDNS": []}) is None
-    assert dns_address({}) is None
+SEED = Path(__file__).parents[2] / "seeds" / "002-2-node-template-indented.yaml"
+SEED_VOLUME = {
+    "VolumeSize": 30,
+    "VolumeType": "gp3",
+    "Iops": 3000,
+    "Throughput": 125,
+    "Encrypted": True,
+    "KmsKeyId": "arn:aws:kms:ap-northeast-2:558846430793:key/6f29df3a-fb94-48e4-b359-a88fb74ce78d",
+    "DeleteOnTermination": True,
+}
 
 
 async def test_ec2_starts_a_nodeclaim_from_what_its_class_says(
@@ -227,7 +50,7 @@ async def test_ec2_starts_a_nodeclaim_from_what_its_class_says(
     await start().launch.launch("NodeClaim/default-c")
     (instance,) = control.instances()
     assert instance["tags"][keys.NODE_CLASS] == "default"
-    (template,) = await cloud.ec2.launch_templates({keys.NODE_CLASS: "default"})
+    (template,) = await cloud.launch_templates.tagged({keys.NODE_CLASS: "default"})
     assert template.tags[keys.NODE_POOL] == "default"
     sent = created(control, template.name)
     assert sent["IamInstanceProfile"]["Name"].startswith(f"{CLUSTER}_")
@@ -241,15 +64,83 @@ async def test_ec2_starts_a_nodeclaim_from_what_its_class_says(
     assert (status["capacity"]["pods"], status["allocatable"]["pods"]) == ("16", "16")
 
 
+async def test_the_seeds_template_reaches_ec2_and_the_instance(
+    kube: Kube, start: Callable[[], Launcher], control: Control
+) -> None:
+    """Scenarios 14, 15, 21, 23, seed 002: recorded data and log lines of one launch, for this cluster."""
+    manifest = yaml.safe_load(SEED.read_text())
+    discovery = {"karpenter.sh/discovery": CLUSTER}
+    own = {"subnetSelector": discovery, "securityGroupSelector": discovery}
+    profile = f"KarpenterNodeInstanceProfile-{CLUSTER}"
+    await create_pool(kube)
+    spec = {**manifest["spec"], **own, "instanceProfile": profile}
+    await kube.patch(AWS_NODE_TEMPLATES, "default", {"spec": spec})
+    await create_machine(kube)
+    with capture_logs() as lines:
+        await start().launch.launch("Machine/default-a")
+    (name,) = (line["launch-template-name"] for line in lines if "launch-template-id" in line)
+    assert name.startswith(f"Karpenter-{CLUSTER}-")
+    sent = created(control, name)
+    assert sent["BlockDeviceMappings"] == [{"DeviceName": "/dev/xvda", "Ebs": SEED_VOLUME}]
+    assert sent["Monitoring"] == {"Enabled": True}
+    assert sent["IamInstanceProfile"] == {"Name": profile}
+    (instance,) = control.instances()
+    assert manifest["spec"]["tags"].items() <= instance["tags"].items()
+    (call,) = control.get("calls?action=CreateFleet")["calls"]
+    asked = call["parameters"]
+    assert asked["TargetCapacitySpecification"]["TotalTargetCapacity"] == 1
+    for override in asked["LaunchTemplateConfigs"][0]["Overrides"]:
+        assert {"InstanceType", "SubnetId", "AvailabilityZone"} <= set(override)
+    said = [line["event"] for line in lines]
+    chain = (
+        "discovered kubernetes version",
+        "discovered new ami",
+        "created launch template",
+    )
+    assert list(dict.fromkeys(text for text in said if text in chain)) == list(chain)
+
+
+async def test_a_template_of_the_user_starts_the_machine(
+    kube: Kube, cloud: Cloud, start: Callable[[], Launcher], control: Control
+) -> None:
+    """T-07: nothing is made, and the machine has the template's image."""
+    (image, *_) = await cloud.ec2.images([SelectorTerm(name="amazon-eks-node-1.32-*")])
+    await cloud.launch_templates.ensure("mine", {"ImageId": image.id}, {"by": "me"})
+    await create_pool(kube)
+    spec = {"launchTemplate": "mine", "securityGroupSelector": None}
+    await kube.patch(AWS_NODE_TEMPLATES, "default", {"spec": spec})
+    arch = {"key": keys.ARCH, "operator": "In", "values": ["amd64"]}
+    await create_machine(kube, requirements=[arch])
+    await start().launch.launch("Machine/default-a")
+    (instance,) = control.instances()
+    assert instance["imageId"] == image.id
+    labels = (await kube.get(MACHINES, "default-a"))["metadata"]["labels"]
+    assert labels["karpenter.k8s.aws/instance-ami-id"] == image.id
+    assert [call["parameters"]["LaunchTemplateName"] for call in templates_made(control)] == [
+        "mine"
+    ]
+
+
+def templates_made(control: Control) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = control.get("calls?action=CreateLaunchTemplate")["calls"]
+    return found
+
+
 def created(control: Control, name: str) -> dict[str, Any]:
     """The data of a template as it was sent to EC2."""
     (call,) = (
         call["parameters"]
-        for call in control.get("calls?action=CreateLaunchTemplate")["calls"]
+        for call in templates_made(control)
         if call["parameters"]["LaunchTemplateName"] == name
     )
     data: dict[str, Any] = call["LaunchTemplateData"]
     return data
+
+
+def test_v1_nodes_say_that_they_come_up_with_their_taints() -> None:
+    """LCH-39; a v1alpha5 node has the labels of IT-46 and no other."""
+    assert boot_labels(make_machine(generation_api=V1))[keys.DO_NOT_SYNC_TAINTS] == "true"
+    assert keys.DO_NOT_SYNC_TAINTS not in boot_labels(make_machine())
 
 
 def test_the_kubelet_sets_the_labels_it_may_set() -> None:
@@ -269,14 +160,3 @@ def test_the_kubelet_sets_the_labels_it_may_set() -> None:
     assert labels[keys.PROVISIONER_NAME] == "default"
     assert labels["team"] == "blue"
     assert not {keys.ARCH, keys.ZONE, keys.INSTANCE_TYPE, "sub.k8s.io/secret"} & set(labels)
-
-
-def test_of_each_zone_the_subnet_with_most_free_addresses_is_taken() -> None:
-    """LCH-11."""
-    subnets = (
-        Subnet("subnet-1", "a", "", 10),
-        Subnet("subnet-2", "a", "", 200),
-        Subnet("subnet-3", "b", "", 5),
-    )
-    found = Resolved(make_node_class(), subnets, (), {})
-    assert found.subnet_by_zone() == {"a": "subnet-2", "b": "subnet-3"}

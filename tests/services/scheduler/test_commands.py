@@ -256,3 +256,38 @@ async def test_v1_machines_expire_without_a_command(oversized: Scheduler, kube: 
     await oversized.disruption.step()
     assert await is_deleted(kube)
     assert len((await kube.list(NODE_CLAIMS)).items) == 1
+
+
+async def test_a_replacement_never_bears_the_name_of_what_it_replaces(
+    oversized: Scheduler, kube: Kube
+) -> None:
+    """A plan for the same pods names its machine as the first plan did: the old one must not pass for its own
+    replacement, ready at once."""
+    disruption = oversized.disruption
+    world = await disruption._world(V1)
+    assert world is not None
+    found = await disruption._first_command(world, V1, disruption._paces[V1])
+    assert found is not None
+    (planned,) = found.replacements
+    same_name = replace(found, replacements=(replace(planned, name=LARGE.machine.name),))
+    assert await disruption.commands.start(same_name, world.snapshot)
+    await shown(oversized, kube)
+    await disruption.commands.step()
+    assert not await is_deleted(kube)
+    assert len((await kube.list(NODE_CLAIMS)).items) == 2
+
+
+@pytest.mark.parametrize("switch", ["pool", "setting"])
+async def test_the_kill_switch_takes_back_what_has_deleted_nothing_yet(
+    oversized: Scheduler, kube: Kube, switch: str
+) -> None:
+    """The node is open again, and its replacement goes unless it is ready."""
+    replacement = await begun(oversized, kube)
+    if switch == "pool":
+        await oversized.show(nodepools=[replace(POOL, disruption_off=True)])
+    else:
+        vars(oversized.planner.settings)["disruption"] = "off"
+    await oversized.disruption.step()
+    assert not await tainted(kube)
+    assert not await is_deleted(kube)
+    assert await is_deleted(kube, replacement.name)

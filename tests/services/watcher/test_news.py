@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -15,6 +14,7 @@ from shared.messages import (
     Message,
     NodeClassChanged,
     NodeJoined,
+    NodePoolChanged,
     PodResolved,
     PodUnschedulable,
     TerminateMachine,
@@ -135,7 +135,17 @@ def test_a_node_class_is_told_when_its_spec_changed() -> None:
     assert told(first, None) == []
 
 
-@pytest.mark.parametrize("record", [make_pool(), make_daemon_set()])
-def test_pools_and_daemon_sets_are_no_news(record: msgspec.Struct) -> None:
+def test_a_pool_is_told_when_its_spec_changed() -> None:
+    """DRF-01: its machines may be outdated. What it uses is no news."""
+    first = make_pool("p", generation=1)
+    changed = (streams.MACHINES, NodePoolChanged(pool="Provisioner/p", generation=2))
+    assert told(first, replace(first, usage={"cpu": 1})) == []
+    assert told(first, replace(first, generation=2)) == [changed]
+    assert len(told(None, first)) == 1
+    assert told(first, None) == []
+
+
+def test_daemon_sets_are_no_news() -> None:
     """They are in the mirror when the next plan is made."""
+    record = make_daemon_set()
     assert told(None, record) == told(record, None) == []

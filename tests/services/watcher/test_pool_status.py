@@ -13,6 +13,8 @@ from services.watcher.pool_status import (
     class_verdict,
     differs,
     pool_status,
+    registration_verdict,
+    registrations_are_old,
     usage_by_pool,
     validation_verdict,
 )
@@ -166,3 +168,43 @@ def test_a_faulty_class_is_not_ready_in_its_own_words() -> None:
     }
     status = class_refusal({"kind": "AWSNodeTemplate", "metadata": META}, ("spec.x: y",), now=1.0)
     assert conditions(status) == {"Ready": ("False", "ValidationFailed")}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "status"),
+    [
+        ((), "Unknown"),
+        ((True,), "True"),
+        ((False,), "True"),
+        ((False, False), "False"),
+        ((True, False, True, False), "False"),
+        ((True, True, True, False), "True"),
+    ],
+)
+def test_two_failed_registrations_of_the_last_four_are_not_healthy(
+    outcomes: tuple[bool, ...], status: str
+) -> None:
+    """NP-15, LCH-77."""
+    assert registration_verdict(outcomes).status == status
+
+
+def test_registration_health_begins_anew_with_an_edit_of_pool_or_class() -> None:
+    """NP-15: until then it stays, also while nobody remembers the outcomes."""
+
+    def judged(raw: dict[str, Any], class_generation: int, *outcomes: bool) -> dict[str, Any]:
+        usage = Usage({}, 0)
+        return pool_status(
+            raw, V1, FINE, FINE, class_generation, usage, now=5.0, registrations=outcomes
+        )
+
+    failing = judged({"metadata": META, "status": status_of(V1, FINE, FINE)}, 3, False, False)
+    assert conditions(failing)["NodeRegistrationHealthy"][0] == "False"
+    same = {"metadata": META, "status": failing}
+    assert not registrations_are_old(same, 3)
+    assert conditions(judged(same, 3))["NodeRegistrationHealthy"][0] == "False"
+    edited = {"metadata": {**META, "generation": 8}, "status": failing}
+    for raw, class_generation in ((edited, 3), (same, 4)):
+        assert registrations_are_old(raw, class_generation)
+        after = judged(raw, class_generation)
+        assert conditions(after)["NodeRegistrationHealthy"][0] == "Unknown"
+        assert not registrations_are_old({**raw, "status": after}, class_generation)

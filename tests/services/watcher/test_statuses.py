@@ -26,6 +26,7 @@ from shared.kube.resources import (
     Resource,
 )
 from shared.mirror import MirrorWriter
+from shared.mirror.registrations import RegistrationOutcomes
 from tests.services.conftest import create_machine, create_node_class, create_node_pool, create_pool
 from tests.support.fake_clock import FakeClock
 
@@ -38,10 +39,14 @@ READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "
 class Watcher:
     """As the service puts it together; ``turn`` is what its informers and its timer do."""
 
-    def __init__(self, kube: Kube, journal: Journal, recorder: Recorder, clock: FakeClock) -> None:
-        self.kube, self.journal = kube, journal
+    def __init__(self, kube: Kube, bus: Bus, recorder: Recorder, clock: FakeClock) -> None:
+        self.kube = kube
+        self.journal = Journal(MirrorWriter(bus.redis, bus.prefix, epoch="a"), bus, SystemClock())
+        self.outcomes = RegistrationOutcomes(bus.redis, bus.prefix)
         inline = InlineTemplates(kube, recorder, clock)
-        self.statuses = Statuses(kube, Machines(kube), recorder, clock, journal, inline)
+        self.statuses = Statuses(
+            kube, Machines(kube), recorder, clock, self.journal, inline, self.outcomes
+        )
         self.seen: dict[str, tuple[Kind, dict[str, Any]]] = {}
 
     async def turn(self) -> None:
@@ -69,8 +74,7 @@ class Watcher:
 
 @pytest.fixture
 def watcher(kube: Kube, bus: Bus, recorder: Recorder, clock: FakeClock) -> Watcher:
-    journal = Journal(MirrorWriter(bus.redis, bus.prefix, epoch="a"), bus, SystemClock())
-    return Watcher(kube, journal, recorder, clock)
+    return Watcher(kube, bus, recorder, clock)
 
 
 async def make_ready(kube: Kube, resource: Resource) -> None:
@@ -197,3 +201,24 @@ async def test_aws_settings_in_the_provisioner_become_a_node_template(
     )
     await watcher.turn()
     assert (await watcher.condition(PROVISIONERS, "Active"))[0] == "True"
+
+
+async def test_a_pool_says_how_its_machines_registered_until_it_is_edited(
+    kube: Kube, watcher: Watcher
+) -> None:
+    """NP-15, LCH-77: told by the launcher through Redis, so that a restart of either forgets nothing."""
+    health = "NodeRegistrationHealthy"
+    await create_node_class(kube)
+    await create_node_pool(kube)
+    await watcher.turn()
+    for uid in ("a", "b", "b"):
+        await watcher.outcomes.record("NodePool/default", uid, good=False)
+    await watcher.turn()
+    assert (await watcher.condition(NODE_POOLS, health))[0] == "False"
+    labels = {"spec": {"template": {"metadata": {"labels": {"team": "blue"}}}}}
+    await kube.patch(NODE_POOLS, "default", labels)
+    await watcher.turn()
+    assert (await watcher.condition(NODE_POOLS, health))[0] == "Unknown"
+    await watcher.outcomes.record("NodePool/default", "c", good=True)
+    await watcher.turn()
+    assert (await watcher.condition(NODE_POOLS, health))[0] == "True"

@@ -77,6 +77,16 @@ def test_every_key_is_a_setting_of_some_service() -> None:
     assert len(settings_of(EVERYTHING).said()) == len(EVERYTHING)
 
 
+@pytest.mark.parametrize(
+    ("key", "text"), [("disruption", "off"), ("disruption", "on"), ("consolidation", "Global")]
+)
+def test_the_switches_of_disruption_are_our_own_keys(key: str, text: str) -> None:
+    """The kill switch, and how pools are consolidated that do not say."""
+    read = parse_global_settings({"data": {key: text}})
+    assert read.record is not None
+    assert read.record.said() == {key: text}
+
+
 def test_what_is_empty_or_missing_says_nothing() -> None:
     """Charts write every key, most of them empty."""
     assert settings_of(dict.fromkeys(EVERYTHING, "")) == GlobalSettings()

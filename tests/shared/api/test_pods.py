@@ -14,6 +14,7 @@ from shared.api.pod_requests import pod_requests
 from shared.api.pods import parse_daemon_set, parse_expressions, parse_pod
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
+from shared.domain.namespaces import NamespaceSelector
 from shared.domain.pods import NOBODY, Owner, is_provisionable
 from shared.domain.records import decode_record
 from shared.errors import InvalidObject
@@ -238,8 +239,8 @@ def test_every_field_that_scheduling_reads_arrives() -> None:
             "topologySpreadConstraints[0].labelSelector.matchExpressions[0].operator",
         ),
         (
-            together(namespaceSelector={"matchLabels": {"team": "red"}}),
-            "podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector",
+            together(namespaceSelector={"matchExpressions": [{"key": "a", "operator": "Gt"}]}),
+            f"podAffinity.{REQUIRED}[0].namespaceSelector.matchExpressions[0].operator",
         ),
     ],
 )
@@ -268,6 +269,33 @@ def test_labels_that_a_new_node_has_may_be_asked_for(key: str) -> None:
     pod = parse_pod(document(required(key), WAITING))
     assert pod.faults == ()
     assert is_provisionable(pod)
+
+
+@pytest.mark.parametrize(
+    ("term", "names", "selector"),
+    [
+        ({}, None, None),
+        ({"namespaces": ["red"]}, ("red",), None),
+        ({"namespaceSelector": {}}, (), None),
+        ({"namespaceSelector": {"matchLabels": {}}, "namespaces": ["red"]}, (), None),
+        ({"namespaceSelector": {"matchLabels": {"team": "red"}}}, None, ({"team": "red"}, ())),
+        (
+            {
+                "namespaces": ["blue"],
+                "namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "Exists"}]},
+            },
+            ("blue",),
+            ({}, (Expression("team", "Exists"),)),
+        ),
+    ],
+)
+def test_an_affinity_term_names_namespaces_or_selects_them(
+    term: dict[str, Any], names: tuple[str, ...] | None, selector: tuple[Any, ...] | None
+) -> None:
+    """SCH-83: an empty selector means all namespaces, none at all the pod's own."""
+    (found,) = parse_pod(document(together(**term))).affinity
+    assert found.namespaces == names
+    assert found.namespace_selector == (NamespaceSelector(*selector) if selector else None)
 
 
 def test_the_policies_of_a_spread_have_the_defaults_of_kubernetes() -> None:

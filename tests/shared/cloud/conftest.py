@@ -74,6 +74,17 @@ class Control:
         """Let the next calls of ``action`` fail."""
         await self.post("faults", {"action": action, "code": code} | fields)
 
+    async def calls(self, action: str) -> list[dict[str, Any]]:
+        """The recorded calls of one action, oldest first."""
+
+        def read() -> list[dict[str, Any]]:
+            url = f"{self._url}/_dovetail/calls?action={action}"
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                found: list[dict[str, Any]] = json.loads(answer.read())["calls"]
+            return found
+
+        return await asyncio.to_thread(read)
+
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         request = urllib.request.Request(
             f"{self._url}/_dovetail/{path}",

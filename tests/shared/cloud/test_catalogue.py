@@ -7,12 +7,27 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from shared.cloud.catalogue import Market, build_catalogue, load_catalogue, read_market
+from shared.cloud.catalogue import (
+    Market,
+    build_catalogue,
+    load_catalogue,
+    read_market,
+    with_memory,
+)
 from shared.cloud.instance_model import ModelSettings
+from shared.cloud.pricing import KnownPrices
 from shared.cloud.reference_data import bundled_prices
 from shared.cloud.session import Cloud
-from shared.domain.instance_types import Catalogue, InstanceType, Offering
+from shared.domain.instance_types import (
+    Catalogue,
+    InstanceType,
+    Offering,
+    decode_catalogue,
+    encode_catalogue,
+)
 from shared.errors import Unauthorized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -35,7 +50,7 @@ def market(describe: Callable[[str], dict[str, Any]]) -> Market:
 
 
 def offerings(market: Market, **changes: Any) -> tuple[Offering, ...]:
-    catalogue = build_catalogue(msgspec.structs.replace(market, **changes), SETTINGS)
+    catalogue = build_catalogue(msgspec.structs.replace(market, **changes), SETTINGS).catalogue
     return catalogue.types[0].offerings if catalogue.types else ()
 
 
@@ -81,14 +96,80 @@ async def test_a_type_is_offered_only_as_it_is_sold(market: Market) -> None:
 async def test_the_generation_changes_exactly_with_the_content(market: Market) -> None:
     first = build_catalogue(market, SETTINGS)
     assert build_catalogue(market, SETTINGS) == first
+    generation = first.catalogue.generation
     dearer = msgspec.structs.replace(market, on_demand={"m5.large": 96_001})
-    assert build_catalogue(dearer, SETTINGS).generation != first.generation
+    assert build_catalogue(dearer, SETTINGS).catalogue.generation != generation
     fewer_pods = ModelSettings(reserved_enis=1)
-    assert build_catalogue(market, fewer_pods).generation != first.generation
+    assert build_catalogue(market, fewer_pods).catalogue.generation != generation
+
+
+async def test_a_malformed_type_is_told_by_name_and_the_others_stay(
+    market: Market, describe: Callable[[str], dict[str, Any]]
+) -> None:
+    """IT-01: what EC2 says of one type cannot take the others away."""
+    prices = {"m5.large": 96_000, "c5.large": 85_000}
+    zones = market.zones_by_type | {"c5.large": ("us-west-2a",)}
+    wrong: list[dict[str, Any]] = [
+        {"MemoryInfo": {}},
+        {"MemoryInfo": {"SizeInMiB": -4096}},
+        {"VCpuInfo": {"DefaultVCpus": 0}},
+        {"NetworkInfo": None},
+        {"ProcessorInfo": []},
+    ]
+    for change in wrong:
+        both = (describe("c5.large") | change, market.descriptions[0])
+        mixed = msgspec.structs.replace(
+            market, descriptions=both, on_demand=prices, zones_by_type=zones
+        )
+        built = build_catalogue(mixed, SETTINGS)
+        assert [one.name for one in built.catalogue.types] == ["m5.large"], change
+        assert [fault.partition(":")[0] for fault in built.faults] == ["c5.large"], change
+
+
+JUNK = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just([])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+async def test_no_description_takes_the_others_away(
+    data: st.DataObject, market: Market, describe: Callable[[str], dict[str, Any]]
+) -> None:
+    """IT-01."""
+    description = describe("c5.large")
+    group = data.draw(st.sampled_from(sorted(description.keys() - {"InstanceType"})))
+    inner = description[group]
+    if isinstance(inner, dict) and data.draw(st.booleans()):
+        key = data.draw(st.sampled_from(sorted(inner)))
+        description[group] = {**inner, key: data.draw(JUNK)}
+    else:
+        description[group] = data.draw(JUNK)
+    mixed = msgspec.structs.replace(
+        market,
+        descriptions=(description, *market.descriptions),
+        zones_by_type=market.zones_by_type | {"c5.large": ("us-west-2a",)},
+        on_demand={"m5.large": 96_000, "c5.large": 85_000},
+    )
+    built = build_catalogue(mixed, SETTINGS)
+    readable = decode_catalogue(encode_catalogue(built.catalogue))
+    assert "m5.large" in {one.name for one in readable.types}
+
+
+async def test_learned_memory_is_a_new_generation_and_its_loss_the_old_one(market: Market) -> None:
+    """IT-12: the planner adapts the estimate by it, which stays beside it."""
+    first = build_catalogue(market, SETTINGS).catalogue
+    estimate = first.types[0].capacity["memory"]
+    learned = with_memory(first, {"m5.large": {"ami-1": estimate + 1, "ami-2": estimate}})
+    assert learned.generation != first.generation
+    assert learned.types[0].memory_by_image == {"ami-1": estimate + 1}
+    assert learned.types[0].capacity == first.types[0].capacity
+    assert with_memory(learned, {"m5.large": {"ami-1": estimate + 1}}) == learned
+    assert with_memory(learned, {}) == first
 
 
 async def test_the_region_loads_complete(cloud: Cloud) -> None:
-    catalogue = await load_catalogue(cloud, SETTINGS)
+    built, market = await load_catalogue(cloud, SETTINGS)
+    catalogue = built.catalogue
+    assert (built.faults, market.stale) == ((), ())
     assert len(catalogue.types) > 500
     assert [one.name for one in catalogue.types] == sorted(one.name for one in catalogue.types)
     assert named(catalogue, "c5a.large").labels["karpenter.k8s.aws/instance-pods"] == ("29",)
@@ -101,8 +182,14 @@ async def test_without_the_price_api_the_bundled_book_is_used(cloud: Cloud, cont
     await control.fault("GetProducts", "AccessDeniedException", status=400)
     market = await read_market(cloud, SETTINGS)
     assert market.on_demand == bundled_prices("us-west-2")
-    isolated = await read_market(cloud, ModelSettings(isolated_vpc=True), previous=None)
+    (told,) = market.stale
+    assert told.startswith("on-demand prices:")
+    assert "pricing:GetProducts" in told
+    # An older release's book does not outlive it.
+    old = KnownPrices({"m5.large": 1})
+    isolated = await read_market(cloud, ModelSettings(isolated_vpc=True), previous=old)
     assert isolated.on_demand == market.on_demand
+    assert isolated.stale == ()
 
 
 async def test_prices_that_cannot_be_read_stay_as_they_were(
@@ -111,8 +198,9 @@ async def test_prices_that_cannot_be_read_stay_as_they_were(
     """IT-05, IT-06."""
     await control.fault("GetProducts", "AccessDeniedException", status=400)
     await control.fault("DescribeSpotPriceHistory", "UnauthorizedOperation", status=403)
-    kept = await read_market(cloud, SETTINGS, previous=market)
+    kept = await read_market(cloud, SETTINGS, previous=market.prices)
     assert (kept.on_demand, kept.spot) == (market.on_demand, SPOT_A)
+    assert [told.partition(" ")[0] for told in kept.stale] == ["on-demand", "spot"]
 
 
 async def test_types_that_cannot_be_read_are_an_error(cloud: Cloud, control: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -41,7 +42,7 @@ async def fleet(
     image = await cloud.ssm.parameter(f"{IMAGE_PATH}/image_id")
     groups = [group.id for group in await cloud.ec2.security_groups(DISCOVERY)]
     data = {"ImageId": image, "SecurityGroupIds": groups}
-    template = await cloud.ec2.ensure_launch_template("test-fleet", data, {"test": "fleet"})
+    template, _ = await cloud.launch_templates.ensure("test-fleet", data, {"test": "fleet"})
     override = {"SubnetId": subnet.id, "AvailabilityZone": subnet.zone}
     return {
         "Type": "instant",
@@ -96,7 +97,8 @@ async def test_offerings_and_spot_prices_name_the_regions_zones(cloud: Cloud) ->
     offered = await cloud.ec2.offerings()
     assert set(offered["m5.large"]) <= zones.keys()
     prices = await cloud.ec2.spot_prices()
-    assert prices[("m5.large", "us-west-2a")] > 0
+    assert prices.prices[("m5.large", "us-west-2a")] > 0
+    assert prices.faults == {}
 
 
 async def test_subnets_are_found_by_tag_and_by_id(cloud: Cloud) -> None:
@@ -149,22 +151,6 @@ async def test_a_published_image_is_found_by_id_and_by_name_and_owner(cloud: Clo
     assert await cloud.ec2.images([named, SelectorTerm(id=image_id)]) == [image]
     foreign = SelectorTerm(name=image.name, owner="111122223333")
     assert await cloud.ec2.images([foreign]) == []
-
-
-async def test_a_launch_template_is_made_once_and_may_be_gone_already(
-    cloud: Cloud, control: Any
-) -> None:
-    """LCH-20..22."""
-    data = {"ImageId": "ami-0123456789abcdef0"}
-    made = await cloud.ec2.ensure_launch_template("test-once", data, {"owner": "once"})
-    found = await cloud.ec2.ensure_launch_template("test-once", data, {"owner": "once"})
-    assert (found.id, found.version, found.tags) == (made.id, 1, {"owner": "once"})
-    assert [t.name for t in await cloud.ec2.launch_templates({"owner": "once"})] == ["test-once"]
-    await cloud.ec2.delete_launch_template("test-once")
-    assert await cloud.ec2.launch_templates({"owner": "once"}) == []
-    gone = "InvalidLaunchTemplateName.NotFoundException"
-    await control.fault("DeleteLaunchTemplate", gone, status=400)
-    await cloud.ec2.delete_launch_template("test-once")
 
 
 async def test_a_fleet_launches_and_its_instance_is_listed_with_everything(cloud: Cloud) -> None:
@@ -262,6 +248,22 @@ async def test_unknown_ids_are_absent_from_a_listing(cloud: Cloud) -> None:
     """F20: an instance that EC2 does not show yet is no error."""
     assert await cloud.ec2.instances(ids=[UNKNOWN]) == []
     assert await cloud.ec2.instances(ids=[]) == []
+
+
+async def test_callers_at_the_same_time_share_one_call(cloud: Cloud, control: Any) -> None:
+    """LCH-55: each asks for one instance and gets its own answer."""
+    result = await cloud.ec2.create_fleet(await fleet(cloud, "share-1", "m5.large", count=8))
+    ids = [one.id for one in result.instances]
+    before = {action: len(await control.calls(action)) for action in SHARED_ACTIONS}
+    found = await asyncio.gather(*(cloud.ec2.instances(ids=[one]) for one in ids))
+    assert [[one.id for one in answer] for answer in found] == [[one] for one in ids]
+    ended = await asyncio.gather(*(cloud.ec2.terminate([one]) for one in (*ids, UNKNOWN)))
+    assert ended == [()] * len(ids) + [(UNKNOWN,)]
+    more = [len(await control.calls(action)) - before[action] for action in SHARED_ACTIONS]
+    assert more == [1, 2], "the second termination is the first without the unknown id"
+
+
+SHARED_ACTIONS = ("DescribeInstances", "TerminateInstances")
 
 
 async def test_tags_can_be_added_later(cloud: Cloud) -> None:

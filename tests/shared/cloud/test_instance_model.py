@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.cloud.instance_model import ModelSettings, build_instance_type, memory_bytes
+from shared.cloud.instance_model import ModelSettings, memory_bytes
 from shared.cloud.reference_data import vpc_limits
 from shared.domain.instance_sizes import GIB, MIB
 from shared.domain.instance_types import Offering
@@ -90,21 +90,6 @@ def test_arm_machines_lose_64_mib_before_the_overhead(describe: Any) -> None:
     """IT-11: (8192 - 64) - ceil(8128 x 0.075)."""
     assert memory_bytes(describe("m6g.large"), 0.075) == (8128 - 610) * MIB
     assert memory_bytes(describe("m5.large"), 0.0) == 8192 * MIB
-
-
-def test_discovered_memory_replaces_the_estimate(describe: Any) -> None:
-    """IT-12."""
-    found = build_instance_type(
-        describe("m5.large"),
-        offerings=(),
-        region="us-west-2",
-        settings=ModelSettings(),
-        limits={},
-        bandwidth={},
-        discovered_memory_bytes=7_900_000_000,
-    )
-    assert found is not None
-    assert found.capacity["memory"] == 7_900_000_000
 
 
 def test_max_pods_changes_pods_but_not_the_memory_reserved_on_al2(build: Build) -> None:

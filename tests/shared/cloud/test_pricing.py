@@ -11,8 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.cloud.ec2 import newest_spot_prices
-from shared.cloud.pricing import micro_usd, parse_price_list, parse_product, pricing_region
+from shared.cloud.pricing import (
+    KnownPrices,
+    Priced,
+    decode_prices,
+    encode_prices,
+    micro_usd,
+    newest_spot_prices,
+    parse_price_list,
+    parse_product,
+    pricing_region,
+)
 from shared.cloud.reference_data import bundled_prices
 
 
@@ -71,13 +80,35 @@ JSON = st.recursive(
 
 @given(JSON.map(json.dumps) | st.text())
 def test_no_document_breaks_the_product_parser(text: str) -> None:
-    parsed = parse_product(text)
-    assert parsed is None or parsed[1] > 0
+    assert parse_product(text) is None
+    assert parse_price_list([text]) == Priced({}, {}, 1)
 
 
 def test_a_strange_product_does_not_hide_the_others() -> None:
     documents = ["{", document("a.large", "x"), document("m5.large", "0.096"), "[]"]
-    assert parse_price_list(documents) == {"m5.large": 96_000}
+    assert parse_price_list(documents) == Priced({"m5.large": 96_000}, {"a.large": "x"}, 2)
+
+
+@pytest.mark.parametrize("text", ["-0.096", "0", "NaN", "1e9", "free"])
+def test_a_price_that_cannot_be_true_is_told_with_its_type(text: str) -> None:
+    """IT-05: what was known of that type before goes on counting, and no other type is touched."""
+    found = parse_price_list([document("m5.large", text), document("c5.large", "0.085")])
+    assert found.faults == {"m5.large": text}
+    known = {"m5.large": 96_000, "c5.large": 1, "gone.large": 2}
+    assert found.kept(known) == {"m5.large": 96_000, "c5.large": 85_000}
+
+
+def test_entries_that_name_no_type_may_have_been_anyones() -> None:
+    """IT-05: a type that is missing beside them keeps its price."""
+    found = parse_price_list(["{", document("c5.large", "0.085")])
+    known = {"m5.large": 96_000, "c5.large": 1}
+    assert found.kept(known) == {"m5.large": 96_000, "c5.large": 85_000}
+    assert parse_price_list([document("c5.large", "0.085")]).kept(known) == {"c5.large": 85_000}
+
+
+def test_a_second_price_that_can_be_true_is_believed() -> None:
+    found = parse_price_list([document("m5.large", "-1"), document("m5.large", "0.096")])
+    assert found == Priced({"m5.large": 96_000}, {})
 
 
 def test_only_hourly_prices_count_and_the_lowest_wins() -> None:
@@ -86,14 +117,12 @@ def test_only_hourly_prices_count_and_the_lowest_wins() -> None:
         document("m5.large", "0.1"),
         document("m5.large", "0.01", unit="Quantity"),
     ]
-    assert parse_price_list(documents) == {"m5.large": 100_000}
+    assert parse_price_list(documents) == Priced({"m5.large": 100_000}, {})
 
 
 def test_china_is_priced_in_yuan() -> None:
-    assert parse_product(document("m5.large", "", pricePerUnit={"CNY": "1.5"})) == (
-        "m5.large",
-        1_500_000,
-    )
+    documents = [document("m5.large", "", pricePerUnit={"CNY": "1.5"})]
+    assert parse_price_list(documents).prices == {"m5.large": 1_500_000}
 
 
 @pytest.mark.parametrize(
@@ -124,10 +153,29 @@ def test_the_newest_spot_price_of_each_pool_counts() -> None:
         }
 
     items = [entry("0.05", 9), entry("0.04", 1), entry("0.06", 5), entry("bad", 0)]
-    assert newest_spot_prices([*items, entry("0.03", 2, "us-west-2b")]) == {
-        ("m5.large", "us-west-2a"): 40_000,
-        ("m5.large", "us-west-2b"): 30_000,
-    }
+    items += [entry("0.03", 2, "us-west-2b"), entry("-1", 0, "us-west-2c"), {"SpotPrice": "1"}]
+    assert newest_spot_prices(items) == Priced(
+        {("m5.large", "us-west-2a"): 40_000, ("m5.large", "us-west-2b"): 30_000},
+        {("m5.large", "us-west-2c"): "-1"},
+        1,
+    )
+
+
+PRICES = st.dictionaries(st.text(max_size=5), st.integers(1, 10**12), max_size=4)
+SPOT = st.dictionaries(
+    st.tuples(st.text(max_size=5), st.text(max_size=5)), st.integers(1, 10**12), max_size=4
+)
+
+
+@given(st.builds(KnownPrices, PRICES, st.none() | SPOT))
+def test_known_prices_survive_being_stored(known: KnownPrices) -> None:
+    assert decode_prices(encode_prices(known)) == known
+
+
+@given(st.binary())
+def test_no_stored_prices_break_the_decoder(document: bytes) -> None:
+    found = decode_prices(document)
+    assert found is None or isinstance(found, KnownPrices)
 
 
 def test_the_bundled_book_stands_in_for_every_region() -> None:

@@ -78,7 +78,9 @@ async def test_the_cluster_tells_what_a_node_needs(cloud: Cloud) -> None:
 
 async def test_on_demand_prices_are_integers_per_type(cloud: Cloud) -> None:
     """IT-05."""
-    prices = await cloud.pricing.on_demand("us-west-2")
+    listed = await cloud.pricing.on_demand("us-west-2")
+    prices = listed.prices
+    assert listed.faults == {}
     assert len(prices) > 500
     assert 50_000 < prices["m5.large"] < 200_000
 

@@ -76,7 +76,7 @@ def test_sch_52_boot_taints_are_ignored_until_initialised() -> None:
 
 
 @pytest.mark.parametrize("leaving", [{"terminating": True}, {"unschedulable": True}])
-def test_sch_53_a_leaving_node_is_no_target(leaving: dict[str, bool]) -> None:
+def test_sch_53_a_leaving_node_is_no_target(leaving: dict[str, Any]) -> None:
     snapshot = make_snapshot(make_pod(), nodes=(make_node(**leaving),))
     assert plan_for(snapshot).existing == {}
 

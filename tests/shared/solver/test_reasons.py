@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shared.domain import labels as keys
@@ -65,7 +67,7 @@ def test_sch_45_an_absurd_cpu_request_gets_a_hint() -> None:
         ),
     ],
 )
-def test_sch_43_texts_come_out_of_a_plan(pod: dict[str, object], cause: str) -> None:
+def test_sch_43_texts_come_out_of_a_plan(pod: dict[str, Any], cause: str) -> None:
     types = (make_type("m5.small", 2, 8), make_type("m5.huge", 64, 256))
     plan = plan_for(make_snapshot(make_pod(**pod), catalogue=make_catalogue(types)))
     assert f"({cause})" in plan.unschedulable["uid-pod"]

@@ -31,7 +31,7 @@ def everything_preferred() -> Pod:
 
 
 def steps(pod: Pod) -> list[Pod]:
-    found = []
+    found: list[Pod] = []
     current: Pod | None = pod
     while current is not None and len(found) < 20:
         found.append(current)

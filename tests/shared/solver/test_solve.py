@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shared.domain import labels as keys
@@ -228,7 +230,7 @@ def test_only_zones_with_a_subnet_are_used() -> None:
     ],
 )
 def test_an_unusable_pool_is_named_with_its_reason(
-    node_classes: tuple[object, ...], pool: dict[str, object], reason: str
+    node_classes: tuple[object, ...], pool: dict[str, Any], reason: str
 ) -> None:
     snapshot = make_snapshot(make_pod(), pools=(make_pool(**pool),), node_classes=node_classes)
     expected = f'provisioner "default" cannot be used: {reason}'

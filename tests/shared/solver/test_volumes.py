@@ -38,7 +38,7 @@ from tests.support.volumes import (
 )
 
 A, B, C = ZONES
-WEB = {"labels": {"app": "web"}}
+WEB: dict[str, Any] = {"labels": {"app": "web"}}
 
 
 def with_volumes(name: str = "pod", *claims: str, **changes: Any) -> Pod:

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shared.solver.lowest_cost.demand import fit
 from shared.solver.lowest_cost.dual import worth
 from shared.solver.lowest_cost.fill import Effort, Style, pack, right_sized
 from shared.solver.lowest_cost.problem import Problem, cost_of
@@ -34,7 +35,7 @@ def problem_of(
         capacity,
         np.array([offer[2] for offer in offers], dtype=np.float64),
         may,
-        (sizes[:, None, :] <= capacity[None, :, :]).all(axis=2),
+        fit(sizes, capacity),
     )
 
 

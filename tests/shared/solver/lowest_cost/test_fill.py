@@ -40,8 +40,8 @@ def test_all_pods_are_packed_and_work_is_counted() -> None:
     given, effort = problem(), Effort(1)
     worth, most = np.array([1.0, 1.0]), np.full(3, np.inf)
     patterns = pack(given, worth, most, PLAIN, effort)
-    placed = sum(p.copies * np.bincount(p.classes, p.counts, minlength=2) for p in patterns)
-    assert list(placed) == [40, 40]
+    placed = [p.copies * np.bincount(p.classes, p.counts, minlength=2) for p in patterns]
+    assert list(np.sum(placed, axis=0)) == [40, 40]
     assert effort.used > 0
     again = pack(given, worth, most, PLAIN, Effort(1))
     assert [(p.offer, p.copies, list(p.counts)) for p in patterns] == [

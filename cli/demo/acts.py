@@ -1,0 +1,90 @@
+"""What happens to a workload that runs: something is done to its nodes; what must come of it is awaited and checked.
+
+Each act leaves ``stage.nodes`` and ``stage.pods`` as they are when it is over. Those that take machines away for the
+pool's own reasons are in ``removals``.
+"""
+
+from __future__ import annotations
+
+from cli.demo.snapshot import NodeView, Snapshot
+from cli.demo.stage import Stage
+from shared.domain.machines import INITIALIZED
+from shared.kube.resources import NODES
+
+
+async def interrupt(stage: Stage) -> None:
+    """The busiest node gets a spot notice: its pods run again, on another offering."""
+    old = busiest(stage)
+    async with stage.phase(f"spot interruption notice for {old.name}"):
+        await stage.emulator.interrupt(instance_id(old))
+        await stage.until(
+            lambda s: (
+                any(m.provider_id == old.provider_id and m.leaving for m in s.machines)
+                or all(m.provider_id != old.provider_id for m in s.machines)
+            ),
+            "the interrupted Machine was not deleted",
+        )
+    new = await replaced(stage, old)
+    pool = (old.instance_type, old.zone)
+    avoided = all((node.instance_type, node.zone) != pool for node in new)
+    detail = f"{old.instance_type} in {old.zone} is " + ("avoided" if avoided else "bought again")
+    stage.check("interrupted offering", avoided, detail)
+
+
+async def delete_node(stage: Stage) -> None:
+    """``kubectl delete node``: the finalizer drains, terminates, and the pods run elsewhere."""
+    old = busiest(stage)
+    async with stage.phase(f"kubectl delete node {old.name}"):
+        await order_deletion(stage, old)
+    await replaced(stage, old)
+
+
+async def order_deletion(stage: Stage, old: NodeView) -> None:
+    """Delete the Node object and see it marked. Raises StoryFailed."""
+    await stage.kube.delete(NODES, old.name)
+    await stage.until(
+        lambda s: all(node.leaving for node in s.nodes if node.name == old.name),
+        "the node was not marked for deletion",
+    )
+
+
+async def replaced(stage: Stage, old: NodeView) -> tuple[NodeView, ...]:
+    """Wait until ``old`` is gone for good and its pods run elsewhere; the nodes then."""
+    wanted = stage.scenario.pods
+    async with stage.phase("drain, replace, terminate"):
+        await stage.until(
+            lambda s: s.running == wanted and is_gone(s, old) and all_initialized(s),
+            f"{old.name} is not replaced and gone, with all {wanted} pods running elsewhere",
+        )
+    remember(stage)
+    return stage.nodes
+
+
+def is_gone(snapshot: Snapshot, old: NodeView) -> bool:
+    """Neither the node nor its instance is there."""
+    return all(node.provider_id != old.provider_id for node in snapshot.nodes) and all(
+        instance.instance_id != instance_id(old) for instance in snapshot.live_instances
+    )
+
+
+def all_initialized(snapshot: Snapshot) -> bool:
+    """Every machine that stays takes pods."""
+    machines = [machine for machine in snapshot.machines if not machine.leaving]
+    return all(INITIALIZED in machine.reached for machine in machines)
+
+
+def remember(stage: Stage) -> None:
+    """Keep what the report shows: the workload when it is complete."""
+    snapshot = stage.snapshot
+    stage.pods = (snapshot.total, snapshot.running, snapshot.pending)
+    stage.nodes = tuple(node for node in snapshot.nodes if not node.leaving)
+
+
+def busiest(stage: Stage) -> NodeView:
+    """The node with most pods of the workload."""
+    return max(stage.nodes, key=lambda node: (node.pods, node.name))
+
+
+def instance_id(node: NodeView) -> str:
+    """The last part of a provider id."""
+    return node.provider_id.rpartition("/")[2]

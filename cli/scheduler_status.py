@@ -1,0 +1,72 @@
+"""Questions to the scheduler's status server, for commands that explain or steer disruption.
+
+What may go wrong: no stack runs and no variable names a scheduler; it does not answer; it has no such node. Each
+message says what to do next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from local.stack import Stack
+from shared.errors import ConfigurationError, NotFound, Unavailable, Unreachable
+
+VARIABLE = "DOVETAIL_SCHEDULER_URL"
+PATIENCE_SECONDS = 10.0
+MOST_BYTES = 16 * 2**20
+MOST_TOLD = 64 * 2**10
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def variables_of(directory: Path, inherited: Mapping[str, str] = os.environ) -> Mapping[str, str]:
+    """Those of the stack that runs in ``directory``, else the shell's."""
+    state = Stack(directory).state()
+    running = state is not None and state.supervisor.alive()
+    return state.environment if state is not None and running else inherited
+
+
+def scheduler_url(variables: Mapping[str, str]) -> str:
+    """Raises ConfigurationError with the ways to name it."""
+    url = variables.get(VARIABLE, "")
+    if not url:
+        raise ConfigurationError(
+            f"no stack runs here and {VARIABLE} is not set; run `dovetail up --detach`, or in a cluster: "
+            "kubectl port-forward -n karpenter deploy/dovetail-scheduler 8080, then "
+            f"export {VARIABLE}=http://127.0.0.1:8080"
+        )
+    return url.rstrip("/")
+
+
+def ask(url: str, body: Mapping[str, Any] | None = None) -> Any:
+    """The JSON answer of GET, or of POST with a body. Raises NotFound, ConfigurationError, Unavailable, Unreachable."""
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+        with _DIRECT.open(request, timeout=PATIENCE_SECONDS) as answer:
+            return json.loads(answer.read(MOST_BYTES))
+    except urllib.error.HTTPError as refused:
+        raise _refusal(url, refused) from refused
+    except (OSError, ValueError) as error:
+        raise Unreachable(
+            f"the scheduler does not answer at {url} ({error}); `dovetail status` says what runs"
+        ) from error
+
+
+def _refusal(
+    url: str, refused: urllib.error.HTTPError
+) -> NotFound | ConfigurationError | Unavailable:
+    try:
+        told = str(json.loads(refused.read(MOST_TOLD))["error"])
+    except (ValueError, KeyError, TypeError):
+        told = f"{url} answered {refused.code}"
+    if refused.code == 404:
+        return NotFound(f"{told}; `kubectl get nodes` and `dovetail status` list them")
+    if refused.code >= 500:
+        return Unavailable(f"{told}; the scheduler's log says why")
+    return ConfigurationError(told)

@@ -1,0 +1,158 @@
+"""Which machine and node of ours stands behind an EC2 instance (INT-07).
+
+Found in the watcher's mirror by an index that follows it, so that no message costs a listing. While the mirror cannot
+be trusted (Redis or the watcher is away), an instance that it does not know may still be ours: then the Machines are
+listed from the API server, once for all messages of a few seconds.
+
+What may go wrong: the mirror is behind. A machine found in it may be gone or replaced by now; whoever acts on it
+names its UID.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from shared.clock import Clock
+from shared.domain import labels as keys
+from shared.domain.machines import Machine
+from shared.domain.nodepools import NodePool
+from shared.domain.nodes import Node, provider_instance_id
+from shared.domain.records import MACHINES, NODE_POOLS, NODES, decode_record
+from shared.errors import Unavailable
+from shared.kube.machines import Machines
+from shared.log import get_logger
+from shared.mirror import Change, MirrorReader
+
+log = get_logger(__name__)
+
+KINDS = (MACHINES, NODES, NODE_POOLS)
+TRUSTED_SECONDS = 10.0
+"""A mirror whose writer was silent longer than this does not prove that an instance is foreign."""
+LISTED_SECONDS = 5.0
+FIRST_LOAD_SECONDS = 5.0
+
+
+class _Provided(msgspec.Struct):
+    """The only part of a record that the index needs."""
+
+    provider_id: str = ""
+    annotations: dict[str, str] = {}
+
+
+_PROVIDED = msgspec.json.Decoder(_Provided)
+
+
+@dataclass
+class Directory:
+    """Instance id -> Machine, Node."""
+
+    machines: Machines
+    clock: Clock
+    pools: Callable[[str], Awaitable[NodePool | None]]
+    """Reads one pool from the API server; asked while the mirror has none of that key."""
+    reader: MirrorReader | None = None
+    """Set by whoever makes the reader, which needs ``note`` first."""
+    _keys: dict[str, dict[str, str]] = field(default_factory=lambda: {MACHINES: {}, NODES: {}})
+    _instances: dict[tuple[str, str], str] = field(default_factory=dict)
+    _waiting: dict[str, str] = field(default_factory=dict)
+    """Machine key -> instance, of machines that wait for a scheduled event."""
+    _listed: dict[str, Machine] = field(default_factory=dict)
+    _listed_at: float = float("-inf")
+    _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def loaded(self) -> None:
+        """Return when the mirror was read, or after a while without it: a start need not list machines."""
+        if self.reader is not None:
+            with contextlib.suppress(Unavailable):
+                await self.reader.wait_for(0, FIRST_LOAD_SECONDS)
+
+    def note(self, change: Change) -> None:
+        """Follow one change of the mirror."""
+        if change.kind not in (MACHINES, NODES):
+            return
+        old = self._instances.pop((change.kind, change.key), "")
+        if old and self._keys[change.kind].get(old) == change.key:
+            del self._keys[change.kind][old]
+        provided = _provided(change)
+        instance = provider_instance_id(provided.provider_id)
+        self._waiting.pop(change.key, None)
+        if instance and keys.MAINTENANCE_ANNOTATION in provided.annotations:
+            self._waiting[change.key] = instance
+        if instance:
+            self._keys[change.kind][instance] = change.key
+            self._instances[(change.kind, change.key)] = instance
+
+    def count(self, instances: Iterable[str]) -> int:
+        """How many of these the mirror knows as ours."""
+        return sum(instance in self._keys[MACHINES] for instance in instances)
+
+    async def machine(self, instance: str) -> Machine | None:
+        """None: not ours. Raises TransientError when that cannot be told now."""
+        found: Machine | None = self._record(MACHINES, instance)
+        unknown = instance not in self._keys[MACHINES]
+        if found is not None or (unknown and self._trusted()):
+            return found
+        async with self._listing:
+            if self.clock.monotonic() - self._listed_at > LISTED_SECONDS:
+                await self._list()
+        return self._listed.get(instance)
+
+    def node(self, instance: str) -> Node | None:
+        """The node of this instance, if the mirror knows it (INT-23: it may not exist yet)."""
+        found: Node | None = self._record(NODES, instance)
+        return found
+
+    async def pool(self, machine: Machine) -> NodePool | None:
+        """The pool of this machine, None for one without. Raises TransientError when that cannot be told now."""
+        key = machine.pool_key
+        found: NodePool | None = self._read(NODE_POOLS, key)
+        if found is not None or not key or self._trusted():
+            return found
+        return await self.pools(key)
+
+    def scheduled(self) -> list[tuple[str, Machine]]:
+        """(instance, machine) of all machines that wait for a scheduled event, as far as the mirror knows."""
+        found = [(instance, self._read(MACHINES, key)) for key, instance in self._waiting.items()]
+        return [(instance, machine) for instance, machine in found if machine is not None]
+
+    def _record(self, kind: str, instance: str) -> Any:
+        return self._read(kind, self._keys[kind].get(instance, ""))
+
+    def _read(self, kind: str, key: str) -> Any:
+        body = self.reader.kinds[kind].get(key) if self.reader and key else None
+        try:
+            return None if body is None else decode_record(kind, body)
+        except msgspec.MsgspecError as error:
+            log.warning("unreadable record in the mirror", kind=kind, key=key, error=str(error))
+            return None
+
+    def _trusted(self) -> bool:
+        reader = self.reader
+        if reader is None or not reader.complete:
+            return False
+        return reader.age(self.clock.monotonic()) <= TRUSTED_SECONDS
+
+    async def _list(self) -> None:
+        log.warning("the mirror cannot be trusted: listing machines")
+        found = await self.machines.list()
+        ids = ((provider_instance_id(m.provider_id), m) for m in found)
+        # Requirements name hundreds of types: 15,000 machines would fill the memory for nothing.
+        self._listed = {name: replace(m, requirements=()) for name, m in ids if name}
+        self._listed_at = self.clock.monotonic()
+
+
+def _provided(change: Change) -> _Provided:
+    if change.body is None:
+        return _Provided()
+    try:
+        return _PROVIDED.decode(change.body)
+    except msgspec.MsgspecError as error:
+        log.warning("unreadable record in the mirror", key=change.key, error=str(error))
+        return _Provided()

@@ -1,0 +1,150 @@
+"""The instance's own metadata as a source of notices: for clusters without a queue, one agent on each node.
+
+An announcement stays where it is read, so what was handled is remembered; what was not is put again at the next look.
+What may go wrong: the metadata service does not answer: ``problem`` says so on /readyz, and it is asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+
+from services.interruption.backlog import Backlog, Entry
+from services.interruption.imds import Imds
+from services.interruption.metadata import (
+    MAINTENANCE_ID,
+    REBALANCE_AT,
+    SCHEDULED_EVENTS,
+    SPOT_ACTION,
+    called_off,
+    rebalance_notice,
+    scheduled_notices,
+    spot_notice,
+)
+from services.interruption.notices import SCHEDULED, Notice, rank
+from services.interruption.own_node import OwnNode
+from shared.bus import BadMessage
+from shared.clock import Clock
+from shared.errors import DovetailError, Unavailable
+from shared.kube.pacing import Backoff
+from shared.log import get_logger
+from shared.metrics import Metrics
+from shared.runtime import pause
+from shared.settings import InterruptionSettings
+
+log = get_logger(__name__)
+
+LONGEST_BACKOFF_SECONDS = 30.0
+REPEAT_SECONDS = 20.0
+"""A notice that is not done with after this long is put again."""
+WAITING_SECONDS = 60.0
+
+
+@dataclass
+class ImdsSource:
+    """Reads one instance's metadata into the backlog."""
+
+    settings: InterruptionSettings
+    imds: Imds
+    backlog: Backlog
+    own: OwnNode
+    clock: Clock
+    random: Random
+    metrics: Metrics
+    problem: str = ""
+    last_progress: float = 0.0
+    _put: dict[str, float] = field(default_factory=dict)
+    """Notice id -> when it may be put again (monotonic); infinity: it is done with."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Read until ``stop``."""
+        backoff = Backoff(self.random, first=1.0, cap=LONGEST_BACKOFF_SECONDS)
+        while not stop.is_set():
+            wait = self.settings.imds_period
+            try:
+                await self.look()
+                self.problem = ""
+                backoff.reset()
+            except DovetailError as error:
+                wait = max(wait, backoff.next())
+                self._complain(error)
+            self.last_progress = self.clock.monotonic()
+            await pause(stop, wait)
+
+    def _complain(self, error: DovetailError) -> None:
+        if error.message != self.problem:
+            log.error("cannot read the instance metadata", problem=error.message)
+        self.problem = error.message
+
+    async def look(self) -> None:
+        """Put what is announced now into the backlog. Raises TransientError and Unauthorized."""
+        if not self.own.instance:
+            await self._learn_who()
+        found = await self._announced()
+        names = {notice.id for notice in found}
+        self._put = {name: again for name, again in self._put.items() if name in names}
+        for notice in found:
+            await self._announce(notice)
+
+    async def _learn_who(self) -> None:
+        instance = await self.imds.get("meta-data/instance-id")
+        name = self.settings.node_name or await self.imds.get("meta-data/local-hostname") or ""
+        if not instance or not name:
+            raise Unavailable("the metadata name no instance: set NODE_NAME, check IMDS_ENDPOINT")
+        self.own.name, self.own.instance = name.strip(), instance.strip()
+        try:
+            await self.own.machine(self.own.instance)  # what a predecessor wrote on it
+        except BaseException:
+            self.own.instance = ""
+            raise
+        log.info("reading instance metadata", instance=self.own.instance, node=self.own.name)
+
+    async def _announced(self) -> list[Notice]:
+        now, instance = self.clock.now(), self.own.instance
+        found: list[Notice] = []
+        for path, parse in ((SPOT_ACTION, spot_notice), (REBALANCE_AT, rebalance_notice)):
+            text = await self.imds.get(path)
+            if text is not None:
+                found += self._readable(lambda t=text, p=parse: [p(t, instance, now=now)])
+        events = await self.imds.get(SCHEDULED_EVENTS) or "[]"
+        try:
+            scheduled = scheduled_notices(events, instance, now=now)
+        except BadMessage as error:
+            self._complain(error)  # whether an event was called off cannot be told either
+            return found
+        await self._look_what_is_gone(scheduled)
+        return [*found, *scheduled, *called_off(self.own.scheduled(), scheduled, now=now)]
+
+    async def _look_what_is_gone(self, scheduled: list[Notice]) -> None:
+        """The worker may have written an event on the machine since we read it."""
+        names = {notice.id for notice in scheduled}
+        if any(name.startswith(MAINTENANCE_ID) and name not in names for name in self._put):
+            await self.own.machine(self.own.instance)
+
+    def _readable(self, read: Callable[[], list[Notice]]) -> list[Notice]:
+        """What cannot be read must not hide the rest."""
+        try:
+            return read()
+        except BadMessage as error:
+            self._complain(error)
+            return []
+
+    async def _announce(self, notice: Notice) -> None:
+        now = self.clock.monotonic()
+        if self._put.get(notice.id, now) > now:
+            return
+        if notice.id not in self._put:
+            self.metrics.interruptions_received.labels(notice.kind).inc()
+        self._put[notice.id] = now + REPEAT_SECONDS
+        entry = Entry(notice, partial(self._done, notice))
+        await self.backlog.put(entry, rank(notice, 1))
+
+    def _done(self, notice: Notice) -> None:
+        """A scheduled event may have to wait for its lead time: the worker is asked about it now and then."""
+        again = self.clock.monotonic() + WAITING_SECONDS if notice.kind == SCHEDULED else math.inf
+        if notice.id in self._put:
+            self._put[notice.id] = again

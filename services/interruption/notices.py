@@ -1,0 +1,67 @@
+"""What EC2 announces about instances, wherever it was read: pure.
+
+Sources (the queue, the instance statuses, others to come) make Notices; the worker acts on them without knowing where
+they came from.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+SPOT = "spot_interrupted"
+REBALANCE = "rebalance_recommendation"
+STOPPED = "instance_stopped"
+TERMINATED = "instance_terminated"
+SCHEDULED = "scheduled_change"
+CAPACITY_RESERVATION = "capacity_reservation_interrupted"
+INSTANCE_STATUS = "instance_status"
+SYSTEM_STATUS = "system_status"
+EVENT_STATUS = "event_status"
+NO_OP = "no_op"
+SCHEDULED_OVER = "scheduled_change_over"
+"""A scheduled event was cancelled, or is over."""
+
+QUEUE = "sqs"
+STATUS_CHECKS = "instance status"
+IMDS = "imds"
+
+ANNOUNCED = frozenset({SCHEDULED, EVENT_STATUS})
+"""Kinds whose deadline may be days away."""
+ENDED = frozenset({STOPPED, TERMINATED})
+"""Kinds of instances that nobody can keep any more."""
+PATIENT = frozenset({REBALANCE, NO_OP, SCHEDULED_OVER})
+"""Nothing is lost by these waiting behind all others."""
+SAME_DEADLINE_SECONDS = 5.0
+"""Deadlines this close together are one: then the message that names more of our machines goes first."""
+
+Rank = tuple[bool, float, int, float]
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """One announcement. All times are seconds since the epoch."""
+
+    id: str
+    kind: str
+    instances: tuple[str, ...] = ()
+    at: float | None = None
+    """When EC2 said it (INT-24)."""
+    deadline: float | None = None
+    """When the instances end or ended, if EC2 named a time."""
+    received_at: float = 0.0
+    source: str = QUEUE
+    event: str = ""
+    """What EC2 or Health call the scheduled event; empty: they did not say."""
+
+
+def rank(notice: Notice, ours: int) -> Rank:
+    """Smaller goes first: what must be acted on, then the earlier deadline, then the larger loss, then the older.
+
+    ``ours``: how many of its instances are machines of ours.
+    """
+    due = math.inf
+    if notice.deadline is not None:
+        due = notice.deadline // SAME_DEADLINE_SECONDS
+    at = notice.received_at if notice.at is None else notice.at
+    return (notice.kind in PATIENT, due, -ours, at)

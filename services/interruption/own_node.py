@@ -1,0 +1,77 @@
+"""The one machine and node that an agent on the node itself speaks for (``--source imds``).
+
+A thousand agents must not each follow the whole cluster, nor list it in a storm: the node's owner reference names the
+machine, so that three small reads answer everything. What may go wrong: a node that is not ours, or not registered yet:
+then there is no machine, and the notice is asked about again at the next look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shared.api.nodes import parse_node
+from shared.domain import labels as keys
+from shared.domain.machines import MACHINE_KINDS, Machine
+from shared.domain.nodepools import NodePool
+from shared.domain.nodes import Node, provider_instance_id
+from shared.errors import NotFound, Unavailable
+from shared.kube.client import Kube
+from shared.kube.machines import Machines
+from shared.kube.pools import read_pool
+from shared.kube.resources import NODES
+
+
+@dataclass
+class OwnNode:
+    """Speaks ``Directory``'s language for one instance. ``name``: of its Kubernetes node."""
+
+    kube: Kube
+    machines: Machines
+    name: str = ""
+    instance: str = ""
+    _node: Node | None = None
+    _waiting: Machine | None = None
+
+    def count(self, instances: Iterable[str]) -> int:
+        """How many of these are this one."""
+        return sum(instance == self.instance for instance in instances)
+
+    async def machine(self, instance: str) -> Machine | None:
+        """Read node and machine afresh. None: not this instance, or not a machine of ours."""
+        self._node = self._waiting = None
+        if instance != self.instance:
+            return None
+        try:
+            raw = await self.kube.get(NODES, self.name)
+            node = parse_node(raw)
+            if provider_instance_id(node.provider_id) != instance:
+                return None
+            if any(taint.key == keys.UNREGISTERED_TAINT_KEY for taint in node.taints):
+                raise Unavailable(f"node {self.name} is not registered yet")
+            key = _owner_key(raw["metadata"].get("ownerReferences") or ())
+            machine = await self.machines.get(key) if key else None
+        except NotFound:
+            return None
+        self._node = node
+        if machine is not None and keys.MAINTENANCE_ANNOTATION in machine.annotations:
+            self._waiting = machine
+        return machine
+
+    def node(self, instance: str) -> Node | None:
+        """As of the last ``machine``."""
+        return self._node if instance == self.instance else None
+
+    async def pool(self, machine: Machine) -> NodePool | None:
+        """Raises TransientError when that cannot be told now."""
+        return await read_pool(self.kube, machine.pool_key) if machine.pool_key else None
+
+    def scheduled(self) -> list[tuple[str, Machine]]:
+        """The machine, if it waited for a scheduled event at the last ``machine``."""
+        return [(self.instance, self._waiting)] if self._waiting else []
+
+
+def _owner_key(owners: Iterable[dict[str, object]]) -> str:
+    kinds = MACHINE_KINDS.values()
+    found = (f"{one.get('kind')}/{one.get('name')}" for one in owners if one.get("kind") in kinds)
+    return next(found, "")

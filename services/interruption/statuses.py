@@ -1,0 +1,75 @@
+"""Ailments of instances -> notices: pure (INT-15, INT-30).
+
+A check that fails for a moment heals by itself; only after two minutes is the instance given up. A scheduled event is
+certain and acted on at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from services.interruption.maintenance import parse_maintenance
+from services.interruption.notices import SCHEDULED_OVER, STATUS_CHECKS, Notice
+from shared.cloud.instance_status import EVENT_STATUS, Ailment
+from shared.domain import labels as keys
+from shared.domain.machines import Machine
+
+IMPAIRED_SECONDS = 120.0
+Name = tuple[str, str]
+"""(instance, category)."""
+
+
+def name_of(ailment: Ailment) -> Name:
+    """Under which an ailment is remembered."""
+    return (ailment.instance, ailment.category)
+
+
+def first_seen(
+    ailments: Iterable[Ailment], before: Mapping[Name, float], *, now: float
+) -> dict[Name, float]:
+    """Since when each ailment lasts: as EC2 says, or since we saw it first. What healed is forgotten."""
+    return {
+        name_of(one): before.get(name_of(one), now) if one.since is None else one.since
+        for one in ailments
+    }
+
+
+def serious(
+    ailments: Iterable[Ailment], since: Mapping[Name, float], *, now: float
+) -> list[Ailment]:
+    """Those that are acted on now."""
+    return [
+        one
+        for one in ailments
+        if one.category == EVENT_STATUS or now - since[name_of(one)] >= IMPAIRED_SECONDS
+    ]
+
+
+def notice_of(ailment: Ailment, since: float, *, now: float) -> Notice:
+    """The notice that EC2 did not send."""
+    return Notice(
+        id=f"{ailment.category}/{ailment.instance}",
+        kind=ailment.category,
+        instances=(ailment.instance,),
+        at=since,
+        deadline=ailment.due if ailment.category == EVENT_STATUS else now,
+        received_at=now,
+        source=STATUS_CHECKS,
+    )
+
+
+def called_off(
+    waiting: Iterable[tuple[str, Machine]], ailments: Iterable[Ailment], *, now: float
+) -> list[Notice]:
+    """Notices that events are over which machines wait for because of us, and EC2 no longer lists."""
+    scheduled = {one.instance for one in ailments if one.category == EVENT_STATUS}
+    return [
+        Notice(f"over/{instance}", SCHEDULED_OVER, (instance,), now, None, now, STATUS_CHECKS)
+        for instance, machine in waiting
+        if instance not in scheduled and _is_ours(machine)
+    ]
+
+
+def _is_ours(machine: Machine) -> bool:
+    held = parse_maintenance(machine.annotations.get(keys.MAINTENANCE_ANNOTATION, ""))
+    return held is not None and held.source == STATUS_CHECKS

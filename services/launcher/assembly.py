@@ -1,0 +1,67 @@
+"""Puts the launch saga together from its parts."""
+
+from __future__ import annotations
+
+import asyncio
+
+from services.launcher.admission import Admission, CurrentEpoch, no_election
+from services.launcher.asking import Asking
+from services.launcher.calling import Calling
+from services.launcher.launch import Launch
+from services.launcher.node_classes import NodeClasses
+from services.launcher.outcomes import Outcomes
+from services.launcher.pacing import CallBudget, Pace, Sleep, Turns
+from services.launcher.records import LaunchRecords
+from services.launcher.shortage import Shortage
+from services.launcher.templates import Templates
+from services.launcher.writing import Writer
+from shared.clock import Clock
+from shared.cloud.session import Cloud
+from shared.kube.client import Kube
+from shared.kube.machines import Machines
+from shared.metrics import Metrics
+from shared.mirror.launch_backoff import LaunchBackoff
+from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.settings import LauncherSettings
+
+
+def assemble(
+    *,
+    kube: Kube,
+    machines: Machines,
+    cloud: Cloud,
+    clock: Clock,
+    settings: LauncherSettings,
+    metrics: Metrics,
+    node_classes: NodeClasses,
+    templates: Templates,
+    catalogues: CatalogueStore,
+    unavailable: UnavailableOfferings,
+    backoff: LaunchBackoff,
+    writer: Writer,
+    current_epoch: CurrentEpoch = no_election,
+    sleep: Sleep = asyncio.sleep,
+) -> Launch:
+    """``current_epoch``: the scheduler's fencing epoch by a quorum read, as ``shared.kube.lease.current_epoch`` gives
+    it (F14). ``sleep``: how a call waits for its turn.
+    """
+    shortage = Shortage(unavailable, catalogues, clock, settings, metrics)
+    asking = Asking(
+        Admission(kube, clock, backoff, current_epoch),
+        node_classes,
+        templates,
+        catalogues,
+        shortage,
+        settings,
+    )
+    calling = Calling(
+        cloud,
+        settings.cluster_name,
+        LaunchRecords(kube, clock),
+        Outcomes(machines, writer, clock, metrics, catalogues, node_classes),
+        shortage,
+        templates,
+        Turns(Pace(lambda: settings.create_fleet_per_second), clock, sleep),
+        CallBudget(clock),
+    )
+    return Launch(machines, asking, calling, clock, settings)

@@ -1,0 +1,288 @@
+"""Carries out what a LaunchRecord says: one CreateFleet call, and what follows from its answer (F1, F19).
+
+    answered           instances are dealt to the record's machines in order; those left short go or wait
+    no answer, 5xx     nobody knows: the record stays, the same request goes again with the same token
+    throttled          nothing was done: the same
+    refused            nothing was done: a new attempt with a new token
+    refused, repeated  the first call may have worked all the same: look for its instances by tag
+    older than 10 min  EC2 may have forgotten the token: never sent again, look by tag
+
+A look by tag is believed that there are none only when a second one a minute later agrees, for EC2 shows new
+instances late (F20). What happens to a machine is written before the record goes, so that a crash repeats it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.launcher.dealing import adopted, dealt
+from services.launcher.fleet import TOKEN_TAG, cluster_tag
+from services.launcher.outcomes import NO_CAPACITY, Outcomes
+from services.launcher.pacing import QUEUE_FULL_SECONDS, CallBudget, Turns
+from services.launcher.records import LaunchRecord, LaunchRecords, Subject
+from services.launcher.shortage import Shortage, is_shortage, reasons_of
+from services.launcher.templates import Templates
+from services.launcher.writing import Given
+from shared.bus import RetryLater
+from shared.cloud.errors import IDEMPOTENT_INSTANCE_TERMINATED, SPOT_ROLE_MISSING
+from shared.cloud.records import FleetInstance, FleetResult, Instance
+from shared.cloud.session import Cloud
+from shared.domain import labels as keys
+from shared.domain.machines import Machine
+from shared.errors import (
+    DovetailError,
+    InsufficientCapacity,
+    LaunchRejected,
+    NotFound,
+    Throttled,
+    TransientError,
+)
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+RETRY_SECONDS = 2.0
+REPEATABLE_SECONDS = 600.0
+"""So long a request may be sent again with its token."""
+LOOKS_APART_SECONDS = 60.0
+WRITES_AT_ONCE = 16
+MOST_LOOKED = 1000
+"""Records that are looked for by tag at a time; to forget them costs a minute."""
+LIVE_STATES = frozenset({"pending", "running"})
+Answers = dict[str, RetryLater | None]
+"""By uid: None for a machine with which all is done."""
+
+
+@dataclass
+class Calling:
+    """Sends records, one turn after the other."""
+
+    cloud: Cloud
+    cluster: str
+    records: LaunchRecords
+    outcomes: Outcomes
+    shortage: Shortage
+    templates: Templates
+    turns: Turns
+    budget: CallBudget
+    _looked: dict[str, float] = field(default_factory=dict)
+    """Token -> monotonic time of the first look by tag that left machines without."""
+
+    async def again(self, record: LaunchRecord, machines: Mapping[str, Machine]) -> Answers:
+        """Go on with a record that was found open. ``machines``: all that there are, by uid."""
+        if self.records.age(record) > REPEATABLE_SECONDS:
+            return await self._adopt(record, machines)
+        wait = self.budget.wait(record.uids)
+        if wait:
+            return _later(record.uids, wait)
+        sent = await self.turns.next()
+        if sent is None:
+            return _later(record.uids, QUEUE_FULL_SECONDS)
+        if self.records.age(record) > REPEATABLE_SECONDS:
+            return await self._adopt(record, machines)
+        return await self.send(record, machines, sent, fresh=False)
+
+    async def send(
+        self, record: LaunchRecord, machines: Mapping[str, Machine], sent: float, *, fresh: bool
+    ) -> Answers:
+        """The call itself, in a turn that began at ``sent``. ``fresh``: it was never sent before."""
+        self.budget.spend(record.uids)
+        waiting = _waiting(record, machines)
+        await self.shortage.reserve(record)
+        try:
+            result = await self.cloud.ec2.create_fleet(record.request)
+        except Throttled as error:
+            return self._throttled(record, sent, error)
+        except TransientError as error:
+            await self._report(waiting, "LaunchFailed", error.message)
+            return _later(record.uids, RETRY_SECONDS)
+        except DovetailError as error:
+            self.turns.pace.succeeded()
+            await self.shortage.settle(record, ())
+            return await self._refused(record, machines, error, fresh=fresh)
+        self.turns.pace.succeeded()
+        return await self._answered(record, machines, result)
+
+    def _throttled(self, record: LaunchRecord, sent: float, error: Throttled) -> Answers:
+        """F17: told once per call, however many machines it is for."""
+        pace = self.turns.pace
+        slower = pace.throttled(sent, self.turns.clock.monotonic())
+        self.shortage.metrics.launch_failures.labels(
+            "", record.capacity_type, str(error.context.get("code"))
+        ).inc()
+        if slower:
+            log.warning(
+                "EC2 throttles launches",
+                machines=len(record.subjects),
+                calls_per_second=round(pace.rate_per_second, 2),
+            )
+        return _later(record.uids, max(RETRY_SECONDS, 1.0 / pace.rate_per_second))
+
+    async def _answered(
+        self, record: LaunchRecord, machines: Mapping[str, Machine], result: FleetResult
+    ) -> Answers:
+        """LCH-54, LCH-61: instances and errors may come together, both count."""
+        await self.shortage.settle(record, result.instances)
+        pairs, short = dealt(record, result.instances)
+        present = ((machines.get(subject.uid), one) for subject, one in pairs)
+        await _all(
+            self.outcomes.launched(machine, _given(record, one))
+            for machine, one in present
+            if machine is not None
+        )
+        await self.shortage.remember(record, result.errors)
+        answers: Answers = dict.fromkeys(record.uids)
+        if short:
+            answers |= await self._fall_short(record, machines, short, result)
+        await self._close(record)
+        return answers
+
+    async def _fall_short(
+        self,
+        record: LaunchRecord,
+        machines: Mapping[str, Machine],
+        short: tuple[Subject, ...],
+        result: FleetResult,
+    ) -> Answers:
+        """LCH-64: without capacity the machine goes. With another error, or with none, it is another attempt."""
+        left = _waiting(record, machines, {subject.uid for subject in short})
+        reasons = reasons_of(result.errors)
+        if is_shortage(result.errors) and (result.errors or not result.instances):
+            await _all(self.outcomes.give_up(one, NO_CAPACITY, reasons) for one in left)
+            return {}
+        if result.errors:
+            await self._report(left, _first_code(result), reasons)
+        return await self._start_over(record, left)
+
+    async def _refused(
+        self,
+        record: LaunchRecord,
+        machines: Mapping[str, Machine],
+        error: DovetailError,
+        *,
+        fresh: bool,
+    ) -> Answers:
+        """The whole call failed for good."""
+        code = str(error.context.get("code"))
+        if isinstance(error, NotFound):
+            self.templates.forget()  # LCH-25: the record pins one that is gone
+        if code == IDEMPOTENT_INSTANCE_TERMINATED:
+            return await self._adopt(record, machines, certain=True)
+        if not fresh or "Idempotent" in code:
+            return await self._adopt(record, machines)
+        waiting = _waiting(record, machines)
+        if isinstance(error, InsufficientCapacity) or code == SPOT_ROLE_MISSING:
+            await self.shortage.remember_call(record, code)
+        if isinstance(error, InsufficientCapacity):
+            await _all(self.outcomes.give_up(one, NO_CAPACITY, error.message) for one in waiting)
+            await self._close(record)
+            return dict.fromkeys(record.uids)
+        reason = code if isinstance(error, LaunchRejected) else type(error).__name__
+        await self._report(waiting, reason, error.message)
+        answers = await self._start_over(record, waiting)
+        await self._close(record)
+        return answers
+
+    async def _adopt(
+        self, record: LaunchRecord, machines: Mapping[str, Machine], *, certain: bool = False
+    ) -> Answers:
+        """Whatever lives with this token belongs to the record's machines. ``certain``: EC2 said there is no more."""
+        tags = {cluster_tag(self.cluster): "owned", TOKEN_TAG: record.token}
+        found = await self.cloud.ec2.instances(tags=tags)
+        alive = [instance for instance in found if instance.state in LIVE_STATES]
+        owned = [machine.provider_id for machine in machines.values()]
+        pairs = adopted(_waiting(record, machines), alive, owned)
+        await _all(self.outcomes.launched(one, _found(record, it)) for one, it in pairs)
+        served = {machine.uid for machine, _ in pairs}
+        left = [one for one in _waiting(record, machines) if one.uid not in served]
+        now = self.turns.clock.monotonic()
+        if len(self._looked) >= MOST_LOOKED:
+            self._looked.clear()
+        first = self._looked.setdefault(record.token, now)
+        if left and not certain and now - first < LOOKS_APART_SECONDS:
+            return _later((one.uid for one in left), LOOKS_APART_SECONDS - (now - first))
+        answers = await self._start_over(record, left)
+        await self._close(record)
+        return answers
+
+    async def _start_over(self, record: LaunchRecord, machines: Iterable[Machine]) -> Answers:
+        listed = list(machines)
+        await _all(self.outcomes.next_attempt(one, record.attempt + 1) for one in listed)
+        return _later((one.uid for one in listed), RETRY_SECONDS)
+
+    async def _close(self, record: LaunchRecord) -> None:
+        await self.records.drop(record.token)
+        self._looked.pop(record.token, None)
+
+    async def _report(self, machines: list[Machine], reason: str, message: str) -> None:
+        """On every machine, but one event for the call."""
+        await _all(
+            self.outcomes.report(machine, reason, message, event=machine is machines[0])
+            for machine in machines
+        )
+
+
+def _waiting(
+    record: LaunchRecord, machines: Mapping[str, Machine], uids: Iterable[str] | None = None
+) -> list[Machine]:
+    """The record's machines that are there and have no instance."""
+    wanted = set(record.uids if uids is None else uids)
+    return [
+        machine
+        for uid in record.uids
+        if uid in wanted and (machine := machines.get(uid)) is not None and is_waiting(machine)
+    ]
+
+
+def is_waiting(machine: Machine) -> bool:
+    """Does it still want an instance?"""
+    return not machine.provider_id and not machine.terminating
+
+
+def _given(record: LaunchRecord, one: FleetInstance) -> Given:
+    reservation = record.reservations.get(one.launch_template_id, "")
+    return Given(
+        id=one.id,
+        instance_type=one.instance_type,
+        zone=one.zone or "",
+        capacity_type=keys.RESERVED if reservation else one.capacity_type,
+        image=record.images.get(one.launch_template_id, ""),
+        reservation_id=reservation,
+    )
+
+
+def _found(record: LaunchRecord, one: Instance) -> Given:
+    reservation = one.capacity_reservation_id if record.reservations else ""
+    return Given(
+        id=one.id,
+        instance_type=one.instance_type,
+        zone=one.zone,
+        capacity_type=keys.RESERVED if reservation else one.capacity_type,
+        image=one.image_id,
+        reservation_id=reservation,
+    )
+
+
+def _first_code(result: FleetResult) -> str:
+    return min((error.code for error in result.errors if error.code), default="LaunchFailed")
+
+
+def _later(uids: Iterable[str], seconds: float) -> Answers:
+    return {uid: RetryLater(seconds) for uid in uids}
+
+
+async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """A few at a time. The first error is raised when all have ended: what could be written down is."""
+    gate = asyncio.Semaphore(WRITES_AT_ONCE)
+
+    async def one(work: Coroutine[Any, Any, None]) -> None:
+        async with gate:
+            await work
+
+    ended = await asyncio.gather(*(one(work) for work in works), return_exceptions=True)
+    for found in ended:
+        if isinstance(found, BaseException):
+            raise found

@@ -1,0 +1,127 @@
+"""The capacity reservations that node classes select (EC-05, LCH-84, LCH-90).
+
+All that the account may use are listed once a minute, and terms are matched here: EC2 has no filter by id, and refuses
+a call that names an unknown one. What is found is told to the scheduler, with what is left of each.
+
+What may go wrong: EC2 does not answer. What was listed last serves for a day to say which there are (LCH-90), but what
+is left of them is then not known, so nothing new is planned into them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from shared.clock import Clock
+from shared.cloud.records import CapacityReservation
+from shared.cloud.session import Cloud
+from shared.domain.nodepools import NodeClass, SelectorTerm
+from shared.domain.reservations import CAPACITY_BLOCK, Reservation
+from shared.errors import TransientError
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+NOT_FOUND = "CapacityReservationsNotFound"
+COUNT_SECONDS = 60.0
+FRESH_SECONDS = 24 * 3600.0
+"""LCH-90: how long it is known which there are, and how soon they are listed again."""
+BLOCK_END_SECONDS = 40 * 60.0
+"""LCH-84: so long before a capacity block's end its machines go; EC2 takes them back half an hour later."""
+
+
+def selects(term: SelectorTerm, one: CapacityReservation) -> bool:
+    """EC-05: every field of the term matches. ``*`` stands for any text in a tag's value. Pure."""
+    said = (
+        (term.id, one.id),
+        (term.owner, one.owner),
+        (term.match_criteria, one.criteria),
+    )
+    return (
+        any((term.id, term.owner, term.match_criteria, term.tags))
+        and all(value in ("", held) for value, held in said)
+        and all(
+            key in one.tags and fnmatchcase(one.tags[key], pattern.replace("[", "[[]"))
+            for key, pattern in term.tags.items()
+        )
+    )
+
+
+def is_ending(one: CapacityReservation, now: float) -> bool:
+    """LCH-84: is it a capacity block in its last 40 minutes? Pure."""
+    return (
+        one.kind == CAPACITY_BLOCK
+        and one.ends_at is not None
+        and one.ends_at - now <= BLOCK_END_SECONDS
+    )
+
+
+def offered(
+    found: Mapping[str, Iterable[CapacityReservation]], *, counted_at: float, now: float
+) -> list[Reservation]:
+    """What may be planned with, sorted by id. ``found``: node class key -> what it selects. Pure."""
+    classes: dict[str, set[str]] = {}
+    by_id: dict[str, CapacityReservation] = {}
+    for key, selected in found.items():
+        for one in selected:
+            if not is_ending(one, now):
+                classes.setdefault(one.id, set()).add(key)
+                by_id[one.id] = one
+    return [
+        Reservation(
+            id=name,
+            instance_type=one.instance_type,
+            zone=one.zone,
+            kind=one.kind,
+            left=one.left,
+            counted_at=counted_at,
+            node_classes=tuple(sorted(classes[name])),
+        )
+        for name, one in sorted(by_id.items())
+    ]
+
+
+@dataclass
+class CapacityReservations:
+    """Lists them, and remembers the list."""
+
+    cloud: Cloud
+    clock: Clock
+    enabled: bool = True
+    """The gate ReservedCapacity."""
+    counted_at: float = 0.0
+    """When they were listed; seconds since the epoch."""
+    _listed: tuple[CapacityReservation, ...] = ()
+    _listed_at: float = float("-inf")
+
+    async def find(self, node_class: NodeClass) -> tuple[CapacityReservation, ...]:
+        """What the class selects, sorted by id. Raises Unauthorized, and TransientError before anything was listed."""
+        if not self.enabled or not node_class.reservation_terms:
+            return ()
+        listed = await self.listed()
+        return tuple(
+            one
+            for one in listed
+            if any(selects(term, one) for term in node_class.reservation_terms)
+        )
+
+    async def listed(self) -> tuple[CapacityReservation, ...]:
+        """All active ones, at most a minute old unless EC2 is silent."""
+        now = self.clock.monotonic()
+        if now - self._listed_at < COUNT_SECONDS:
+            return self._listed
+        try:
+            found = await self.cloud.ec2.capacity_reservations()
+        except TransientError as error:
+            if now - self._listed_at >= FRESH_SECONDS:
+                raise
+            log.warning("capacity reservations cannot be listed", error=error.message)
+            return self._listed
+        self._listed, self._listed_at, self.counted_at = tuple(found), now, self.clock.now()
+        return self._listed
+
+    @property
+    def is_counted(self) -> bool:
+        """Is it known what is left of them?"""
+        return self.clock.monotonic() - self._listed_at < 2 * COUNT_SECONDS

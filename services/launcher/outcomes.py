@@ -1,0 +1,118 @@
+"""What becomes of a Machine after an attempt to launch it: it has its instance, goes, or waits (LCH-64, LCH-65)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.launcher.node_classes import NodeClasses
+from services.launcher.writing import Given, Writer
+from shared import streams
+from shared.clock import Clock
+from shared.domain import labels as keys
+from shared.domain.instance_sizes import adapted
+from shared.domain.instance_types import InstanceType
+from shared.domain.machines import LAUNCHED, Condition, Machine
+from shared.domain.size_settings import SizeSettings
+from shared.errors import Conflict, InvalidObject, NotFound
+from shared.kube.machines import Machines
+from shared.log import get_logger
+from shared.messages import LaunchFailed, MachineLaunched
+from shared.metrics import Metrics
+from shared.mirror.offerings import CatalogueStore
+
+log = get_logger(__name__)
+
+NO_CAPACITY = "InsufficientCapacityError"
+CLASS_NOT_READY = "NodeClassNotReady"
+STALE_EPOCH = "StaleEpoch"
+_METRIC_REASONS = {
+    NO_CAPACITY: "insufficient_capacity",
+    CLASS_NOT_READY: "nodeclass_not_ready",
+    STALE_EPOCH: "stale_epoch",
+}
+LONGEST_MESSAGE = 500
+
+
+@dataclass
+class Outcomes:
+    """Writes it to the Machine, and tells who must know. Every method may be repeated after a crash."""
+
+    machines: Machines
+    writer: Writer
+    clock: Clock
+    metrics: Metrics
+    catalogues: CatalogueStore
+    node_classes: NodeClasses
+
+    async def launched(self, machine: Machine, given: Given) -> None:
+        """It has this instance, unless it is gone meanwhile: then the sweep ends the instance."""
+        kind = await self._kind(machine, given.instance_type)
+        if not await self.writer.launched(machine, given, kind):
+            log.warning("instance is nobody's", machine=machine.name, id=given.id)
+            return
+        log.info(
+            "launched instance",
+            machine=machine.name,
+            id=given.id,
+            instance_type=given.instance_type,
+            zone=given.zone,
+            capacity_type=given.capacity_type,
+        )
+        await self.writer.tell(streams.MACHINES, MachineLaunched(machine=machine.key), machine.uid)
+
+    async def _kind(self, machine: Machine, name: str) -> InstanceType | None:
+        """The type with the sizes that this machine gets; None for one that the catalogue does not have.
+
+        An instance that runs is written down, even if its class has become unreadable meanwhile.
+        """
+        catalogue = await self.catalogues.get()
+        kind = next((t for t in catalogue.types if t.name == name), None) if catalogue else None
+        if kind is None:
+            return None
+        try:
+            node_class = await self.node_classes.read(machine.node_class_key)
+            return adapted(kind, SizeSettings.of(machine, node_class))
+        except (NotFound, InvalidObject) as error:
+            log.warning("using the usual sizes", machine=machine.name, error=error.message)
+            return kind
+
+    async def give_up(self, machine: Machine, reason: str, message: str) -> None:
+        """LCH-64: the Machine goes, its pods are planned anew without what failed."""
+        log.warning("deleting machine", machine=machine.name, reason=reason, error=message)
+        await self.writer.event(
+            machine, "Warning", reason, f"{machine.kind} {machine.name} event: {message}"
+        )
+        why = _METRIC_REASONS[reason]
+        self.metrics.machines_disrupted.labels(why, machine.pool, machine.capacity_type).inc()
+        await self.writer.delete(machine, why.replace("_", " "))
+        failed = LaunchFailed(machine=machine.key, reason=message[:256])
+        await self.writer.tell(streams.MACHINES, failed, machine.uid)
+
+    async def next_attempt(self, machine: Machine, attempt: int) -> None:
+        """The next call for it has this number, and so another client token."""
+        try:
+            await self.machines.patch(
+                machine, {"annotations": {keys.ATTEMPT_ANNOTATION: str(attempt)}}
+            )
+        except (NotFound, Conflict) as error:
+            log.info("machine changed meanwhile", machine=machine.name, error=error.message)
+
+    async def report(
+        self, machine: Machine, reason: str, message: str, *, event: bool = True
+    ) -> None:
+        """LCH-65: say on the object why there is no instance yet."""
+        log.warning("launch failed, trying again", machine=machine.name, error=message)
+        if event:
+            await self.writer.event(machine, "Warning", "LaunchFailed", message)
+        await self.wait(machine, reason, message)
+
+    async def wait(self, machine: Machine, reason: str, message: str) -> None:
+        """Say what it waits for."""
+        condition = Condition("Unknown", reason, message[:LONGEST_MESSAGE], self.clock.now())
+        await self.writer.condition(machine, LAUNCHED, condition)
+
+
+def attempt_of(machine: Machine) -> int:
+    """Definite failures so far."""
+    text = machine.annotations.get(keys.ATTEMPT_ANNOTATION) or ""
+    return int(text) if text.isascii() and text.isdigit() else 0

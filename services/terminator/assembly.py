@@ -1,0 +1,38 @@
+"""Puts the saga together from its parts."""
+
+from __future__ import annotations
+
+from services.terminator.clearing import Clearing
+from services.terminator.eviction import Evictions
+from services.terminator.instances import Instances
+from services.terminator.listings import Listings
+from services.terminator.termination import Termination
+from services.terminator.writing import Writer
+from shared.bus import Bus
+from shared.clock import Clock
+from shared.cloud.session import Cloud
+from shared.kube.client import Kube
+from shared.kube.machines import Machines
+from shared.kube.recorder import Recorder
+from shared.metrics import Metrics
+from shared.settings import TerminatorSettings
+
+
+def assemble(
+    *,
+    kube: Kube,
+    cloud: Cloud,
+    bus: Bus,
+    clock: Clock,
+    settings: TerminatorSettings,
+    metrics: Metrics,
+    recorder: Recorder,
+) -> Termination:
+    """A terminator that remembers nothing."""
+    machines = Machines(kube)
+    listings = Listings(kube, machines)
+    writer = Writer(kube, machines, bus, clock, recorder, metrics)
+    evictions = Evictions(kube, clock, writer, metrics)
+    clearing = Clearing(kube, clock, settings, metrics, writer, evictions, listings)
+    instances = Instances(cloud.ec2, clock)
+    return Termination(kube, machines, clock, metrics, listings, instances, clearing, writer)

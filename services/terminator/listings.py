@@ -1,0 +1,60 @@
+"""Lists that many terminations need at the same moment: one call to the API server serves all that ask together.
+
+Every answer was read after it was asked for: a list from before would not show a launch or a volume that matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from shared.cloud.batching import Batcher
+from shared.domain.machines import Machine
+from shared.kube.client import Kube
+from shared.kube.machines import Machines
+from shared.kube.resources import LAUNCH_RECORDS, NODES, VOLUME_ATTACHMENTS, Resource
+
+IDLE_SECONDS = 0.02
+LONGEST_SECONDS = 0.2
+MOST_ASKING = 1000
+
+Json = dict[str, Any]
+Item = TypeVar("Item")
+
+
+def _shared(read: Callable[[], Awaitable[Sequence[Item]]]) -> Batcher[None, Sequence[Item]]:
+    async def answer(asking: list[None]) -> list[Sequence[Item]]:
+        return [await read()] * len(asking)
+
+    return Batcher(answer, idle=IDLE_SECONDS, longest=LONGEST_SECONDS, most=MOST_ASKING)
+
+
+class Listings:
+    """Whole lists of small kinds. Pods are not among them: a node's own are far fewer than all."""
+
+    def __init__(self, kube: Kube, machines: Machines) -> None:
+        self._machines: Batcher[None, Sequence[Machine]] = _shared(machines.list)
+        self._raw = {
+            resource: _shared(_reader(kube, resource))
+            for resource in (NODES, VOLUME_ATTACHMENTS, LAUNCH_RECORDS)
+        }
+
+    async def machines(self) -> Sequence[Machine]:
+        """All readable machines."""
+        return await self._machines.ask(None)
+
+    async def nodes(self) -> Sequence[Json]:
+        return await self._raw[NODES].ask(None)
+
+    async def volume_attachments(self) -> Sequence[Json]:
+        return await self._raw[VOLUME_ATTACHMENTS].ask(None)
+
+    async def launch_records(self) -> Sequence[Json]:
+        return await self._raw[LAUNCH_RECORDS].ask(None)
+
+
+def _reader(kube: Kube, resource: Resource) -> Callable[[], Awaitable[Sequence[Json]]]:
+    async def read() -> Sequence[Json]:
+        return (await kube.list(resource)).items
+
+    return read

@@ -1,0 +1,100 @@
+"""Merges calls that come close together into one (LCH-54, LCH-55).
+
+Items are collected until none came for ``idle`` seconds, or ``longest`` after the first, or until there are ``most``.
+Then one piece of work serves all of them, in a task of its own: a caller that is cancelled takes nobody with it.
+
+What may go wrong: the work raises. Then every caller of that batch gets the error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from shared.errors import DovetailError, TransientError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Answers = Sequence[Result | BaseException]
+
+
+class Batcher(Generic[Item, Result]):
+    """``work`` gets the items in the order of their arrival and answers each: a result, or an error to raise."""
+
+    def __init__(
+        self,
+        work: Callable[[list[Item]], Awaitable[Answers[Result]]],
+        *,
+        idle: float,
+        longest: float,
+        most: int,
+    ) -> None:
+        self._work = work
+        self._idle, self._longest, self._most = idle, longest, most
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def ask(self, item: Item) -> Result:
+        """This item's own answer."""
+        return await self.put(item)
+
+    def put(self, item: Item) -> asyncio.Future[Result]:
+        """The answer to come. To cancel it is to give this item's answer up, no more."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Result] = loop.create_future()
+        self._waiting.append((item, answer))
+        if len(self._waiting) >= self._most:
+            self._close()
+            return answer
+        if "longest" not in self._timers:
+            self._timers["longest"] = loop.call_later(self._longest, self._close)
+        if "idle" in self._timers:
+            self._timers["idle"].cancel()
+        self._timers["idle"] = loop.call_later(self._idle, self._close)
+        return answer
+
+    def _close(self) -> None:
+        """This batch is complete."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        batch, self._waiting = self._waiting, []
+        if batch:
+            task = asyncio.get_running_loop().create_task(self._run(batch))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def _run(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+        answers: Answers[Result]
+        try:
+            answers = await self._work([item for item, _ in batch])
+        except asyncio.CancelledError:
+            for _, waiting in batch:
+                waiting.cancel()
+            raise
+        except BaseException as error:  # noqa: BLE001  it is raised again, in every caller
+            answers = [error] * len(batch)
+        for (_, waiting), answer in zip(batch, answers, strict=True):
+            if waiting.done():
+                continue
+            if isinstance(answer, BaseException):
+                waiting.set_exception(answer)
+            else:
+                waiting.set_result(answer)
+
+
+async def one_by_one(
+    items: Sequence[Item], work: Callable[[list[Item]], Awaitable[Answers[Result]]]
+) -> Answers[Result]:
+    """All items at once and, when that is refused, each alone: one bad item must not fail its neighbours (LCH-55)."""
+    try:
+        return await work(list(items))
+    except TransientError:
+        raise
+    except DovetailError:
+        if len(items) == 1:
+            raise
+    alone = await asyncio.gather(*(work([item]) for item in items), return_exceptions=True)
+    return [found if isinstance(found, BaseException) else found[0] for found in alone]

@@ -1,0 +1,33 @@
+"""Amazon Linux 2 and Ubuntu: a shell part that calls EKS's bootstrap.sh (LCH-30, LCH-31).
+
+What may go wrong: bootstrap.sh writes the kubelet's arguments into a systemd unit inside single quotes, so label and
+taint values must keep to Kubernetes' syntax, which the API edge has checked.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from shared.cloud.user_data import kubelet_flags, mime
+from shared.cloud.user_data.bootstrap import Bootstrap
+
+_LOG = "exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1"
+
+
+def render(bootstrap: Bootstrap) -> str:
+    """LCH-30: a MIME document. Raises InvalidObject."""
+    words = " ".join(shlex.quote(word) for word in _command(bootstrap))
+    script = f"#!/bin/bash -xe\n{_LOG}\n{words}\n"
+    return mime.document(bootstrap.user_data, mime.shell_part(script))
+
+
+def _command(bootstrap: Bootstrap) -> list[str]:
+    words = ["/etc/eks/bootstrap.sh", bootstrap.cluster_name]
+    words += ["--apiserver-endpoint", bootstrap.endpoint, "--b64-cluster-ca", bootstrap.ca_bundle]
+    if bootstrap.dns_addresses:
+        words += ["--dns-cluster-ip", bootstrap.dns_addresses[0]]
+    if bootstrap.kubelet.get("containerRuntime"):
+        words += ["--container-runtime", str(bootstrap.kubelet["containerRuntime"])]
+    words += ["--use-max-pods", "false"]
+    arguments = kubelet_flags.text(bootstrap)
+    return [*words, "--kubelet-extra-args", arguments] if arguments else words

@@ -1,0 +1,85 @@
+"""What a node must know to join its cluster, whatever its image family (LCH-37, LCH-38, LCH-40). Pure.
+
+Labels and taints are rendered as given: callers take them through ``kubelet_labels`` and ``boot_taints`` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.domain.labels import UNREGISTERED_TAINT_KEY
+
+USER_DATA_FIELD = "spec.userData"
+Taint = tuple[str, str, str]
+"""(key, value, effect)"""
+
+_RESTRICTED_DOMAINS = ("kubernetes.io", "k8s.io")
+_KUBELET_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_KUBELET_LABELS = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "kubernetes.io/arch",
+        "kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/instance-type",
+        "failure-domain.beta.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.kubernetes.io/region",
+        "failure-domain.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+    }
+)
+"""What NodeRestriction lets a kubelet set on itself (kubernetes.io/docs, admission controllers)."""
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """``ca_bundle`` is base64; ``kubelet`` uses KubeletConfiguration's names; ``user_data`` is the class's own text.
+
+    ``cluster_dns`` is the address of the cluster's DNS service, for nodes whose kubelet settings name none.
+    ``service_cidr`` is read by AL2023 only, ``raid0_instance_store`` by AL2023 and Bottlerocket.
+    """
+
+    cluster_name: str
+    endpoint: str
+    ca_bundle: str
+    cluster_dns: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Taint] = ()
+    max_pods: int | None = None
+    kubelet: Mapping[str, Any] = field(default_factory=dict)
+    user_data: str = ""
+    service_cidr: str = ""
+    raid0_instance_store: bool = False
+
+    @property
+    def dns_addresses(self) -> list[str]:
+        """LCH-40: those of the kubelet settings, else the cluster's own, else none: the image knows a usual one."""
+        addresses = [str(address) for address in self.kubelet.get("clusterDNS") or ()]
+        return addresses or ([self.cluster_dns] if self.cluster_dns else [])
+
+
+def kubelet_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """LCH-37: the labels a kubelet may set on its own Node; the rest is synced at registration."""
+    return {key: labels[key] for key in sorted(labels) if _kubelet_may_set(key)}
+
+
+def _kubelet_may_set(key: str) -> bool:
+    domain = key.partition("/")[0] if "/" in key else ""
+    if key in _KUBELET_LABELS or _within(domain, _KUBELET_DOMAINS):
+        return True
+    return not _within(domain, _RESTRICTED_DOMAINS)
+
+
+def _within(domain: str, parents: Iterable[str]) -> bool:
+    return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
+
+
+def boot_taints(*groups: Iterable[Taint]) -> tuple[Taint, ...]:
+    """LCH-38: all taints once, then the one that keeps pods away until registration."""
+    unregistered = (UNREGISTERED_TAINT_KEY, "", "NoExecute")
+    return tuple(dict.fromkeys([*(taint for group in groups for taint in group), unregistered]))

@@ -1,0 +1,56 @@
+"""User data of every image family (LCH-30..36).
+
+EC2 takes 16 KiB of it before base64, and instances that boot different data are different templates: the same bootstrap
+always gives the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shared.cloud.user_data import al2, al2023, bottlerocket, windows
+from shared.cloud.user_data.bootstrap import USER_DATA_FIELD, Bootstrap
+from shared.errors import InvalidObject
+
+LIMIT_BYTES = 16 * 1024
+TOO_LARGE = "UserDataSizeLimitExceeded"
+CUSTOM = "Custom"
+_FAMILIES: dict[str, Callable[[Bootstrap], str]] = {
+    "AL2": al2.render,
+    "AL2023": al2023.render,
+    "Bottlerocket": bottlerocket.render,
+    "Ubuntu": al2.render,
+    "Windows2019": windows.render,
+    "Windows2022": windows.render,
+    "Windows2025": windows.render,
+    CUSTOM: lambda bootstrap: bootstrap.user_data,
+}
+
+
+def render(family: str, bootstrap: Bootstrap) -> str:
+    """The user data of a machine of this family, as EC2 gets it before base64.
+
+    Raises InvalidObject naming spec.userData and what is wrong with it (for one too large its context has a reason,
+    EC-17), or spec.amiFamily.
+    """
+    if family not in _FAMILIES:
+        known = ", ".join(_FAMILIES)
+        raise InvalidObject(f"{family} is unknown; use one of {known}", field="spec.amiFamily")
+    _size(bootstrap.user_data, "has")
+    text = _FAMILIES[family](bootstrap)
+    _size(text, "makes, with what the node must know,")
+    return text
+
+
+def _size(text: str, how: str) -> None:
+    """LCH-36. Raises InvalidObject."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidObject(f"is not Unicode text: {error}", field=USER_DATA_FIELD) from None
+    if size > LIMIT_BYTES:
+        raise InvalidObject(
+            f"{how} {size} bytes, EC2 takes {LIMIT_BYTES}; download most of it at boot",
+            field=USER_DATA_FIELD,
+            reason=TOO_LARGE,
+        )

@@ -1,0 +1,114 @@
+"""The smallest change that would let a machine go, where it follows from why it stays.
+
+For people who ask; nothing is decided by it. A text that is not known gets no advice, never a guess.
+"""
+
+from __future__ import annotations
+
+from shared.disruption import candidates, consolidation, pod_blocks, replacement_price
+from shared.domain import labels as keys
+from shared.domain.machines import Machine
+from shared.domain.nodepools import POOL_KINDS, V1
+
+SWITCHED_OFF = "voluntary disruption is switched off for all pools (setting DISRUPTION=off)"
+POOL_SWITCHED_OFF = (
+    f"voluntary disruption is switched off for this pool ({keys.DISRUPTION_ANNOTATION}: off)"
+)
+NO_BUDGET = "No allowed disruptions for disruption reason"
+
+_ADVICE = (
+    (SWITCHED_OFF, "set DISRUPTION=on, or take the key disruption out of the settings' ConfigMap"),
+    (POOL_SWITCHED_OFF, "dovetail resume --pool {pool_kind}/{pool}"),
+    (NO_BUDGET, "{budgets}"),
+    (candidates.NO_NODE, "wait until the node joins; kubectl describe {kind} {machine} tells more"),
+    (
+        candidates.NOT_INITIALIZED,
+        "wait until the node is Ready, has its resources, and its startup taints are removed",
+    ),
+    (
+        candidates.LEAVING,
+        "nothing, it goes; kubectl describe node {node} says what its drain waits for",
+    ),
+    (candidates.NOMINATED, "wait some seconds: pods that are to run here are not bound yet"),
+    (candidates.ANNOTATED, f"kubectl annotate node {{node}} {keys.DO_NOT_DISRUPT}-"),
+    (candidates.BUSY, "nothing, a command is under way"),
+    (candidates.NO_POOL, "create {pool_kind} {pool} again, or kubectl delete node {node}"),
+    (pod_blocks.ANNOTATED, "{unpin}, or wait until the pod ends"),
+    (
+        pod_blocks.PDB_BLOCKS,
+        "kubectl get pdb -n {namespace}: let the budget of pod {pod} allow one more, or add a replica",
+    ),
+    (
+        pod_blocks.TWO_PDBS,
+        "kubectl get pdb -n {namespace}: leave one budget that selects pod {pod}",
+    ),
+    ("has consolidation disabled", "{enable}"),
+    ("has consolidation policy WhenEmpty", "{underutilized}"),
+    (
+        consolidation.DO_NOT_CONSOLIDATE,
+        f"kubectl annotate node {{node}} {keys.DO_NOT_CONSOLIDATE}-",
+    ),
+    ("Node does not have label", "put the label back on node {node}"),
+    ("not all pods would schedule", "make room for that pod: the reason names what is missing"),
+    ("would schedule against uninitialized node", "wait until that node is initialised"),
+    (
+        "Can't remove without creating",
+        "scale its pods down, or allow the pool larger types: they need more than one machine",
+    ),
+    (
+        replacement_price.NOT_CHEAPER,
+        "allow {pool_kind} {pool} cheaper offerings (types, zones, spot), or scale its pods down",
+    ),
+    (
+        replacement_price.SPOT_DISABLED,
+        "set FEATURE_GATES=SpotToSpotConsolidation=true on the scheduler",
+    ),
+    (
+        replacement_price.SPOT_BY_SPOT,
+        "a Provisioner never does this; a NodePool does, with the gate SpotToSpotConsolidation",
+    ),
+    ("SpotToSpotConsolidation requires", "allow {pool_kind} {pool} more instance types"),
+    ("saves too little", "consolidationPolicy: WhenEmptyOrUnderutilized moves pods for less"),
+)
+
+_EITHER = [keys.DO_NOT_DISRUPT, keys.DO_NOT_EVICT]
+
+
+def change_for(text: str, machine: Machine, pod: str = "") -> str:
+    """What to do about this reason; empty when nothing follows from it. ``pod``: namespace/name of one that blocks."""
+    advice = next((advice for known, advice in _ADVICE if known in text), "")
+    namespace, _, name = pod.partition("/")
+    pinned = [keys.DO_NOT_DISRUPT] if machine.generation_api == V1 else _EITHER
+    words = _words(machine) | {
+        "namespace": namespace,
+        "pod": name,
+        "unpin": f"kubectl annotate pod -n {namespace} {name} {'- '.join(pinned)}-",
+    }
+    return advice.format_map(words)
+
+
+def _words(machine: Machine) -> dict[str, str]:
+    """What the advice names, in the words of the machine's generation."""
+    is_v1 = machine.generation_api == V1
+    return {
+        "kind": machine.kind.lower(),
+        "machine": machine.name,
+        "node": machine.node_name,
+        "pool": machine.pool,
+        "pool_kind": POOL_KINDS[machine.generation_api],
+        "enable": (
+            "set spec.disruption.consolidateAfter to a duration such as 0s"
+            if is_v1
+            else "set spec.consolidation.enabled: true and remove spec.ttlSecondsAfterEmpty"
+        ),
+        "underutilized": (
+            "set spec.disruption.consolidationPolicy: WhenEmptyOrUnderutilized"
+            if is_v1
+            else "set spec.consolidation.enabled: true and remove spec.ttlSecondsAfterEmpty"
+        ),
+        "budgets": (
+            "wait, or raise spec.disruption.budgets (or dovetail.sh/disruptions-per-hour)"
+            if is_v1
+            else "wait, or raise the annotation dovetail.sh/disruptions-per-hour"
+        ),
+    }

@@ -1,0 +1,45 @@
+"""Pools as they are written on the API server now, for whoever cannot wait for the mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from shared.api.faults import Parsed
+from shared.api.node_pools import parse_node_pool
+from shared.api.provisioners import parse_provisioner
+from shared.domain.nodepools import POOL_KINDS, V1, V1ALPHA5, NodePool
+from shared.errors import NotFound
+from shared.kube.client import Kube
+from shared.kube.resources import NODE_POOLS, PROVISIONERS, Resource
+
+KINDS: dict[str, tuple[Resource, Callable[[Mapping[str, Any]], Parsed[NodePool]]]] = {
+    POOL_KINDS[V1ALPHA5]: (PROVISIONERS, parse_provisioner),
+    POOL_KINDS[V1]: (NODE_POOLS, parse_node_pool),
+}
+"""How to read each."""
+
+
+async def read_pool(kube: Kube, key: str) -> NodePool | None:
+    """The pool ``NodePool/default``; None when there is none or it cannot be read. Raises TransientError."""
+    kind, _, name = key.partition("/")
+    if kind not in KINDS or not name:
+        return None
+    resource, parse = KINDS[kind]
+    try:
+        return parse(await kube.get(resource, name)).record
+    except NotFound:
+        return None
+
+
+async def readable_pools(kube: Kube) -> dict[str, NodePool]:
+    """All by key. One that cannot be read is left out: the watcher says why on the pool. Raises TransientError."""
+    found: dict[str, NodePool] = {}
+    for resource, parse in KINDS.values():
+        try:
+            listed = (await kube.list(resource)).items
+        except NotFound:
+            continue  # a cluster may have one generation's kinds only
+        records = (parse(raw).record for raw in listed)
+        found |= {pool.key: pool for pool in records if pool is not None}
+    return found

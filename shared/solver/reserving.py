@@ -1,0 +1,213 @@
+"""Which planned machines get a place in a capacity reservation: after the packing, one by one (SCH-105).
+
+The packing itself counts no places: a machine that may be reserved is planned like any other. Here each takes one
+place of one reservation that its class selects, cheapest type first (IT-07), and is narrowed to it. When no place is
+left, a machine goes without; one that may be nothing but reserved is not made, and its pods wait.
+
+What may go wrong: EC2's count is up to a minute old. Machines that it cannot have counted are taken off it; if it was
+wrong all the same, the launch fails and the pods are planned anew without that reservation (LCH-61).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression
+from shared.domain.instance_types import InstanceType, Offering
+from shared.domain.machines import LAUNCHED, Machine
+from shared.domain.requirements import IN, Requirements
+from shared.domain.reservations import ID_LABEL, TYPE_LABEL
+from shared.domain.snapshot import Snapshot
+from shared.solver.plan import PlannedMachine
+
+NOT_RESERVED = (
+    "one or more instance types with compatible reserved offerings are available, but could not be"
+    " reserved"
+)
+UNCOUNTED_SECONDS = 60.0
+"""EC2 may count a new instance that late."""
+
+
+def reserve(
+    machines: tuple[PlannedMachine, ...], snapshot: Snapshot
+) -> tuple[tuple[PlannedMachine, ...], dict[str, str]]:
+    """Give out what is left of the reservations, in the order of the machines.
+
+    The machines to make, and the verdict for the pods of the others by UID.
+    """
+    places = _Places(snapshot)
+    if not places.kinds:
+        return machines, {}
+    kept: list[PlannedMachine] = []
+    refused: dict[str, str] = {}
+    for machine in machines:
+        found = _settled(machine, places)
+        if found is None:
+            refused.update(dict.fromkeys(machine.pods, NOT_RESERVED))
+        else:
+            kept.append(found)
+    return tuple(kept), refused
+
+
+class _Places:
+    """What is left of each reservation while it is given out."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._unavailable = snapshot.unavailable
+        self.types = {kind.name: kind for kind in snapshot.catalogue.types}
+        self.kinds = [kind for kind in snapshot.catalogue.types if ID_LABEL in kind.labels]
+        self._class_of = {pool.key: pool.node_class_key for pool in snapshot.pools}
+        self._zones = {
+            one.key: frozenset(subnet.zone for subnet in one.subnets)
+            for one in snapshot.node_classes
+        }
+        offerings = [o for kind in self.kinds for o in kind.offerings if o.reservation_id]
+        self._left = {o.reservation_id: o.left for o in offerings}
+        counted_at = {o.reservation_id: o.counted_at for o in offerings}
+        for machine in snapshot.machines if offerings else ():
+            held = _reservation_of(machine)
+            if held in self._left and _is_uncounted(machine, counted_at[held]):
+                self._left[held] -= 1
+
+    def take(self, machine: PlannedMachine, wanted: Requirements) -> tuple[str, Offering] | None:
+        """Type and offering of a place that suits this machine, which is then gone."""
+        named = set(machine.instance_types)
+        suiting = [
+            (kind.name, offering)
+            for kind in self.kinds
+            if kind.name in named
+            for offering in kind.offerings
+            if self._left.get(offering.reservation_id, 0) > 0
+            and self.may_buy(machine, kind, offering, wanted)
+        ]
+        if not suiting:
+            return None
+        found = min(
+            suiting, key=lambda one: (one[1].order, one[0], one[1].zone, one[1].reservation_id)
+        )
+        self._left[found[1].reservation_id] -= 1
+        return found
+
+    def may_buy(
+        self, machine: PlannedMachine, kind: InstanceType, offering: Offering, wanted: Requirements
+    ) -> bool:
+        """Is this offering the machine's, and to be had?"""
+        node_class = self._class_of.get(machine.pool_key, "")
+        said = [(keys.ZONE, offering.zone), (keys.CAPACITY_TYPE, offering.capacity_type)]
+        if offering.reservation_id:
+            said += [(ID_LABEL, offering.reservation_id), (TYPE_LABEL, offering.reservation_type)]
+        rules = ((wanted.get(key), value) for key, value in said)
+        return (
+            offering.zone in self._zones.get(node_class, ())
+            and (not offering.reservation_id or node_class in offering.node_classes)
+            and (offering.capacity_type, kind.name, offering.zone) not in self._unavailable
+            and all(rule is None or rule.has(value) for rule, value in rules)
+        )
+
+
+def _settled(machine: PlannedMachine, places: _Places) -> PlannedMachine | None:
+    """The machine in its reservation, or without one; None when it may not go without."""
+    wanted = Requirements.of(machine.requirements)
+    rule = wanted.get(keys.CAPACITY_TYPE)
+    if rule is None or not rule.has(keys.RESERVED):
+        return machine
+    found = None if wanted.asks_for_values else places.take(machine, wanted)
+    return _inside(machine, *found) if found else _outside(machine, wanted, places)
+
+
+def _inside(machine: PlannedMachine, name: str, offering: Offering) -> PlannedMachine:
+    decided = {
+        keys.CAPACITY_TYPE: keys.RESERVED,
+        keys.ZONE: offering.zone,
+        ID_LABEL: offering.reservation_id,
+        TYPE_LABEL: offering.reservation_type,
+    }
+    labels = {**machine.labels, **decided}
+    return replace(
+        machine,
+        instance_types=(name,),
+        instance_type=name,
+        offering=offering,
+        requirements=_deciding(machine.requirements, {**decided, keys.INSTANCE_TYPE: name}),
+        labels={key: labels[key] for key in sorted(labels)},
+    )
+
+
+def _deciding(
+    requirements: Iterable[Expression], decided: dict[str, str]
+) -> tuple[Expression, ...]:
+    """With one value for each of these keys, sorted by key."""
+    others = [one for one in requirements if one.key not in decided]
+    found = [*others, *(Expression(key, IN, (value,)) for key, value in decided.items())]
+    return tuple(sorted(found, key=lambda one: (one.key, one.operator)))
+
+
+def _outside(
+    machine: PlannedMachine, wanted: Requirements, places: _Places
+) -> PlannedMachine | None:
+    """NC-08: with the capacity types that are left, and the types that have them."""
+    named = wanted.get(ID_LABEL)
+    if named is not None and not named.accepts_absence:
+        return None
+    offers = {
+        name: offer
+        for name in machine.instance_types
+        if (offer := _usual(machine, name, wanted, places))
+    }
+    if not offers:
+        return None
+    names = tuple(offers)
+    capacity_types = tuple(sorted({kind for offer in offers.values() for kind in offer[1]}))
+    requirements = tuple(
+        _narrowed(one, {keys.CAPACITY_TYPE: capacity_types, keys.INSTANCE_TYPE: names})
+        for one in machine.requirements
+    )
+    labels = {k: v for k, v in machine.labels.items() if k != keys.CAPACITY_TYPE}
+    if len(capacity_types) == 1:
+        labels[keys.CAPACITY_TYPE] = capacity_types[0]
+    return replace(
+        machine,
+        instance_types=names,
+        instance_type=names[0],
+        offering=offers[names[0]][0],
+        requirements=requirements,
+        labels={key: labels[key] for key in sorted(labels)},
+    )
+
+
+def _usual(
+    machine: PlannedMachine, name: str, wanted: Requirements, places: _Places
+) -> tuple[Offering, frozenset[str]] | None:
+    """The cheapest offering of a type that is no reservation, and the capacity types of all; None for none."""
+    kind = places.types[name]
+    found = [
+        offering
+        for offering in kind.offerings
+        if not offering.reservation_id and places.may_buy(machine, kind, offering, wanted)
+    ]
+    if not found:
+        return None
+    cheapest = min(found, key=lambda o: (o.price_micro_usd_per_hour, o.zone, o.capacity_type))
+    return cheapest, frozenset(offering.capacity_type for offering in found)
+
+
+def _narrowed(one: Expression, allowed: dict[str, tuple[str, ...]]) -> Expression:
+    values = allowed.get(one.key)
+    return one if values is None else replace(one, operator=IN, values=values)
+
+
+def _reservation_of(machine: Machine) -> str:
+    if found := machine.labels.get(ID_LABEL):
+        return found
+    return Requirements.of(machine.requirements).labels().get(ID_LABEL, "")
+
+
+def _is_uncounted(machine: Machine, counted_at: float) -> bool:
+    """Can EC2's count not have its instance yet?"""
+    launched = machine.conditions.get(LAUNCHED)
+    if not machine.provider_id or launched is None:
+        return True
+    return launched.since > counted_at - UNCOUNTED_SECONDS

@@ -1,0 +1,66 @@
+"""The consolidation benchmark measures what it says: its reference decides as Karpenter's methods do."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from msgspec.structs import replace
+
+from bench.clusters import NOW, SHAPES, cluster
+from bench.consolidation import (
+    as_karpenter,
+    carried_out,
+    cost_of,
+    globally,
+    with_budget,
+    world_of,
+)
+from bench.karpenter_steps import cluster_of
+from shared.disruption import multi_node, single_node
+from shared.disruption.churn import Churn
+from shared.disruption.global_picture import take
+from shared.domain.snapshot import Snapshot
+from tests.support.builders import real_catalogue
+
+
+@cache
+def small(shape: int) -> Snapshot:
+    aws = real_catalogue()
+    types = tuple(t for t in aws.types if t.name.startswith(("m5.", "c5.", "r5.", "m6i.")))
+    return with_budget(cluster(SHAPES[shape], 16, replace(aws, types=types), seed=3), 100)
+
+
+@pytest.mark.parametrize("shape", [0, 1])
+def test_the_reference_takes_the_steps_of_karpenters_methods(shape: int) -> None:
+    """CON-09, CON-10: the same number of nodes, pods and dollars, step by step until both find nothing."""
+    snapshot = small(shape)
+    world = world_of(snapshot, NOW)
+    state = cluster_of(take(world, world.candidates, snapshot), snapshot, 100)
+    for _ in range(4):
+        world = world_of(snapshot, NOW)
+        found = multi_node.propose(world).commands or single_node.propose(world, most=999).commands
+        step = state.step()
+        if not found or step is None:
+            assert (found, step) == ((), None)
+            return
+        (command,) = found
+        snapshot = carried_out(world, command, NOW + 60.0)
+        assert step.nodes == len(command.candidates)
+        assert step.moved_pods == command.moved_pods
+        assert step.cost_micro_usd_per_hour == cost_of(snapshot)
+
+
+def test_an_outcome_tells_the_cost_of_the_cluster_after_each_step() -> None:
+    snapshot = small(0)
+    outcome = globally(snapshot, Churn())
+    costs = [cost_of(snapshot), *(step.cost_micro_usd_per_hour for step in outcome.steps)]
+    assert outcome.finished
+    assert len(costs) > 1
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_the_reference_ends() -> None:
+    outcome, simulations = as_karpenter(small(0), 100, 60.0)
+    assert outcome.finished
+    assert simulations >= len(outcome.steps)

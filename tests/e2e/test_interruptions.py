@@ -1,0 +1,100 @@
+"""The workshop's spot flow on a whole stack: scenarios 44 to 48."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cli.demo import workload
+from local.probe import request_json
+from shared.kube.resources import EVENTS, NODES, PROVISIONERS
+from tests.support.playground import TTL_SECONDS, Playground
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
+SHOWN = (
+    "kubernetes.io/arch",
+    "node.kubernetes.io/instance-type",
+    "karpenter.sh/provisioner-name",
+    "topology.kubernetes.io/zone",
+    "karpenter.sh/capacity-type",
+)
+
+
+def inflate_spot() -> dict[str, Any]:
+    """Scenario 44."""
+    document = workload.load_manifest("inflate")
+    spec = document["spec"]["template"]["spec"]
+    spec["nodeSelector"] = {"intent": "apps", "karpenter.sh/capacity-type": "spot"}
+    spec["containers"][0]["resources"] = {"requests": {"cpu": "1", "memory": "256M"}}
+    return document
+
+
+async def apps_nodes(playground: Playground) -> list[dict[str, Any]]:
+    """``kubectl get node --selector=intent=apps``, those that stay."""
+    listed = (await playground.kube.list(NODES, label_selector="intent=apps")).items
+    return [node for node in listed if not node["metadata"].get("deletionTimestamp")]
+
+
+async def reasons(playground: Playground, name: str) -> set[str]:
+    """Reasons of all events about objects of this name."""
+    listed = (await playground.kube.list(EVENTS)).items
+    return {one["reason"] for one in listed if one["involvedObject"]["name"] == name}
+
+
+async def interrupt(playground: Playground, kind: str, node: dict[str, Any]) -> None:
+    url = f"{playground.environment.aws_endpoint_url}/_dovetail/interruptions"
+    instance = node["spec"]["providerID"].rsplit("/", 1)[-1]
+    request_json(url, body={"kind": kind, "instanceId": instance})
+
+
+async def test_a_spot_workload_is_placed_warned_replaced_and_removed(
+    playground: Playground,
+) -> None:
+    """44: the label intent=apps is the Provisioner's; 45: one spot node; 48: a recommendation is only an event; 47: a
+    notice deletes the Machine while its replacement is bought elsewhere; 46: scaled to zero, the node goes."""
+    kube = playground.kube
+    await workload.apply_pool(kube, playground.environment.cluster_name, TTL_SECONDS)
+    await kube.patch(PROVISIONERS, "default", {"spec": {"labels": {"intent": "apps"}}})
+    await workload.apply(kube, workload.DEPLOYMENTS, inflate_spot())
+    await workload.scale(kube, 2)
+
+    async def both_run() -> bool:
+        return (await playground.look()).running == 2
+
+    await wait_until(both_run, "both pods run", seconds=60)
+    (old,) = await apps_nodes(playground)
+    labels, name = old["metadata"]["labels"], old["metadata"]["name"]
+    assert [labels[key] for key in SHOWN][-1] == "spot"
+    assert all(labels[key] for key in SHOWN)
+
+    await interrupt(playground, "rebalance", old)
+
+    async def recommended() -> bool:
+        return "SpotRebalanceRecommendation" in await reasons(playground, name)
+
+    await wait_until(recommended, "the recommendation's event", seconds=30)
+    assert [node["metadata"]["name"] for node in await apps_nodes(playground)] == [name]
+
+    await interrupt(playground, "spot", old)
+
+    async def replaced() -> bool:
+        found = await apps_nodes(playground)
+        return (
+            await both_run() and bool(found) and all(n["metadata"]["name"] != name for n in found)
+        )
+
+    await wait_until(replaced, "the pods run elsewhere", seconds=90)
+    assert {"SpotInterrupted", "TerminatingOnInterruption"} <= await reasons(playground, name)
+    (new,) = await apps_nodes(playground)
+    pool = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone")
+    assert [new["metadata"]["labels"][key] for key in pool] != [labels[key] for key in pool]
+
+    await workload.scale(kube, 0)
+
+    async def gone() -> bool:
+        now = await playground.look()
+        return not (now.nodes or now.machines or now.live_instances)
+
+    await wait_until(gone, "the node goes", seconds=60)

@@ -1,0 +1,148 @@
+"""The service's parts on real Redis, API server and queue, put together as ``services.interruption.service`` does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from services.interruption.backlog import Backlog
+from services.interruption.bells import Bells
+from services.interruption.directory import KINDS, Directory
+from services.interruption.queue_source import QueueSource
+from services.interruption.worker import Worker
+from shared import streams
+from shared.api.machines import parse_machine
+from shared.api.node_claims import parse_node_claim
+from shared.api.nodes import parse_node
+from shared.bus import Bus
+from shared.bus.dead_letters import DeadLetters
+from shared.clock import SystemClock
+from shared.cloud.session import Cloud
+from shared.kube.client import Kube
+from shared.kube.machines import Machines
+from shared.kube.recorder import Recorder
+from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
+from shared.metrics import Metrics
+from shared.mirror import Change, MirrorReader, MirrorWriter
+from shared.mirror.offerings import UnavailableOfferings
+from shared.settings import InterruptionSettings, read
+from tests.services.conftest import CLUSTER, create_machine, create_node, create_node_claim
+from tests.support.fake_clock import FakeClock
+from tests.support.waiting import wait_until
+
+INSTANCES = {"Machine": "i-0123456789abcdef0", "NodeClaim": "i-0123456789abcdef1"}
+NAMES = {"Machine": "default-a", "NodeClaim": "default-c"}
+RESOURCES: dict[str, Resource] = {"Machine": MACHINES, "NodeClaim": NODE_CLAIMS}
+LABELS = {
+    "karpenter.sh/capacity-type": "spot",
+    "node.kubernetes.io/instance-type": "m5.large",
+    "topology.kubernetes.io/zone": "us-west-2a",
+}
+
+
+@dataclass
+class World:
+    """The parts of one incarnation, and the watcher's pen."""
+
+    kube: Kube
+    worker: Worker
+    bells: Bells
+    directory: Directory
+    reader: MirrorReader
+    writer: MirrorWriter
+    metrics: Metrics
+    clock: FakeClock
+    settings: InterruptionSettings
+    letters: DeadLetters
+
+    async def show(self, kind: str, record: Any) -> None:
+        """Write one record to the mirror and wait until it is read."""
+        key = getattr(record, "key", record.name)
+        generation = await self.writer.apply([Change(kind, key, msgspec.json.encode(record))])
+        await self.reader.wait_for(generation, 5)
+
+    async def is_deleted(self, kind: str) -> bool:
+        raw = await self.kube.get(RESOURCES[kind], NAMES[kind])
+        return bool(raw["metadata"].get("deletionTimestamp"))
+
+    def counted(self, name: str, **labels: str) -> float:
+        """The value of one sample, 0 when it was never counted."""
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def queue_source(self, cloud: Cloud) -> QueueSource:
+        """A source that reads the emulator's queue into this world's backlog."""
+
+        async def bury(message: str, body: bytes, error: Exception) -> None:
+            await self.letters.bury(
+                source=message, group="interruption", fields={b"body": body}, deliveries=1,
+                error=error,
+            )  # fmt: skip
+
+        return QueueSource(
+            self.settings, cloud.sqs, self.worker.backlog, self.directory, bury, SystemClock(),
+            random.Random(1), self.metrics,
+        )  # fmt: skip
+
+    @asynccontextmanager
+    async def running(self, source: QueueSource) -> AsyncIterator[None]:
+        """Source, worker and deletions at work."""
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            for run in (source.run, source.run_deletions, self.worker.run):
+                group.create_task(run(stop))
+            yield
+            stop.set()
+
+
+@pytest.fixture
+async def world(
+    kube: Kube, bus: Bus, redis_url: str, metrics: Metrics, recorder: Recorder, clock: FakeClock
+) -> AsyncIterator[World]:
+    """A Machine and a NodeClaim with their instances, of which only the NodeClaim has a node (INT-23)."""
+    settings = read(
+        InterruptionSettings,
+        cluster_name=CLUSTER,
+        aws_region="us-west-2",
+        interruption_queue=CLUSTER,
+        receive_wait_seconds=1,
+    )
+    machines, wall = Machines(kube), SystemClock()
+    directory = Directory(machines, wall)
+    reader = directory.reader = MirrorReader(
+        redis_url, bus.prefix, clock=wall, kinds=KINDS, on_change=directory.note,
+        block_milliseconds=20,
+    )  # fmt: skip
+    unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
+    bells = Bells(settings, bus, unavailable, clock)
+    worker = Worker(Backlog(), directory, machines, bells, clock, metrics, recorder)
+    writer = MirrorWriter(bus.redis, bus.prefix, epoch="a")
+    await writer.begin({})
+    letters = DeadLetters(bus.redis, bus.prefix, streams.INTERRUPTIONS)
+    made = World(kube, worker, bells, directory, reader, writer, metrics, clock, settings, letters)
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(reader.run(stop))
+        await wait_until(lambda: reader.complete, "the mirror")
+        await _populate(made)
+        yield made
+        stop.set()
+
+
+async def _populate(world: World) -> None:
+    await create_machine(world.kube, NAMES["Machine"])
+    await create_node_claim(world.kube, NAMES["NodeClaim"])
+    for kind, parse in (("Machine", parse_machine), ("NodeClaim", parse_node_claim)):
+        resource, name = RESOURCES[kind], NAMES[kind]
+        status = {"providerID": f"aws:///us-west-2a/{INSTANCES[kind]}"}
+        await world.kube.patch(resource, name, {"status": status}, subresource="status")
+        raw = await world.kube.patch(resource, name, {"metadata": {"labels": LABELS}})
+        await world.show("machines", parse(raw))
+    node = await create_node(world.kube, f"aws:///us-west-2a/{INSTANCES['NodeClaim']}")
+    await world.show("nodes", parse_node(node))

@@ -1,0 +1,52 @@
+"""Ailments become notices when they last (INT-30)."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.interruption import notices
+from services.interruption.statuses import first_seen, notice_of, serious
+from shared.cloud.instance_status import EVENT_STATUS, INSTANCE_STATUS, SYSTEM_STATUS, Ailment
+
+NOW = 10_000.0
+
+
+@pytest.mark.parametrize("category", [INSTANCE_STATUS, SYSTEM_STATUS])
+@pytest.mark.parametrize(("lasted", "acts"), [(0.0, False), (119.0, False), (120.0, True)])
+def test_a_failed_check_counts_after_two_minutes(category: str, lasted: float, acts: bool) -> None:
+    ailment = Ailment("i-1", category, since=NOW - lasted)
+    since = first_seen([ailment], {}, now=NOW)
+    assert serious([ailment], since, now=NOW) == ([ailment] if acts else [])
+
+
+def test_a_scheduled_event_counts_at_once() -> None:
+    ailment = Ailment("i-1", EVENT_STATUS, due=NOW + 86_400)
+    since = first_seen([ailment], {}, now=NOW)
+    assert serious([ailment], since, now=NOW) == [ailment]
+    found = notice_of(ailment, since["i-1", EVENT_STATUS], now=NOW)
+    assert (found.kind, found.instances, found.deadline) == (
+        notices.EVENT_STATUS, ("i-1",), NOW + 86_400,
+    )  # fmt: skip
+
+
+def test_without_a_time_from_ec2_it_counts_from_when_we_saw_it_first() -> None:
+    ailment = Ailment("i-1", SYSTEM_STATUS)
+    since = first_seen([ailment], {}, now=NOW)
+    later = first_seen([ailment], since, now=NOW + 120)
+    assert serious([ailment], later, now=NOW + 119) == []
+    assert serious([ailment], later, now=NOW + 120) == [ailment]
+
+
+def test_what_healed_begins_anew() -> None:
+    ailment = Ailment("i-1", SYSTEM_STATUS)
+    since = first_seen([ailment], {}, now=NOW)
+    healed = first_seen([], since, now=NOW + 60)
+    again = first_seen([ailment], healed, now=NOW + 200)
+    assert serious([ailment], again, now=NOW + 200) == []
+
+
+def test_a_failed_check_is_due_now_and_its_latency_counts_from_its_beginning() -> None:
+    """INT-24."""
+    ailment = Ailment("i-1", INSTANCE_STATUS, since=NOW - 300)
+    found = notice_of(ailment, NOW - 300, now=NOW)
+    assert (found.at, found.deadline, found.source) == (NOW - 300, NOW, notices.STATUS_CHECKS)

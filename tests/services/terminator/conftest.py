@@ -1,0 +1,55 @@
+"""An API server whose clock is in the test's hand, and a terminator put together as in its service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from local.cluster.store import Store
+from shared.bus import Bus
+from shared.clock import SystemClock
+from shared.cloud.instance_calls import InstanceCalls
+from shared.cloud.session import Cloud
+from shared.kube.client import Kube
+from shared.kube.recorder import Recorder
+from shared.metrics import Metrics
+from tests.services.conftest import CRDS, Control, our_definitions
+from tests.services.terminator.world import World
+from tests.support.cluster_fixture import connect, embedded_api_server, write_kubeconfig
+from tests.support.fake_clock import FakeClock
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Whole seconds, as the API server writes them."""
+    return FakeClock(wall=float(int(SystemClock().now())))
+
+
+@pytest.fixture
+def store(clock: FakeClock) -> Store:
+    return Store(clock, Random(7))
+
+
+@pytest.fixture
+async def kube(tmp_path: Path, store: Store) -> AsyncIterator[Kube]:
+    """A client of an empty API server that knows our kinds and lives by the test's clock."""
+    for definition in our_definitions():
+        store.create(CRDS.plural, definition, group=CRDS.group)
+    with embedded_api_server(store=store) as url:
+        client = await connect(write_kubeconfig(tmp_path / "kubeconfig", url))
+        yield client
+        await client.close()
+
+
+@pytest.fixture
+async def world(
+    kube: Kube, store: Store, cloud: Cloud, control: Control, bus: Bus, clock: FakeClock, metrics: Metrics,
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch,
+) -> World:  # fmt: skip
+    """Calls to EC2 are not collected here: with time in the test's hand nobody else would come."""
+    at_once = InstanceCalls(cloud.ec2._calls, idle_seconds=0.0)
+    monkeypatch.setattr(cloud.ec2, "_by_id", at_once)
+    return World(kube, store, cloud, control, bus, clock, metrics, recorder)

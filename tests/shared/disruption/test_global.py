@@ -1,0 +1,357 @@
+"""Global consolidation: what it proposes is possible, allowed and worth it, and many steps of Karpenter's at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from shared.disruption import global_plan, multi_node, single_node
+from shared.disruption.churn import Churn
+from shared.disruption.records import UNCONSOLIDATABLE, Command, Proposal, World
+from shared.disruption.replacement_price import SPOT_DISABLED
+from shared.disruption.validation import CHURN, SCHEDULING, validate
+from shared.domain import labels as keys
+from shared.domain.feature_gates import FeatureGates
+from shared.domain.machines import CONSOLIDATABLE, INITIALIZED, Condition
+from shared.domain.nodepools import (
+    BALANCED,
+    V1,
+    V1ALPHA5,
+    WHEN_EMPTY,
+    WHEN_UNDERUTILIZED,
+    Budget,
+    NodePool,
+)
+from shared.domain.pods import Pod
+from shared.errors import ConfigurationError
+from tests.support.builders import (
+    ZONES,
+    make_bound_pod,
+    make_catalogue,
+    make_pool,
+    make_term,
+    make_types,
+)
+from tests.support.disruption import (
+    DEPLOYMENT,
+    NOW,
+    Running,
+    make_cluster,
+    make_running,
+    make_world,
+    pods_on,
+)
+from tests.support.moves import faults
+
+ROOT = Path(__file__).parents[3]
+FREE = Churn(move_cost_micro_usd=0)
+MOST = (Budget("100%"),)
+SIZES = (4, 8, 16, 32)
+
+
+def pool(**changes: Any) -> NodePool:
+    fields: dict[str, Any] = {
+        "generation_api": V1,
+        "consolidation_policy": WHEN_UNDERUTILIZED,
+        "consolidate_after_seconds": 0.0,
+        "budgets": MOST,
+    }
+    return make_pool(**{**fields, **changes})
+
+
+def world(running: list[Running], *pods: Pod, of: NodePool, **changes: Any) -> World:
+    return make_world(make_cluster(running, *pods, pools=(of,)), **changes)
+
+
+def names(proposal: Proposal) -> list[list[str]]:
+    return [sorted(c.node.name for c in command.candidates) for command in proposal.commands]
+
+
+def since(one: Running, seconds: float) -> Running:
+    """Initialised so long ago."""
+    marked = {**one.machine.conditions, INITIALIZED: Condition("True", since=NOW - seconds)}
+    return one._replace(machine=replace(one.machine, conditions=marked))
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> World:
+    """One pool; nodes of several sizes and zones, some of which may not be touched; pods, some of them pinned."""
+    of = pool(
+        budgets=(Budget(draw(st.sampled_from(["1", "2", "50%", "100%"]))),),
+        generation_api=draw(st.sampled_from([V1, V1ALPHA5])),
+    )
+    running, pods = [], []
+    for i in range(draw(st.integers(1, 8))):
+        size, zone = draw(st.sampled_from(SIZES)), draw(st.sampled_from(ZONES))
+        annotations = draw(st.sampled_from([{}, {}, {}, {keys.DO_NOT_DISRUPT: "true"}]))
+        extra = draw(st.sampled_from([(CONSOLIDATABLE,), (CONSOLIDATABLE,), ()]))
+        one = make_running(
+            f"n{i}", f"m5.x{size:03d}", zone, pool=of, extra=extra, node_annotations=annotations
+        )
+        running.append(since(one, draw(st.sampled_from([60.0, 3600.0, 7200.0]))))
+        left = size * 1000
+        for j in range(draw(st.integers(0, 6))):
+            cpu = draw(st.sampled_from([100, 500, 1500, 3000, 7000]))
+            if cpu > left:
+                continue
+            left -= cpu
+            pods.append(
+                make_bound_pod(
+                    f"n{i}-p{j}", f"n{i}", cpu=f"{cpu}m", owner=DEPLOYMENT,
+                    node_selector=draw(st.sampled_from([{}, {}, {keys.ZONE: zone}])),
+                    do_not_disrupt=draw(st.sampled_from(["", "", "", "", "true"])),
+                )
+            )  # fmt: skip
+    return world(running, *pods, of=of)
+
+
+churns = st.builds(
+    Churn, st.sampled_from([0, 5_000, 100_000]), st.sampled_from([600, 3600, 86_400])
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(), churns)
+def test_every_command_is_possible_allowed_and_pays(found: World, churn: Churn) -> None:
+    """CON-01..08, DIS-22..26: checked by counting, without the planner. Never worse than doing nothing."""
+    proposal = global_plan.propose(found, churn)
+    assert len(proposal.commands) <= 1
+    for command in proposal.commands:
+        assert faults(found, command, churn) == []
+        assert command.text
+    assert all(r.text for r in proposal.rejections)
+
+
+@pytest.mark.nightly
+@settings(max_examples=1500, deadline=None)
+@given(clusters(), churns)
+def test_every_command_is_possible_allowed_and_pays_at_length(found: World, churn: Churn) -> None:
+    for command in global_plan.propose(found, churn).commands:
+        assert faults(found, command, churn) == []
+
+
+@settings(max_examples=20, deadline=None)
+@given(clusters())
+def test_a_command_stands_while_nothing_changes(found: World) -> None:
+    """CON-11."""
+    for command in global_plan.propose(found).commands:
+        assert validate(found, command).command == command
+
+
+def six_half_empty_nodes(of: NodePool) -> World:
+    """Three in each of two zones; no two fit on one, three pods of a zone fit on a node twice as large."""
+    running, pods = [], []
+    for i in range(6):
+        zone = ZONES[i % 2]
+        running.append(make_running(f"n{i}", "m5.x016", zone, pool=of))
+        pods.append(
+            make_bound_pod(
+                f"p{i}", f"n{i}", cpu="9", owner=DEPLOYMENT, node_selector={keys.ZONE: zone}
+            )
+        )
+    return world(running, *pods, of=of)
+
+
+def test_six_nodes_become_two_at_once() -> None:
+    """No single step of Karpenter's finds it: two new machines are one too many for it (CON-04)."""
+    found = six_half_empty_nodes(pool())
+    (command,) = global_plan.propose(found, FREE).commands
+    assert len(command.candidates) == 6
+    assert [m.instance_type for m in command.replacements] == ["m5.x032", "m5.x032"]
+    assert {m.offering.zone for m in command.replacements} == set(ZONES[:2])
+    assert command.saving_micro_usd_per_hour == (6 * 16 - 2 * 32) * 48_000
+    assert faults(found, command, FREE) == []
+    assert len(single_node.propose(found).commands) == 0
+
+
+def test_both_replacements_are_recognised_in_any_order_and_under_any_name() -> None:
+    """CON-11 for several replacements: a plan of another moment names and sorts them differently."""
+    found = six_half_empty_nodes(pool())
+    (command,) = global_plan.propose(found, FREE).commands
+    first, second = command.replacements
+    turned = replace(command, replacements=(replace(second, name="b"), replace(first, name="a")))
+    assert validate(found, turned).command == turned
+    twice = replace(command, replacements=(first, first))
+    assert validate(found, twice).cause == SCHEDULING
+
+
+def test_a_replacement_that_saves_nothing_any_more_is_dropped() -> None:
+    found = six_half_empty_nodes(pool())
+    (command,) = global_plan.propose(found, FREE).commands
+    cheap = tuple(replace(c, price_micro_usd_per_hour=1) for c in found.candidates)
+    assert validate(replace(found, candidates=cheap), command).cause == CHURN
+
+
+def test_many_nodes_are_drained_with_one_command() -> None:
+    """CON-09 would need one step per hundred; here the budget alone counts."""
+    of = pool()
+    running = [make_running(f"n{i:03d}", "m5.x008", pool=of) for i in range(12)]
+    pods = [pod for one in running for pod in pods_on(one.node.name, 2, cpu="1")]
+    found = world(running, *pods, of=of)
+    (command,) = global_plan.propose(found).commands
+    assert len(command.candidates) == 9
+    assert command.decision == "delete"
+    assert set(command.targets) == {one.node.name for one in running} - set(names_of(command))
+
+
+def names_of(command: Command) -> list[str]:
+    return [c.node.name for c in command.candidates]
+
+
+def test_a_budget_limits_one_command() -> None:
+    """DIS-26."""
+    of = pool(budgets=(Budget("2"),))
+    running = [make_running(f"n{i}", "m5.x008", pool=of) for i in range(6)]
+    pods = [pod for one in running for pod in pods_on(one.node.name, 1)]
+    (command,) = global_plan.propose(world(running, *pods, of=of)).commands
+    assert len(command.candidates) == 2
+    shut = pool(budgets=(Budget("0"),))
+    assert not global_plan.propose(world(running, *pods, of=shut)).commands
+
+
+def test_nodes_just_bought_are_not_moved_again() -> None:
+    of = pool()
+    running = [
+        since(make_running("new", "m5.x016", pool=of), 60.0),
+        since(make_running("old", "m5.x016", pool=of), 6000.0),
+    ]
+    pods = (*pods_on("new", 2), *pods_on("old", 2))
+    proposal = global_plan.propose(world(running, *pods, of=of))
+    assert names(proposal) == [["old"]]
+    (rejection,) = proposal.rejections
+    assert (rejection.machine_key, rejection.event) == ("NodeClaim/machine-new", UNCONSOLIDATABLE)
+    assert "600 s ago" in rejection.text
+
+
+def test_targets_of_running_commands_are_not_moved() -> None:
+    """EXE-02: they are nominated, so they are no candidates."""
+    of = pool()
+    running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
+    found = world(running, *pods_on("a", 2), *pods_on("b", 2), of=of)
+    without_a = tuple(c for c in found.candidates if c.node.name != "a")
+    assert names(global_plan.propose(replace(found, candidates=without_a))) == [["b"]]
+
+
+@pytest.mark.parametrize(("cost", "moves"), [(500_000, False), (100_000, True)])
+def test_a_move_must_pay_back_in_time(cost: int, moves: bool) -> None:
+    """One x004 costs 0.192 $/h; two pods must not cost more than that in an hour, or half of it in two."""
+    of = pool()
+    running = [make_running(name, pool=of) for name in ("a", "b")]
+    found = world(running, *pods_on("a", 2), *pods_on("b", 2), of=of)
+    churn = Churn(move_cost_micro_usd=cost, payback_seconds=2 * 3600)
+    proposal = global_plan.propose(found, churn)
+    assert bool(proposal.commands) is moves
+    if not moves:
+        assert len(proposal.rejections) == 2
+        assert "moving them may cost, $0.5000 an hour" in proposal.rejections[0].text
+
+
+@pytest.mark.parametrize("wrong", [{"move_cost_micro_usd": -1}, {"payback_seconds": 0}])
+def test_a_wrong_price_of_moves_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError):
+        Churn(**wrong)
+
+
+def test_what_the_search_did_not_foresee_is_left_out_and_named() -> None:
+    """A pod that wants its neighbour on the same node: only the planner knows, the other nodes go all the same."""
+    of = pool()
+    running = [make_running(name, "m5.x008", pool=of) for name in ("a", "b", "c", "d")]
+    pair = {"owner": DEPLOYMENT, "labels": {"app": "web"}}
+    stuck = make_bound_pod("hermit", "a", owner=DEPLOYMENT, labels={"app": "hermit"},
+                           anti_affinity=(make_term(keys.HOSTNAME),))  # fmt: skip
+    web = [make_bound_pod(f"web-{name}", name, cpu="2", **pair) for name in ("b", "c", "d")]
+    found = world(running, stuck, *web, of=of)
+    (command,) = global_plan.propose(found).commands
+    assert validate(found, command).command == command
+    assert command.saving_micro_usd_per_hour >= 8 * 48_000
+
+
+def test_balanced_pools_keep_what_is_not_worth_its_disruption() -> None:
+    """CON-12."""
+    of = pool(consolidation_policy=BALANCED)
+    running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
+    dear = pods_on("a", 12, priority=9 * 2**25)
+    still = pods_on("b", 31, do_not_disrupt="true")
+    proposal = global_plan.propose(world(running, *dear, *still, of=of))
+    assert not proposal.commands
+    assert any("Balanced" in r.text for r in proposal.rejections)
+
+
+def test_pools_that_only_remove_empty_nodes_are_left_alone() -> None:
+    """CON-01."""
+    of = pool(consolidation_policy=WHEN_EMPTY)
+    running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
+    proposal = global_plan.propose(world(running, *pods_on("a", 1), *pods_on("b", 1), of=of))
+    assert not proposal.commands
+    assert all("WhenEmpty" in r.text for r in proposal.rejections)
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_spot_nodes_become_new_spot_nodes_only_as_the_gate_says(gate: bool) -> None:
+    """CON-08: deleting them is always allowed."""
+    of = pool(requirements=())
+    spot = make_running("a", "m5.x128", capacity_type=keys.SPOT, pool=of)
+    types = make_types(capacity_types=(keys.SPOT, keys.ON_DEMAND))
+    cluster = make_cluster(
+        [spot], *pods_on("a", 2, cpu="3"), pools=(of,), catalogue=make_catalogue(types)
+    )
+    gates = FeatureGates(spot_to_spot_consolidation=gate)
+    proposal = global_plan.propose(make_world(cluster, gates=gates))
+    assert not proposal.commands
+    text = "requires 15 cheaper instance type options" if gate else SPOT_DISABLED
+    assert any(text in r.text for r in proposal.rejections)
+
+
+SHRUNK = {"big": ("m5.x064", 109), "small": ("m5.x032", 91)}
+"""Scenario 30: 400 pods of 250m on two nodes, scaled to 200."""
+
+
+@pytest.mark.parametrize("generation", [V1ALPHA5, V1])
+@pytest.mark.parametrize("consolidator", ["Karpenter", "Global"])
+def test_after_a_scale_in_the_pods_end_on_cheaper_nodes(generation: str, consolidator: str) -> None:
+    """Scenario 30, second half. One of the two goes, at least half of the smaller one's price is saved."""
+    of = pool(generation_api=generation)
+    running = [make_running(name, kind, pool=of) for name, (kind, _) in SHRUNK.items()]
+    pods = [p for n, (_, count) in SHRUNK.items() for p in pods_on(n, count, cpu="250m")]
+    found = world(running, *pods, of=of)
+    if consolidator == "Global":
+        commands = global_plan.propose(found).commands
+    else:
+        commands = multi_node.propose(found).commands or single_node.propose(found).commands
+    (command,) = commands
+    assert len(command.candidates) == 1
+    assert command.saving_micro_usd_per_hour >= 16 * 48_000
+    assert validate(found, command).command == command
+
+
+PROGRAM = """
+from tests.shared.disruption.test_global import proposal_as_bytes
+print(proposal_as_bytes().decode())
+"""
+
+
+def proposal_as_bytes() -> bytes:
+    """As it would travel."""
+    proposal = global_plan.propose(six_half_empty_nodes(pool()), FREE)
+    said = [(c.id, c.replacements, c.targets, c.text) for c in proposal.commands]
+    return msgspec.json.encode([said, proposal.rejections])
+
+
+def test_the_proposal_does_not_depend_on_the_hash_seed() -> None:
+    """Two schedulers propose the same, byte for byte."""
+    environment = {**os.environ, "PYTHONHASHSEED": "4242", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=environment, cwd=ROOT, capture_output=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert b"m5.x032" in done.stdout
+    assert done.stdout.strip() == proposal_as_bytes()

@@ -1,0 +1,167 @@
+"""Places in capacity reservations are given out once each (SCH-105, IT-07)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression
+from shared.domain.machines import LAUNCHED, Condition, Machine
+from shared.domain.nodepools import V1
+from shared.domain.reservations import ID_LABEL, TYPE_LABEL, Reservation, with_reserved
+from shared.domain.snapshot import Snapshot
+from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.reserving import NOT_RESERVED
+from shared.solver.solve import SolverSettings, solve
+from tests.support.builders import (
+    ZONES,
+    make_catalogue,
+    make_machine,
+    make_node_class,
+    make_pod,
+    make_pods,
+    make_pool,
+    make_snapshot,
+    make_type,
+)
+
+CLASS = "EC2NodeClass/default"
+COUNTED = 1000.0
+SMALL, LARGE = make_type("m5.large", 2, 8, 96_000), make_type("m5.xlarge", 4, 16, 192_000)
+
+
+def reservation(name: str = "cr-1", kind: str = "m5.large", left: int = 1, **changes: Any) -> Reservation:  # fmt: skip
+    fields: dict[str, Any] = {"zone": ZONES[0], "counted_at": COUNTED, "node_classes": (CLASS,)}
+    return Reservation(name, kind, left=left, **{**fields, **changes})
+
+
+def cluster(
+    *reservations: Reservation, pods: int = 1, allowed: tuple[str, ...] = (), **changes: Any
+) -> Snapshot:
+    """Pods that fill an m5.large each, and a pool with these capacity types."""
+    asked = Expression(keys.CAPACITY_TYPE, "In", allowed or (keys.RESERVED, keys.ON_DEMAND))
+    fields: dict[str, Any] = {
+        "pools": (make_pool(generation_api=V1, requirements=(asked,)),),
+        "node_classes": (make_node_class(generation_api=V1),),
+        "catalogue": with_reserved(make_catalogue((SMALL, LARGE)), reservations),
+    }
+    return make_snapshot(*make_pods(pods, cpu="1500m"), **{**fields, **changes})
+
+
+def planned(snapshot: Snapshot, policy: str = "FewestNodes") -> Plan:
+    return solve(snapshot, now=COUNTED, settings=SolverSettings(packing_policy=policy))
+
+
+def reserved(plan: Plan) -> list[PlannedMachine]:
+    return [one for one in plan.machines if one.offering.capacity_type == keys.RESERVED]
+
+
+def values(machine: PlannedMachine, key: str) -> tuple[str, ...]:
+    return next(one.values for one in machine.requirements if one.key == key)
+
+
+def test_a_machine_with_a_place_is_narrowed_to_it() -> None:
+    """LCH-45, NC-08: type, zone, reservation and its labels; it costs nothing more (IT-07)."""
+    (machine,) = reserved(planned(cluster(reservation())))
+    assert machine.instance_types == ("m5.large",)
+    assert machine.offering.price_micro_usd_per_hour == 0
+    assert values(machine, keys.CAPACITY_TYPE) == (keys.RESERVED,)
+    assert values(machine, keys.ZONE) == (ZONES[0],)
+    assert values(machine, ID_LABEL) == ("cr-1",)
+    assert machine.labels[keys.CAPACITY_TYPE] == keys.RESERVED
+    assert (machine.labels[ID_LABEL], machine.labels[TYPE_LABEL]) == ("cr-1", "default")
+    assert [one.key for one in machine.requirements] == sorted(o.key for o in machine.requirements)
+
+
+@pytest.mark.parametrize("policy", ["FewestNodes", "LowestCost"])
+@pytest.mark.parametrize("left", [0, 1, 2, 5])
+def test_no_more_machines_than_places(policy: str, left: int) -> None:
+    """SCH-105: the others are bought on demand, as if there were no reservation."""
+    snapshot = cluster(reservation(left=left, kind="m5.xlarge"), pods=6)
+    plan = planned(snapshot, policy)
+    assert plan.unschedulable == {}
+    assert len(reserved(plan)) == min(left, len(plan.machines))
+    for machine in plan.machines:
+        if machine not in reserved(plan):
+            assert values(machine, keys.CAPACITY_TYPE) == (keys.ON_DEMAND,)
+            assert machine.offering.price_micro_usd_per_hour > 0
+    if left >= len(plan.machines):
+        assert plan.cost_micro_usd_per_hour == 0
+    assert (plan.lower_bound_micro_usd_per_hour is None) == (left > 0)
+
+
+def test_what_may_only_be_reserved_waits_when_nothing_is_left() -> None:
+    """SCH-105: in Karpenter's words."""
+    plan = planned(cluster(reservation(), pods=3, allowed=(keys.RESERVED,)))
+    assert len(plan.machines) == 1
+    assert set(plan.unschedulable.values()) == {NOT_RESERVED}
+    assert len(plan.unschedulable) + sum(len(m.pods) for m in plan.machines) == 3
+
+
+def test_the_cheapest_type_is_used_first() -> None:
+    """IT-07: reserved offerings keep the order of their on-demand prices."""
+    both = (reservation("cr-1", "m5.xlarge"), reservation("cr-2", "m5.large"))
+    (machine,) = reserved(planned(cluster(*both)))
+    assert values(machine, ID_LABEL) == ("cr-2",)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"node_classes": ("EC2NodeClass/other",)},
+        {"zone": "us-west-2z"},
+        {"instance_type": "c5.large"},
+        {"left": 0},
+    ],
+)
+def test_a_place_that_is_not_the_machines_is_left(change: dict[str, Any]) -> None:
+    """EC-05: of another class, zone or type."""
+    plan = planned(cluster(replace(reservation(), **change)))
+    assert reserved(plan) == []
+    (machine,) = plan.machines
+    assert values(machine, keys.CAPACITY_TYPE) == (keys.ON_DEMAND,)
+
+
+def test_a_reservation_that_ec2_said_is_full_is_left() -> None:
+    """LCH-61: for as long as that is remembered."""
+    full = frozenset({(keys.RESERVED, "m5.large", ZONES[0])})
+    assert reserved(planned(cluster(reservation(), unavailable=full))) == []
+    assert len(planned(cluster(reservation(), unavailable=full)).machines) == 1
+
+
+def test_a_pool_without_reserved_capacity_takes_no_place() -> None:
+    """LCH-47."""
+    assert reserved(planned(cluster(reservation(), allowed=(keys.ON_DEMAND, keys.SPOT)))) == []
+
+
+def test_a_pod_may_ask_for_a_reservation_by_its_id() -> None:
+    """KEY-05: the id is a label that the cloud fills in."""
+    wanted = cluster(reservation("cr-1"), reservation("cr-2"), pods=0)
+    pod = make_pod(node_selector={ID_LABEL: "cr-2"})
+    (machine,) = reserved(planned(replace(wanted, pods=(pod,))))
+    assert machine.labels[ID_LABEL] == "cr-2"
+    other = make_pod(node_selector={ID_LABEL: "cr-3"})
+    assert planned(replace(wanted, pods=(other,))).machines == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, 0),
+        ({"provider_id": "aws:///z/i-1"}, 0),
+        ({"provider_id": "aws:///z/i-1", "conditions": {LAUNCHED: Condition("True", since=COUNTED + 5)}}, 0),
+        ({"provider_id": "aws:///z/i-1", "conditions": {LAUNCHED: Condition("True", since=COUNTED - 300)}}, 1),
+    ],
+)  # fmt: skip
+def test_machines_that_ec2_cannot_have_counted_hold_their_place(
+    changes: dict[str, Any], expected: int
+) -> None:
+    """SCH-105: two rounds within a minute share one count."""
+    held: Machine = make_machine(
+        "held", generation_api=V1, labels={ID_LABEL: "cr-1"}, requirements=(), **changes
+    )
+    plan = planned(cluster(reservation(), machines=(held,)))
+    assert len(reserved(plan)) == expected
