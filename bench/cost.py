@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from bench import workloads
 from bench.report import Row, options, progress, save, show, timed
+from shared.cloud.bundled import bundled_catalogue
 from shared.domain.instance_types import Catalogue, InstanceType
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan
@@ -30,13 +31,6 @@ def lowest(effort: int) -> SolverSettings:
     return SolverSettings(packing_policy="LowestCost", effort=effort)
 
 
-def aws_catalogue() -> Catalogue:
-    """The types and on-demand prices of us-east-1."""
-    from tests.support.builders import real_catalogue
-
-    return real_catalogue("us-east-1")
-
-
 def cases(aws: Catalogue, *, quick: bool) -> list[tuple[str, Snapshot]]:
     """(workload, snapshot)."""
     general = workloads.pool(requirements=workloads.general_requirements())
@@ -44,6 +38,7 @@ def cases(aws: Catalogue, *, quick: bool) -> list[tuple[str, Snapshot]]:
         (name, workloads.snapshot(pods, aws.types, pools=(general,)))
         for name, pods in workloads.bursts().items()
     ]
+    found.append(("400 x 0.25 vCPU, agents", workloads.burst_beside_agents(aws.types)))
     fake = workloads.karpenter_types()
     for size in (1000,) if quick else (1000, 10_000):
         mix = workloads.karpenter_mix(size)
@@ -52,9 +47,11 @@ def cases(aws: Catalogue, *, quick: bool) -> list[tuple[str, Snapshot]]:
     several = workloads.heterogeneous_pools()
     mixed = workloads.snapshot(workloads.heterogeneous(), aws.types, pools=several)
     found.append(("heterogeneous", mixed))
-    for size in (1000,) if quick else (1000, 10_000):
-        pods = workloads.zipf(size)
-        found.append((f"Zipf-200 {size:,}", workloads.snapshot(pods, aws.types, pools=(general,))))
+    realistic = [(1000, 11)] if quick else [(1000, 11), (1000, 12), (1000, 13), (10_000, 11)]
+    for size, seed in realistic:
+        pods = workloads.zipf(size, seed=seed)
+        name = f"Zipf-200 {size:,}, seed {seed}"
+        found.append((name, workloads.snapshot(pods, aws.types, pools=(general,))))
     return [(name, replace(snapshot, catalogue=aws)) if snapshot.catalogue.types is aws.types
             else (name, snapshot) for name, snapshot in found]  # fmt: skip
 
@@ -118,7 +115,7 @@ def compare_mixes(types: tuple[InstanceType, ...], seeds: Sequence[int], effort:
 def main() -> None:
     """Measure and print."""
     chosen = options(__doc__)
-    aws = aws_catalogue()
+    aws = bundled_catalogue()
     efforts = EFFORTS[:1] if chosen.quick else EFFORTS
     rows = measure(cases(aws, quick=chosen.quick), efforts)
     show("Cost of plans", rows)

@@ -27,6 +27,8 @@ COMMANDS = {
     "simulate": "cli.simulate",
     "validate": "cli.validate",
     "convert": "cli.convert",
+    "drill": "cli.drill",
+    "interruption": "cli.interruption",
     "cloud": "cli.cloud",
 }
 """Name of a command, and of its function (or group of commands) -> its module."""

@@ -37,7 +37,7 @@ def scheduler_url(variables: Mapping[str, str]) -> str:
     if not url:
         raise ConfigurationError(
             f"no stack runs here and {VARIABLE} is not set; run `dovetail up --detach`, or in a cluster: "
-            "kubectl port-forward -n karpenter deploy/dovetail-scheduler 8080, then "
+            "kubectl port-forward -n dovetail deploy/dovetail-scheduler 8080, then "
             f"export {VARIABLE}=http://127.0.0.1:8080"
         )
     return url.rstrip("/")

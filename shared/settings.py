@@ -194,7 +194,7 @@ class SchedulerSettings(ServiceSettings):
         description="Karpenter or Global, for pools without the annotation dovetail.sh/consolidation.",
     )
     consolidation_move_cost: float = Field(
-        0.005, ge=0, le=1000, description="What Global counts for one moved pod, in US dollars."
+        0.01, ge=0, le=1000, description="What Global counts for one moved pod, in US dollars."
     )
     consolidation_payback: Duration = Field(
         3600.0, ge=1, description="Within this long a move of Global must save what it costs."

@@ -249,6 +249,7 @@ def specification_from_template(
         key_name=data.get("KeyName"),
         ebs_optimized=bool(data.get("EbsOptimized")),
         reservation_id=_reservation_id(data),
+        placement_group=_placement_group(data),
     )
 
 
@@ -256,6 +257,11 @@ def _reservation_id(data: Mapping[str, Any]) -> str:
     specification = data.get("CapacityReservationSpecification") or {}
     target = specification.get("CapacityReservationTarget") or {}
     return str(target.get("CapacityReservationId") or "")
+
+
+def _placement_group(data: Mapping[str, Any]) -> tuple[str, str]:
+    placement = data.get("Placement") or {}
+    return str(placement.get("GroupName") or ""), str(placement.get("GroupId") or "")
 
 
 def _required_default_subnet(backend: Any, zone: str) -> Any:

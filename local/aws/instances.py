@@ -81,6 +81,8 @@ class Instance:
     key_name: str | None = None
     ebs_optimized: bool = False
     capacity_reservation_id: str = ""
+    placement_group: tuple[str, str] = ("", "")
+    """Name and id, as the launch gave them."""
     metadata_options: dict[str, str] = field(default_factory=dict)
     volumes: tuple[tuple[str, str], ...] = ()
     state: str = "pending"

@@ -49,6 +49,8 @@ class LaunchSpecification:
     client_token: str = ""
     reservation_id: str = ""
     """The capacity reservation that this launch names; empty for none."""
+    placement_group: tuple[str, str] = ("", "")
+    """Name and id of the group, as the launch gives them."""
 
 
 class Launcher:
@@ -151,6 +153,7 @@ class Launcher:
             client_token=spec.client_token,
             key_name=spec.key_name,
             ebs_optimized=spec.ebs_optimized,
+            placement_group=spec.placement_group,
             capacity_reservation_id=spec.reservation_id or self._unasked_reservation(spec),
             metadata_options={key: str(value) for key, value in spec.metadata_options.items()},
         )

@@ -83,11 +83,17 @@ def _identity(instance: Instance) -> str:
         f"</instanceState>{_reason(instance)}<instanceType>{instance.instance_type}</instanceType>"
         f"<launchTime>{_timestamp(instance.launched_at)}</launchTime><architecture>{instance.facts.architecture}"
         f"</architecture><placement><availabilityZone>{instance.zone}</availabilityZone>"
-        f"<availabilityZoneId>{instance.zone_id}</availabilityZoneId><groupName/>"
+        f"<availabilityZoneId>{instance.zone_id}</availabilityZoneId>{_placement_group(instance)}"
         "<tenancy>default</tenancy></placement><monitoring><state>disabled</state></monitoring>"
         "<rootDeviceType>ebs</rootDeviceType><virtualizationType>hvm</virtualizationType>"
         "<hypervisor>nitro</hypervisor>"
     )
+
+
+def _placement_group(instance: Instance) -> str:
+    name, identity = instance.placement_group
+    group_id = f"<groupId>{escape(identity)}</groupId>" if identity else ""
+    return f"<groupName>{escape(name)}</groupName>{group_id}"
 
 
 def _reason(instance: Instance) -> str:

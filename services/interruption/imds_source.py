@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -108,8 +107,12 @@ class ImdsSource:
         found: list[Notice] = []
         for path, parse in ((SPOT_ACTION, spot_notice), (REBALANCE_AT, rebalance_notice)):
             text = await self.imds.get(path)
-            if text is not None:
-                found += self._readable(lambda t=text, p=parse: [p(t, instance, now=now)])
+            if text is None:
+                continue
+            try:
+                found.append(parse(text, instance, now=now))
+            except BadMessage as error:
+                self._complain(error)  # what cannot be read must not hide the rest
         events = await self.imds.get(SCHEDULED_EVENTS) or "[]"
         try:
             scheduled = scheduled_notices(events, instance, now=now)
@@ -124,14 +127,6 @@ class ImdsSource:
         names = {notice.id for notice in scheduled}
         if any(name.startswith(MAINTENANCE_ID) and name not in names for name in self._put):
             await self.own.machine(self.own.instance)
-
-    def _readable(self, read: Callable[[], list[Notice]]) -> list[Notice]:
-        """What cannot be read must not hide the rest."""
-        try:
-            return read()
-        except BadMessage as error:
-            self._complain(error)
-            return []
 
     async def _announce(self, notice: Notice) -> None:
         now = self.clock.monotonic()

@@ -13,6 +13,7 @@ from shared.disruption import (
     expiration,
     global_plan,
     multi_node,
+    rebalance,
     single_node,
     static_drift,
 )
@@ -36,8 +37,8 @@ class Method(msgspec.Struct, frozen=True):
 def methods_of(
     generation: str, consolidation: str, unseen: frozenset[str], churn: Churn
 ) -> list[Method]:
-    """In order. ``consolidation``: of pools that do not say; ``unseen``: of the last pass (CON-10); ``churn``: what
-    Global's moves may cost."""
+    """In order; recommendations first, their time is short. ``consolidation``: of pools that do not say; ``unseen``:
+    of the last pass (CON-10); ``churn``: what Global's moves may cost."""
     empty = Method(emptiness.METHOD, emptiness.propose)
     drifted = Method(drift.METHOD, drift.propose)
     first = (
@@ -45,7 +46,8 @@ def methods_of(
         if generation == V1ALPHA5
         else [empty, Method(static_drift.METHOD, static_drift.propose), drifted]
     )
-    return [*first, *_consolidations(consolidation, unseen, churn)]
+    leaving = Method(rebalance.METHOD, rebalance.propose)
+    return [leaving, *first, *_consolidations(consolidation, unseen, churn)]
 
 
 def _consolidations(consolidation: str, unseen: frozenset[str], churn: Churn) -> list[Method]:

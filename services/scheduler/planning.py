@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from services.scheduler.futility import LOOK_SECONDS, Futility
 from services.scheduler.handover import Handover
 from services.scheduler.report import Reporter
 from services.scheduler.view import View, pods_to_move, waiting_pods
@@ -66,6 +67,8 @@ class Planner:
     """Monotonic time of the last look at the window."""
     last_plan: Plan | None = None
     problem: str = ""
+    futility: Futility = field(default_factory=Futility)
+    _looked_at: float = float("-inf")
     _stale: bool = False
     _nominated: dict[str, float] = field(default_factory=dict)
 
@@ -102,10 +105,18 @@ class Planner:
                 checked, self._stale = now, False
                 await self.catalogues.get()  # decoded before the first batch waits for it
                 self._recheck()
+            self._look(now)
             closes = self.window.closes_at()
             if closes is not None and now >= closes:
                 await self._round(stop)
             await pause(stop, TICK_SECONDS)
+
+    def _look(self, now: float) -> None:
+        """What became of what was bought."""
+        if self.futility.follows and now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            machines = {machine.name: machine for machine in self.view.machines(now=now)}
+            self.futility.look(machines, self.view.pods(), now=self.clock.now())
 
     def _recheck(self) -> None:
         """BAT-01: pods that wait, and machines on their way out whose pods will wait."""
@@ -136,7 +147,12 @@ class Planner:
         if not waiting and not moving:
             return
         plan = await self._solve(snapshot, moving)
-        created = await self._create(plan, snapshot)
+        machines = {machine.name: machine for machine in snapshot.machines}
+        wanted, holds = self.futility.judge(
+            plan, snapshot.pods, machines, now=self.clock.monotonic()
+        )
+        await self.reporter.held_back(holds, snapshot)
+        created = await self._create(wanted, plan, snapshot)
         self._nominate(plan, created)
         self.handover.promise(plan, (machine.name for machine in created), snapshot.pods)
         self.rounds += 1
@@ -187,7 +203,9 @@ class Planner:
             most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
         )
 
-    async def _create(self, plan: Plan, snapshot: Snapshot) -> list[PlannedMachine]:
+    async def _create(
+        self, wanted: list[PlannedMachine], plan: Plan, snapshot: Snapshot
+    ) -> list[PlannedMachine]:
         gate = asyncio.Semaphore(CREATIONS_AT_ONCE)
 
         async def create(planned: PlannedMachine) -> bool:
@@ -196,8 +214,8 @@ class Planner:
                     return False  # another scheduler plans by now (F14)
                 return await self._create_one(planned, plan, snapshot)
 
-        done = await asyncio.gather(*(create(planned) for planned in plan.machines))
-        return [planned for planned, ok in zip(plan.machines, done, strict=True) if ok]
+        done = await asyncio.gather(*(create(planned) for planned in wanted))
+        return [planned for planned, ok in zip(wanted, done, strict=True) if ok]
 
     async def _create_one(self, planned: PlannedMachine, plan: Plan, snapshot: Snapshot) -> bool:
         pool = next(pool for pool in snapshot.pools if pool.key == planned.pool_key)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shared.api.references import to_pod
+from services.scheduler.futility import Hold, workload_of
+from shared.api.references import to_pod, to_pool
 from shared.domain.pods import Pod, is_provisionable
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot
@@ -55,6 +56,22 @@ class Reporter:
             await self._nominated([pods[uid] for uid in uids if uid in pods], f"node/{name}")
         await self._failed(plan, pods)
 
+    async def held_back(self, holds: Iterable[Hold], snapshot: Snapshot) -> None:
+        """Machines that are not bought because the last ones for the same pods took none of them."""
+        pools = {pool.key: pool for pool in snapshot.pools}
+        controllers = {workload_of(pod): _controller(pod) for pod in snapshot.pods}
+        for hold in list(holds)[:MOST_POD_EVENTS]:
+            pool = pools.get(hold.pool_key)
+            if pool is None:
+                continue
+            text = (
+                f"{hold.attempts} time(s) in a row new nodes took no pod of "
+                f"{controllers.get(hold.workload, hold.workload)}; the next one waits. See what keeps pods off: "
+                f"kubectl describe nodes -l {pool.label_key}={pool.name}, Taints and Events"
+            )
+            log.warning("launch held back", pool=pool.name, why=text, seconds=round(hold.seconds))
+            await self.recorder.publish(to_pool(pool), "Warning", "LaunchHeldBack", text)
+
     async def _nominated(self, pods: list[Pod], target: str) -> None:
         for pod in pods[:MOST_POD_EVENTS]:
             if is_provisionable(pod):
@@ -81,3 +98,9 @@ class Reporter:
                 f"Failed to schedule pod, {reason}",
                 dedupe_seconds=FAILED_SCHEDULING_SECONDS,
             )
+
+
+def _controller(pod: Pod) -> str:
+    """Who made it, for people."""
+    owner = pod.owner
+    return f"{owner.kind} {pod.namespace}/{owner.name}" if owner else f"pod {pod.key}"

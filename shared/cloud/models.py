@@ -54,7 +54,16 @@ OPERATIONS: dict[str, frozenset[str]] = {
         }
     ),
     "pricing": frozenset({"GetProducts"}),
-    "sqs": frozenset({"DeleteMessageBatch", "GetQueueUrl", "ReceiveMessage"}),
+    "sqs": frozenset(
+        {
+            "DeleteMessage",
+            "DeleteMessageBatch",
+            "GetQueueAttributes",
+            "GetQueueUrl",
+            "ReceiveMessage",
+        }
+    ),
+    "events": frozenset({"DescribeRule", "ListRuleNamesByTarget"}),
 }
 _SERVICE_MODEL = "service-2"
 Json = dict[str, Any]

@@ -41,6 +41,7 @@ from shared.cloud.dry_runs import DryRuns
 from shared.cloud.ec2 import Ec2
 from shared.cloud.eks import Eks
 from shared.cloud.errors import missing_credentials, missing_region, translated
+from shared.cloud.events import Events
 from shared.cloud.iam import Iam
 from shared.cloud.instance_status import InstanceStatuses
 from shared.cloud.launch_templates import LaunchTemplates
@@ -173,6 +174,10 @@ class Cloud:
     @cached_property
     def sqs(self) -> Sqs:
         return Sqs(self._calls("sqs", read_timeout=QUEUE_READ_TIMEOUT_SECONDS, read_attempts=1))
+
+    @cached_property
+    def events(self) -> Events:
+        return Events(self._calls("events"))
 
     @cached_property
     def pricing(self) -> Pricing:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from shared.cloud.calls import ServiceCalls
+from shared.errors import DovetailError, NotFound, TransientError, Unauthorized
 from shared.log import get_logger
 
 log = get_logger(__name__)
@@ -18,6 +19,7 @@ log = get_logger(__name__)
 BATCH = 10
 """SQS's own limit for one receive and one delete."""
 LONGEST_WAIT_SECONDS = 20
+NO_RECEIPT = "bm8gc3VjaCByZWNlaXB0"
 
 
 class QueueMessage(msgspec.Struct, frozen=True):
@@ -76,6 +78,22 @@ class Sqs:
                 failed.append(chunk[int(failure["Id"])])
                 log.warning("queue message was not deleted", code=failure.get("Code"))
         return tuple(failed)
+
+    async def attributes(self, url: str) -> dict[str, str]:
+        """All attributes of a queue, its policy among them. Raises NotFound and Unauthorized."""
+        answer = await self._calls.read(
+            "get_queue_attributes", QueueUrl=url, AttributeNames=["All"]
+        )
+        return {str(name): str(value) for name, value in (answer.get("Attributes") or {}).items()}
+
+    async def may_delete(self, url: str) -> None:
+        """Prove the permission with a receipt that no message has. Raises Unauthorized."""
+        try:
+            await self._calls.write("delete_message", QueueUrl=url, ReceiptHandle=NO_RECEIPT)
+        except (TransientError, Unauthorized, NotFound):
+            raise
+        except DovetailError:
+            return  # the receipt is refused, not the caller
 
 
 def _chunks(receipts: Sequence[str]) -> Iterator[Sequence[str]]:

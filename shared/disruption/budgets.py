@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 
-from shared.disruption.records import EXPIRED
+from shared.disruption.records import EXPIRED, REBALANCE
 from shared.domain.budgets import UNLIMITED, allowed_disruptions
 from shared.domain.machines import INITIALIZED, INSTANCE_TERMINATING, Machine
 from shared.domain.nodepools import DRIFTED, EMPTY, UNDERUTILIZED, NodePool
 from shared.domain.nodes import Node
 
-REASONS = (EMPTY, DRIFTED, UNDERUTILIZED, EXPIRED)
+REASONS = (EMPTY, DRIFTED, UNDERUTILIZED, EXPIRED, REBALANCE)
 NOTHING_SPENT: Mapping[str, int] = {}
 
 

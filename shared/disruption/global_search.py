@@ -58,7 +58,9 @@ class Search:
         order = self._filled_best_first()
         position = np.empty(len(order), dtype=np.intp)
         position[order] = np.arange(len(order))
-        self._at = np.where(picture.at == NOWHERE, NOWHERE, position[picture.at])
+        self._at = np.full(len(picture.at), NOWHERE, dtype=np.intp)
+        known = picture.at != NOWHERE
+        self._at[known] = position[picture.at[known]]
         self._room = np.ascontiguousarray(picture.room[order].T)
         self._there = np.ascontiguousarray(picture.there[order].T)
         self._may = picture.may[:, order] & np.asarray((self._room >= 0).all(axis=0))

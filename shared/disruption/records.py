@@ -23,6 +23,9 @@ REJECTED = "ConsolidationRejected"
 EXPIRED = "Expired"
 """A reason beside those of budgets: v1alpha5 replaces expired machines gracefully (DIS-61)."""
 
+REBALANCE = "Rebalance"
+"""The same for machines that EC2 recommends to leave."""
+
 COST_UNIT = 2**27
 """Disruption costs are counted in 1/2^27: the spec's cost 1 is this many (DIS-15)."""
 
@@ -74,7 +77,7 @@ class Command(msgspec.Struct, frozen=True):
     """Machines to take away together, and those to buy first."""
 
     method: str
-    """emptiness, expiration, drift, static-drift, multi-node, single-node or global."""
+    """emptiness, expiration, rebalance, drift, static-drift, multi-node, single-node or global."""
     reason: str
     candidates: tuple[Candidate, ...]
     replacements: tuple[PlannedMachine, ...] = ()

@@ -1,10 +1,11 @@
 """Pods that share a claim without a volume yet go to one zone: the volume will be in that zone only.
 
 The claim's first pod decides where the volume is made, so a plan must not send its other pods elsewhere. They get a
-label of their own and a required pod affinity to it, by zone; how that is met is topology's work (SCH-80).
+label of their own and a required pod affinity to it, by zone, and all ask for the zones that each of them may go to;
+how that is met is topology's work (SCH-80). One that the others cannot follow gets a verdict instead.
 
-What may go wrong: the first of the pods goes where it likes, also where another one's node selector or second volume
-cannot follow. That one stays pending with a verdict that names the claim.
+What may go wrong: a second claim whose volume is elsewhere, or several required node-affinity terms, are not looked
+at here. The pods that then cannot follow the first one stay pending, with a verdict.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
+from shared.domain.expressions import Expression
 from shared.domain.pods import AffinityTerm, Pod
+from shared.domain.requirements import Requirement
 from shared.domain.snapshot import Snapshot
 from shared.domain.volumes import StorageClass
+from shared.errors import InvalidObject
+from shared.solver.relaxation import strict_requirements
 
 _ZONAL_PROVISIONERS = frozenset({"ebs.csi.aws.com"})
 _LABEL = "dovetail.sh/shared-claim"
@@ -33,13 +38,16 @@ def with_shared_claims(snapshot: Snapshot) -> tuple[Snapshot, dict[str, str]]:
     if not users:
         return snapshot, {}
     together = _together(users)
-    pods, additions = [], {}
-    for pod in snapshot.pods:
-        claims = together.get(pod.uid)
-        pods.append(_bound_together(pod, claims[0]) if claims else pod)
-        if claims:
-            additions[pod.uid] = f"; with other pods it shares {_named(claims)}, made in one zone"
-    return replace(snapshot, pods=tuple(pods)), additions
+    changed: dict[str, Pod] = {}
+    for claims in sorted(set(together.values())):
+        members = [pod for pod in snapshot.pods if together.get(pod.uid) == claims]
+        changed.update((pod.uid, pod) for pod in _bound_together(members, claims))
+    additions = {
+        uid: f"; with other pods it shares {_named(claims)}, made in one zone"
+        for uid, claims in together.items()
+    }
+    pods = tuple(changed.get(pod.uid, pod) for pod in snapshot.pods)
+    return replace(snapshot, pods=pods), additions
 
 
 def _users(snapshot: Snapshot) -> dict[str, list[str]]:
@@ -73,10 +81,44 @@ def _together(users: dict[str, list[str]]) -> dict[str, tuple[str, ...]]:
     return {uid: tuple(sorted(claims)) for uid, claims in found.items()}
 
 
-def _bound_together(pod: Pod, name: str) -> Pod:
-    mark = {_LABEL: name}
+def _bound_together(members: list[Pod], claims: tuple[str, ...]) -> list[Pod]:
+    zones = Requirement(keys.ZONE, complement=True)
+    found = []
+    for pod in members:
+        left = zones.intersect(_zones_of(pod))
+        if left.is_empty:
+            text = f"other pods that share {_named(claims)} go to zones that this one excludes"
+            pod = replace(pod, faults=(*pod.faults, f"spec.volumes: {text}; let them agree"))
+        else:
+            zones = left
+        found.append(pod)
+    mark = {_LABEL: claims[0]}
     term = AffinityTerm(keys.ZONE, match_labels=mark, namespaces=())
-    return replace(pod, labels={**pod.labels, **mark}, affinity=(*pod.affinity, term))
+    narrowed = () if zones.complement else zones.expressions()
+    return [
+        replace(
+            pod,
+            labels={**pod.labels, **mark},
+            affinity=(*pod.affinity, term),
+            required_terms=_narrowed(pod, narrowed),
+        )
+        for pod in found
+    ]
+
+
+def _narrowed(pod: Pod, zones: tuple[Expression, ...]) -> tuple[tuple[Expression, ...], ...]:
+    return tuple((*t, *zones) for t in pod.required_terms or ((),)) if zones else pod.required_terms
+
+
+def _zones_of(pod: Pod) -> Requirement:
+    """Where the pod may go by its own selector; anywhere when that is not one simple answer."""
+    anywhere = Requirement(keys.ZONE, complement=True)
+    if pod.node_name or len(pod.required_terms) > 1:
+        return anywhere
+    try:
+        return strict_requirements(pod).get(keys.ZONE) or anywhere
+    except InvalidObject:
+        return anywhere
 
 
 def _named(claims: Iterable[str]) -> str:

@@ -27,7 +27,7 @@ def test_list_names_every_scenario(tmp_path: Path) -> None:
     assert [name for name in SCENARIOS if name not in done.stdout] == []
 
 
-@pytest.mark.parametrize("command", ["demo", "up", "down", "status"])
+@pytest.mark.parametrize("command", ["demo", "up", "down", "status", "halt", "resume"])
 def test_help_of_every_command_has_examples(command: str, tmp_path: Path) -> None:
     done = dovetail(command, "--help", directory=tmp_path)
     assert done.returncode == 0
@@ -41,6 +41,9 @@ def test_help_of_every_command_has_examples(command: str, tmp_path: Path) -> Non
         (["demo", "--scenario", "burst-9000"], "there are: burst-400"),
         (["demo", "--report", "/nowhere/at/all/r.json"], "is no directory"),
         (["status"], "dovetail up --detach"),
+        (["explain", "node", "n1"], "dovetail up --detach"),
+        (["halt"], "dovetail up --detach"),
+        (["resume", "--pool", "default"], "must be KIND/NAME"),
     ],
 )
 def test_a_mistake_ends_with_one_message_and_code_1(

@@ -112,6 +112,30 @@ def test_few_may_evict_or_delete(resources: set[str], who: set[str]) -> None:
     assert may == who
 
 
+@pytest.mark.parametrize(
+    ("group", "resource", "verbs"),
+    [
+        ("", "nodes", {"get", "list", "patch", "delete"}),
+        ("", "pods", {"list", "delete"}),
+        ("", "pods/eviction", {"create"}),
+        ("", "persistentvolumeclaims", {"get"}),
+        ("", "events", {"create", "patch"}),
+        ("storage.k8s.io", "volumeattachments", {"list"}),
+        ("karpenter.sh", "machines", {"get", "list", "patch", "delete"}),
+        ("karpenter.sh", "nodeclaims", {"get", "list", "patch", "delete"}),
+        ("karpenter.sh", "nodeclaims/status", {"patch"}),
+        ("dovetail.sh", "launchrecords", {"list"}),
+    ],
+)
+def test_the_terminator_may_do_its_work_and_no_more(
+    group: str, resource: str, verbs: set[str]
+) -> None:
+    """TRM-03..TRM-22: what it really calls is compared with this role beside its own tests."""
+    rules = named("ClusterRole", "terminator")["rules"]
+    may = [rule for rule in rules if group in rule["apiGroups"] and resource in rule["resources"]]
+    assert [{*rule["verbs"]} for rule in may] == [verbs]
+
+
 @pytest.mark.parametrize("deployment", of_kind("Deployment"), ids=lambda d: d["metadata"]["name"])
 def test_every_container_runs_closed(deployment: Document) -> None:
     """Reliability section 4: container."""

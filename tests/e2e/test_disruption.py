@@ -7,10 +7,16 @@ Instance families keep the tests apart: what one has run out of does not matter 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -22,10 +28,12 @@ from cli.demo.snapshot import Snapshot
 from cli.scheduler_status import ask
 from local.probe import request_json
 from local.stack import Stack
+from local.stack_plan import HOST, SERVICES, clean_environment, free_ports
 from shared.domain import labels as keys
 from shared.domain.machines import EMPTY, INITIALIZED
 from shared.domain.nodepools import V1
 from shared.domain.nodes import provider_instance_id
+from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODES
 from tests.support.playground import Playground, ShellKubectl, playground_on, running_stack
 from tests.support.waiting import wait_until
@@ -41,7 +49,8 @@ FAST = {
     "VALIDATION_DELAY": "500ms",
     "DISRUPTION_PERIOD": "500ms",
 }
-ON_DEMAND: dict[str, Any] = {"capacity_type": keys.ON_DEMAND}
+LEASES = {"LEADER_ELECTION_NAMESPACE": "default"}
+WITHOUT_SCHEDULER = tuple(name for name in SERVICES if name != "scheduler")
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +174,7 @@ async def test_34_79_the_stories_come_out(ground: Playground, story: str) -> Non
     assert report.ok, (problems, report.timeline[-30:])
 
 
+@pytest.mark.nightly
 async def test_36_a_node_whose_instance_is_gone_goes_without_a_drain(
     ground: Playground, kubectl: ShellKubectl
 ) -> None:
@@ -296,29 +306,29 @@ async def crash(ground: Playground, kubectl: ShellKubectl, seed: int) -> None:
     random = Random(seed)
     point = random.choice(sorted(POINTS))
     await consolidating_pool(ground, "c6i")
-    await inflate(ground, kubectl, 8, keys.ON_DEMAND)
+    await inflate(ground, kubectl, 6, keys.ON_DEMAND)
     await kubectl.apply(workload.budget(most_unavailable=1))
     before = hourly(await ground.look())
-    await scale(kubectl, 3)
-    await seen(ground, "3 pods are left", lambda now: now.running == now.total == 3)
+    await scale(kubectl, 2)
+    await seen(ground, "2 pods are left", lambda now: now.running == now.total == 2)
     await seen(ground, point, POINTS[point])
     await asyncio.sleep(random.uniform(0, 0.4))
     ground.part("scheduler").process.send(signal.SIGKILL)
-    fewest = 3
+    fewest = 2
 
     def over(now: Snapshot) -> bool:
         nonlocal fewest
         fewest = min(fewest, now.running)
-        return settled(3)(now) and hourly(now) < before
+        return settled(2)(now) and hourly(now) < before
 
     now = await seen(ground, f"the command ends ({point}, seed {seed})", over, seconds=60)
-    assert fewest >= 2, "more pods were down than the budget allows"
+    assert fewest >= 1, "more pods were down than the budget allows"
     assert not any(node.tainted or node.cordoned for node in now.nodes)
     owned = {provider_instance_id(machine.provider_id) for machine in now.machines}
     assert owned == {instance.instance_id for instance in now.live_instances}
 
 
-@pytest.mark.parametrize("seed", [1, 3])
+@pytest.mark.parametrize("seed", [3])
 async def test_a_scheduler_killed_in_mid_command_leaves_nothing_behind(
     ground: Playground, kubectl: ShellKubectl, seed: int
 ) -> None:
@@ -336,23 +346,174 @@ async def test_a_scheduler_killed_anywhere_leaves_nothing_behind(
     await crash(ground, kubectl, seed)
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+async def test_81_a_standby_finishes_what_a_dead_leader_began(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Two schedulers: one acts. Killed in mid-command, the other takes its Lease and goes on."""
+    with running_stack(tmp_path_factory, services=WITHOUT_SCHEDULER, **FAST, **LEASES) as stack:
+        first, second = schedulers(stack)
+        try:
+            await wait_until(lambda: leads(first), "the first leads", seconds=60)
+            second.start()
+            await wait_until(lambda: leads(second) is False, "the second stands by", seconds=60)
+            async with playground_on(stack) as ground:
+                await fail_over(ground, ShellKubectl(stack), first, second)
+        finally:
+            first.stop()
+            second.stop()
+
+
+async def fail_over(
+    ground: Playground, kubectl: ShellKubectl, first: Candidate, second: Candidate
+) -> None:
+    await consolidating_pool(ground, "c6i")
+    await inflate(ground, kubectl, 6, keys.ON_DEMAND)
+    before = hourly(await ground.look())
+    await scale(kubectl, 2)
+    await seen(ground, "a command began", POINTS["tainted"])
+    assert leads(second) is False
+    first.stop()
+    await wait_until(lambda: leads(second), "the second leads", seconds=60)
+    now = await seen(
+        ground,
+        "nothing is left half done",
+        lambda now: settled(2)(now) and hourly(now) < before,
+        seconds=60,
+    )
+    assert not any(node.tainted for node in now.nodes)
+    assert len(now.machines) == len(now.live_instances) == 1
+
+
+@dataclass
+class Candidate:
+    """A scheduler of our own beside a stack that has none."""
+
+    url: str
+    environment: dict[str, str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "services.scheduler"],
+                env=self.environment, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def stop(self) -> None:
+        """kill -9."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(10)
+
+
+def schedulers(stack: Stack) -> tuple[Candidate, Candidate]:
+    """Two that elect a leader; the first is started."""
+    shared = clean_environment(os.environ) | stack.running().environment | FAST | LEASES
+    shared |= {"DISABLE_LEADER_ELECTION": "false", "STATUS_HOST": HOST}
+    ports = free_ports(2, Random())
+    first, second = (
+        Candidate(
+            f"http://{HOST}:{port}",
+            shared | {"STATUS_PORT": str(port)},
+            stack.directory / "logs" / f"scheduler-{port}.log",
+        )
+        for port in ports
+    )
+    first.start()
+    return first, second
+
+
+def leads(candidate: Candidate) -> bool | None:
+    """None while it does not answer."""
+    try:
+        return bool(ask(f"{candidate.url}/status")["leading"])
+    except DovetailError:
+        return None
+
+
+async def sabotage(ground: Playground, seconds: float) -> None:
+    """Taint every new node NoExecute, for a while."""
+    bad = {"key": "example.com/sabotage", "value": "true", "effect": "NoExecute"}
+    ends = asyncio.get_running_loop().time() + seconds
+    done: set[str] = set()
+    while asyncio.get_running_loop().time() < ends:
+        for raw in (await ground.kube.list(NODES, label_selector=keys.NODE_POOL)).items:
+            name = raw["metadata"]["name"]
+            if name in done:
+                continue
+            taints = [*(raw["spec"].get("taints") or []), bad]
+            version = raw["metadata"]["resourceVersion"]
+            change = {"metadata": {"resourceVersion": version}, "spec": {"taints": taints}}
+            with contextlib.suppress(Conflict, NotFound):
+                await ground.kube.patch(NODES, name, change)
+                done.add(name)
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(400)
+async def test_a_saboteur_who_taints_every_node_does_not_make_us_buy_for_ever(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """A node boots in a second here, and no nomination holds the pods: without a limit there would be dozens in two
+    minutes. The pool says why it waits."""
+    with running_stack(tmp_path_factory, **FAST, NOMINATE="off") as stack:
+        async with playground_on(stack) as ground:
+            kubectl = ShellKubectl(stack)
+            await consolidating_pool(ground, "c6a")
+            saboteur = asyncio.create_task(sabotage(ground, 120))
+            document = workload.deployment(SCENARIOS["node-delete"])
+            document["spec"]["template"]["spec"]["nodeSelector"] = {
+                keys.CAPACITY_TYPE: keys.ON_DEMAND
+            }
+            await kubectl.apply(document)
+            await scale(kubectl, 2)
+            bought: set[str] = set()
+            while not saboteur.done():
+                bought |= {machine.name for machine in (await ground.look()).machines}
+                await asyncio.sleep(0.1)
+            await saboteur
+            assert 2 <= len(bought) <= 10
+            reasons = {reason for reason, _ in await ground.warnings("NodePool", "default")}
+            assert "LaunchHeldBack" in reasons
+
+
+async def dovetail(ground: Playground, *words: str) -> str:
+    """What the command prints, for the stack of this file. It must succeed."""
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "cli.main", *words, "--directory", str(ground.stack.directory)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 async def test_halt_and_resume_are_heeded(ground: Playground, kubectl: ShellKubectl) -> None:
-    """The annotation that `dovetail halt` writes holds a node that would go; without it, it goes."""
+    """A node that would go stays, `dovetail explain node` says why and what to do, and doing that lets it go."""
     await consolidating_pool(ground, "r6i")
     await inflate(ground, kubectl, 1, keys.ON_DEMAND)
-    off = f"{keys.DISRUPTION_ANNOTATION}=off"
-    await kubectl("annotate", "nodepool", "default", off)
+    assert "halted: NodePool/default" in await dovetail(ground, "halt")
     (node,) = (await ground.look()).nodes
     await scale(kubectl, 0)
-    url = ground.environment.services["scheduler"]
 
-    def reasons() -> list[str]:
-        said = ask(f"{url}/explain", {"node": node.name})["staysBecause"]
-        return [one["change"] for one in said]
+    async def explained() -> list[str]:
+        answer = json.loads(await dovetail(ground, "explain", "node", node.name, "-o", "json"))
+        return [one["change"] for one in answer["staysBecause"]]
 
-    resume = "dovetail resume --pool NodePool/default"
-    await wait_until(lambda: resume in reasons(), "it says what holds it", seconds=20)
-    raw = await ground.kube.get(NODES, node.name)
-    assert "deletionTimestamp" not in raw["metadata"]
-    await kubectl("annotate", "nodepool", "default", f"{keys.DISRUPTION_ANNOTATION}-")
+    way_out = "dovetail resume --pool NodePool/default"
+
+    async def says_so() -> bool:
+        return way_out in await explained()
+
+    await wait_until(says_so, "it says what holds it", seconds=30)
+    assert way_out in " ".join((await dovetail(ground, "explain", "node", node.name)).split())
+    assert "deletionTimestamp" not in (await ground.kube.get(NODES, node.name))["metadata"]
+    assert "resumed: " in await dovetail(ground, *way_out.split()[1:])
     await seen(ground, "the empty node goes", lambda now: not now.nodes)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from shared.domain.expressions import PREFER_NO_SCHEDULE, Expression, Taint, Toleration
 from shared.domain.labels import normalise
 from shared.domain.nodes import DaemonSet
-from shared.domain.pods import Pod
+from shared.domain.pods import AffinityTerm, Pod
 
 PossibleLabels = Mapping[str, frozenset[str]]
 """Label key -> the values it may turn out to have. An absent key: the node will not have the label."""
@@ -21,6 +23,8 @@ HostPort = tuple[str, str, int]
 Amounts = Mapping[str, int]
 
 _INTEGER = re.compile(r"-?[0-9]+")
+_NO_NAMESPACE = "<none>"
+"""No pod is in it."""
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
@@ -125,6 +129,29 @@ def selects(
         (not allowed or pod.namespace in allowed)
         and all(pod.labels.get(k) == v for k, v in match_labels.items())
         and all(holds(e, pod.labels.get(e.key)) for e in expressions)
+    )
+
+
+def with_named_namespaces(pod: Pod, labels: Mapping[str, Mapping[str, str]]) -> Pod:
+    """Affinity terms that select namespaces by label name them instead (SCH-83). ``labels``: of each namespace."""
+
+    def named(term: AffinityTerm) -> AffinityTerm:
+        asked = term.namespace_selector
+        if asked is None:
+            return term
+        found = {
+            name
+            for name, values in labels.items()
+            if all(values.get(k) == v for k, v in asked.match_labels.items())
+            and all(holds(e, values.get(e.key)) for e in asked.expressions)
+        }
+        names = tuple(sorted(found | set(term.namespaces or ()))) or (_NO_NAMESPACE,)
+        return replace(term, namespaces=names, namespace_selector=None)
+
+    return replace(
+        pod,
+        affinity=tuple(named(term) for term in pod.affinity),
+        anti_affinity=tuple(named(term) for term in pod.anti_affinity),
     )
 
 

@@ -4,13 +4,15 @@ Written from the rules and not from the solver; it imports records only. ``viola
 ``check_plan`` asserts that nothing is. Checked, for every type, zone and capacity type that a machine may become:
 
 - every pod that waits (POD-01, POD-09) has exactly one verdict: a machine, existing capacity, or a reason;
-- node selector and affinity, taints, host ports, room beside daemon pods (SCH-40..47), pool requirements, minValues;
+- node selector and affinity, taints, host ports, room beside daemon pods (SCH-40..47), pool requirements, minValues
+  (with BestEffort a machine may have fewer and must say so, SCH-12);
 - an available offering per listed type; the planned offering is the cheapest; the plan's cost is their sum;
 - limits, each machine counted as its largest type (SCH-100); the room, labels and taints of existing capacity (SCH-50);
-- pod rules between pods, see ``tests.support.topology_rules``;
+- pod rules between pods, see ``tests.support.topology_rules``; volumes, see ``tests.support.volume_rules``;
 - a pod without a place fits no new machine even alone, or its reason names what else forbids it.
 
-Not checked: volumes, preferences (they may be given up), and whether a better plan exists.
+Types are sized as their pool's settings leave them to pods. Not checked: preferences (they may be given up), and
+whether a better plan exists.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from shared.domain import labels as keys
-from shared.domain.expressions import Taint
+from shared.domain.expressions import Expression, Taint
 from shared.domain.instance_types import InstanceType
 from shared.domain.machines import INITIALIZED, Machine
 from shared.domain.nodepools import NodePool
@@ -28,7 +30,7 @@ from shared.domain.nodes import Node, is_ephemeral
 from shared.domain.pods import Pod, is_provisionable, is_reschedulable
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan, PlannedMachine
-from tests.support import topology_rules
+from tests.support import topology_rules, volume_rules
 from tests.support.kubernetes_rules import (
     PossibleLabels,
     collide,
@@ -44,17 +46,28 @@ _OTHER_REASONS = ("limit", "topology", "port", "volume", "minValues", "cannot be
 """Words of a reason that does not claim that the pod fits no machine."""
 
 
-def check_plan(plan: Plan, snapshot: Snapshot, reschedule: frozenset[str] = frozenset()) -> None:
-    """Asserts that the plan keeps every promise above. ``reschedule`` as it was given to ``solve``."""
-    found = violations(plan, snapshot, reschedule)
+def check_plan(
+    plan: Plan,
+    snapshot: Snapshot,
+    reschedule: frozenset[str] = frozenset(),
+    *,
+    best_effort: bool = False,
+) -> None:
+    """Asserts that the plan keeps every promise above. ``reschedule`` as it was given to ``solve``; ``best_effort``:
+    its minValues policy."""
+    found = violations(plan, snapshot, reschedule, best_effort=best_effort)
     assert not found, "\n".join(found)
 
 
 def violations(
-    plan: Plan, snapshot: Snapshot, reschedule: frozenset[str] = frozenset()
+    plan: Plan,
+    snapshot: Snapshot,
+    reschedule: frozenset[str] = frozenset(),
+    *,
+    best_effort: bool = False,
 ) -> list[str]:
     """What is wrong with the plan, in words; empty when nothing is."""
-    checker = _Checker(plan, snapshot, reschedule)
+    checker = _Checker(plan, snapshot, reschedule, best_effort=best_effort)
     return [
         *checker.verdicts(),
         *(fault for machine in plan.machines for fault in checker.machine(machine)),
@@ -69,8 +82,10 @@ def violations(
 class _Checker:
     """One plan; each method yields what is wrong in one respect."""
 
-    def __init__(self, plan: Plan, snapshot: Snapshot, reschedule: frozenset[str]) -> None:
-        self.plan = plan
+    def __init__(
+        self, plan: Plan, snapshot: Snapshot, reschedule: frozenset[str], *, best_effort: bool
+    ) -> None:
+        self.plan, self.best_effort = plan, best_effort
         self.world = World(plan, snapshot, reschedule)
 
     # Verdicts
@@ -115,7 +130,7 @@ class _Checker:
         for name in machine.instance_types:
             yield from self._one_type(machine, pool, name, pods)
         yield from self._offering(machine, pool)
-        yield from self._min_values(machine)
+        yield from self._min_values(machine, pool)
 
     def _one_type(
         self, machine: PlannedMachine, pool: NodePool, name: str, pods: list[Pod]
@@ -136,7 +151,8 @@ class _Checker:
         for pod in pods:
             if not runs_on(pod, labels):
                 yield f"{at}: node selector or affinity of {pod.uid} is not met"
-        yield from self._room(at, shape, labels, machine.taints, pods)
+        sized = self.world.sized(shape, pool)
+        yield from self._room(at, sized, labels, machine.taints, pods)
 
     def _room(
         self,
@@ -174,9 +190,21 @@ class _Checker:
         elif price > min(prices.values()):
             yield f"{machine.name}: a cheaper offering is allowed"
 
-    def _min_values(self, machine: PlannedMachine) -> Iterator[str]:
+    def _min_values(self, machine: PlannedMachine, pool: NodePool) -> Iterator[str]:
+        """SCH-12: what the machine itself still asks for it has; less than its pool asks for is said, and only with
+        BestEffort."""
+        yield from self._too_few(machine, machine.requirements)
+        lacking = list(self._too_few(machine, pool.requirements))
+        if not self.best_effort:
+            yield from lacking
+        if machine.min_values_relaxed != bool(lacking):
+            yield f"{machine.name}: minValues relaxed is {machine.min_values_relaxed}"
+
+    def _too_few(
+        self, machine: PlannedMachine, requirements: tuple[Expression, ...]
+    ) -> Iterator[str]:
         shapes = [self.world.types[n] for n in machine.instance_types if n in self.world.types]
-        for expression in machine.requirements:
+        for expression in requirements:
             key = keys.normalise(expression.key)
             values = {v for s in shapes for v in _values(s, key) if holds(expression, v)}
             if len(values) < (expression.min_values or 0):
@@ -202,7 +230,7 @@ class _Checker:
         for pool in self.world.snapshot.pools:
             planned = [m for m in self.plan.machines if m.pool_key == pool.key]
             for name, limit in pool.limits.items() if planned else ():
-                used = sum(self.world.largest(m.instance_types, name) for m in planned)
+                used = sum(self.world.largest(m.instance_types, name, pool) for m in planned)
                 used += self.world.used(pool, name)
                 if used > limit:
                     yield f"{pool.key}: {used} {name} planned and used, limit {limit}"
@@ -247,7 +275,8 @@ class _Checker:
             yield f"{machine.name} takes no pods: it is going"
         lasting = tuple(t for t in machine.taints if not is_ephemeral(t))
         yield from self._taints(machine.name, lasting, pods)
-        listed = [self.world.types[n] for n in listed_types(machine) if n in self.world.types]
+        known = [self.world.types[n] for n in listed_types(machine) if n in self.world.types]
+        listed = [self.world.sized(shape, machine) for shape in known]
         pool = self.world.pools.get(machine.pool_key)
         for shape in listed:
             if pool is None:
@@ -266,7 +295,10 @@ class _Checker:
 
     def between_pods(self) -> list[str]:
         hosts = [*self.world.new_hosts(), *self.world.existing_hosts()]
-        return topology_rules.violations(hosts, self.world.reachable)
+        return [
+            *topology_rules.violations(hosts, self.world.reachable),
+            *volume_rules.violations(hosts, self.world.snapshot),
+        ]
 
     # Pods without a place
 

@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
+from shared.domain.instance_sizes import adapted
 from shared.domain.instance_types import InstanceType, Offering
 from shared.domain.machines import Machine
+from shared.domain.namespaces import NAME_LABEL
 from shared.domain.nodepools import V1, NodePool
 from shared.domain.pods import Pod
+from shared.domain.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan
 from tests.support.kubernetes_rules import (
@@ -24,6 +29,7 @@ from tests.support.kubernetes_rules import (
     overrun,
     tolerated,
     total,
+    with_named_namespaces,
 )
 from tests.support.topology_rules import Host
 
@@ -32,11 +38,25 @@ class World:
     """One snapshot, and the plan that answers it."""
 
     def __init__(self, plan: Plan, snapshot: Snapshot, reschedule: frozenset[str]) -> None:
-        self.plan, self.snapshot, self.reschedule = plan, snapshot, reschedule
-        self.pods = {pod.uid: pod for pod in snapshot.pods}
+        labels = {n.name: {**n.labels, NAME_LABEL: n.name} for n in snapshot.namespaces}
+        pods = tuple(with_named_namespaces(pod, labels) for pod in snapshot.pods)
+        self.plan, self.reschedule = plan, reschedule
+        self.snapshot = replace(snapshot, pods=pods)
+        self.pods = {pod.uid: pod for pod in pods}
         self.types = {t.name: t for t in snapshot.catalogue.types}
         self.pools = {pool.key: pool for pool in snapshot.pools}
         self.nodes = {node.name: node for node in snapshot.nodes}
+        self._classes = {found.key: found for found in snapshot.node_classes}
+        self._sized: dict[tuple[str, str, str], InstanceType] = {}
+
+    def sized(self, shape: InstanceType, owner: NodePool | Machine) -> InstanceType:
+        """The type as the kubelet's settings and the node class leave it to pods (P-20, EC-10)."""
+        at = (type(owner).__name__, owner.key, shape.name)
+        if at not in self._sized:
+            found = self._classes.get(owner.node_class_key)
+            settings = SizeSettings.of(owner, found) if found else USUAL
+            self._sized[at] = adapted(shape, settings)
+        return self._sized[at]
 
     def offers(
         self, shape: InstanceType, requirements: tuple[Expression, ...], pool: NodePool
@@ -45,7 +65,7 @@ class World:
         asked = (*requirements, *pool.requirements)
         return [
             o
-            for o in shape.offerings
+            for o in self.sized(shape, pool).offerings
             if o.zone in self.zones_of(pool)
             and (o.capacity_type, shape.name, o.zone) not in self.snapshot.unavailable
             and allows(asked, keys.ZONE, o.zone)
@@ -82,10 +102,10 @@ class World:
             keys.CAPACITY_TYPE: frozenset(o.capacity_type for o in offers),
         }
 
-    def largest(self, names: tuple[str, ...], resource: str) -> int:
+    def largest(self, names: tuple[str, ...], resource: str, owner: NodePool | Machine) -> int:
         if resource == "nodes":
             return 1
-        shapes = [self.types[n] for n in names if n in self.types]
+        shapes = [self.sized(self.types[n], owner) for n in names if n in self.types]
         return max((s.capacity.get(resource, 0) for s in shapes), default=0)
 
     def used(self, pool: NodePool, resource: str) -> int:
@@ -97,7 +117,7 @@ class World:
             if not machine.terminating and machine.capacity and resource != "nodes":
                 used += machine.capacity.get(resource, 0)
             elif not machine.terminating:
-                used += self.largest(listed_types(machine), resource)
+                used += self.largest(listed_types(machine), resource, machine)
         for node in self.snapshot.nodes:
             lone = node.pool_key == pool.key and node.provider_id not in known
             if lone and not node.terminating:
@@ -180,7 +200,7 @@ class World:
             if any(collide(pod.host_ports, d.host_ports) for d in daemons):
                 continue
             wanted = total([pod.requests, *(d.requests for d in daemons)])
-            if not with_room or not overrun(wanted, shape.allocatable()):
+            if not with_room or not overrun(wanted, self.sized(shape, pool).allocatable()):
                 yield narrowed
 
     def _narrowed(

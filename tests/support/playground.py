@@ -73,10 +73,13 @@ SERVICE_SETTINGS = {
 }
 
 
-def short_settings(directory: Path, **extra: str) -> StackSettings:
+def short_settings(
+    directory: Path, services: tuple[str, ...] = SERVICES, **extra: str
+) -> StackSettings:
     """A stack whose story takes ten seconds instead of thirty. ``extra``: more variables for the services."""
     return StackSettings(
         directory=directory,
+        services=services,
         boot_seconds=DEMO.boot_seconds,
         ready_seconds=DEMO.ready_seconds,
         pod_start_seconds=0.1,
@@ -89,10 +92,12 @@ def short_settings(directory: Path, **extra: str) -> StackSettings:
 
 
 @contextmanager
-def running_stack(tmp_path_factory: pytest.TempPathFactory, **extra: str) -> Iterator[Stack]:
+def running_stack(
+    tmp_path_factory: pytest.TempPathFactory, services: tuple[str, ...] = SERVICES, **extra: str
+) -> Iterator[Stack]:
     """A stack of its own, stopped at the end. ``extra``: more variables for its services."""
     stack = Stack(tmp_path_factory.mktemp("stack"))
-    stack.start(short_settings(stack.directory, **extra), detach=False)
+    stack.start(short_settings(stack.directory, services, **extra), detach=False)
     try:
         yield stack
     finally:

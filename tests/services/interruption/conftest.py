@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,8 +15,10 @@ import pytest
 
 from services.interruption.backlog import Backlog
 from services.interruption.bells import Bells
+from services.interruption.deeds import Deeds
 from services.interruption.directory import KINDS, Directory
 from services.interruption.queue_source import QueueSource
+from services.interruption.webhook import Webhook
 from services.interruption.worker import Worker
 from shared import streams
 from shared.api.machines import parse_machine
@@ -27,6 +30,8 @@ from shared.clock import SystemClock
 from shared.cloud.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
+from shared.kube.node_marks import NodeMarks
+from shared.kube.pools import read_pool
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
 from shared.metrics import Metrics
@@ -53,6 +58,7 @@ class World:
 
     kube: Kube
     worker: Worker
+    deeds: Deeds
     bells: Bells
     directory: Directory
     reader: MirrorReader
@@ -114,18 +120,23 @@ async def world(
         receive_wait_seconds=1,
     )
     machines, wall = Machines(kube), SystemClock()
-    directory = Directory(machines, wall)
+    directory = Directory(machines, wall, partial(read_pool, kube))
     reader = directory.reader = MirrorReader(
         redis_url, bus.prefix, clock=wall, kinds=KINDS, on_change=directory.note,
         block_milliseconds=20,
     )  # fmt: skip
     unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
     bells = Bells(settings, bus, unavailable, clock)
-    worker = Worker(Backlog(), directory, machines, bells, clock, metrics, recorder)
+    webhook = Webhook(settings, wall, random.Random(2))
+    marks = NodeMarks(kube)
+    deeds = Deeds(settings, machines, marks, directory, bells, webhook, clock, metrics, recorder)
+    worker = Worker(Backlog(), directory, deeds, clock, metrics)
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="a")
     await writer.begin({})
     letters = DeadLetters(bus.redis, bus.prefix, streams.INTERRUPTIONS)
-    made = World(kube, worker, bells, directory, reader, writer, metrics, clock, settings, letters)
+    made = World(
+        kube, worker, deeds, bells, directory, reader, writer, metrics, clock, settings, letters
+    )
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(reader.run(stop))

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from services.interruption.directory import KINDS, Directory
 from shared.domain.machines import Machine
+from shared.domain.nodepools import NodePool
 from shared.errors import Unavailable
 from shared.mirror import Change, MirrorReader
 from tests.support.builders import make_machine, make_node
@@ -38,9 +39,15 @@ class Mirror:
 
     def __init__(self, listing: Listing) -> None:
         self.clock = FakeClock(wall=0.0)
-        self.directory = Directory(listing, self.clock)  # type: ignore[arg-type]
+        self.pools: dict[str, NodePool] = {}
+        self.pools_asked: list[str] = []
+        self.directory = Directory(listing, self.clock, self.pool)  # type: ignore[arg-type]
         self.reader = MirrorReader("redis://nowhere.invalid", "t", clock=self.clock, kinds=KINDS)
         self.directory.reader = self.reader
+
+    async def pool(self, key: str) -> NodePool | None:
+        self.pools_asked.append(key)
+        return self.pools.get(key)
 
     def put(self, kind: str, key: str, record: Any) -> None:
         body = None if record is None else msgspec.json.encode(record)

@@ -120,12 +120,20 @@ def test_a_scheduled_change_without_a_start_is_acted_on_all_the_same(start: Any)
         {"service": "RDS"},
         {"eventTypeCategory": "issue"},
         {"service": None},
-        {"statusCode": "closed"},
     ],
 )
 def test_other_health_events_are_not_ours(change: dict[str, Any]) -> None:
     """INT-13."""
     assert parse(health(**change)).kind == notices.NO_OP
+
+
+def test_a_closed_event_undoes_what_it_announced() -> None:
+    """INT-13: by the name that all its messages share."""
+    arn = "arn:aws:health:us-west-2::event/EC2/retirement/1"
+    open_, closed = (parse(health(statusCode=s, eventArn=arn)) for s in ("open", "closed"))
+    assert open_.kind == notices.SCHEDULED
+    assert (closed.kind, closed.instances) == (notices.SCHEDULED_OVER, open_.instances)
+    assert closed.event == open_.event == arn
 
 
 @pytest.mark.parametrize("entities", [None, []])

@@ -61,7 +61,7 @@ async def test_a_message_is_deleted_once_kubernetes_knows(
     async with world.running(source):
         await wait_until(lambda: world.counted(DELETED) == 3, "all are deleted")
     assert await world.is_deleted("Machine")
-    assert world.worker.deleted == 1
+    assert world.deeds.deleted == 1
     assert world.counted(RECEIVED, message_type=notices.SPOT) == 3
     assert await queue_length(source) == 0
 
@@ -106,17 +106,17 @@ async def test_a_message_that_could_not_be_handled_comes_again_and_is_handled_on
     monkeypatch.setattr(module, "VISIBILITY_SECONDS", 2)
     nobody = await connect(write_kubeconfig(tmp_path / "nobody", "http://127.0.0.1:9"))
     nobody._first_backoff = 0.001
-    there, world.worker.machines = world.worker.machines, Machines(nobody)
+    there, world.deeds.machines = world.deeds.machines, Machines(nobody)
     interrupt(control, INSTANCES["Machine"])
     source = world.queue_source(cloud)
     async with world.running(source):
         await wait_until(lambda: world.worker.failed, "it was tried")
         assert world.counted(DELETED) == 0
-        world.worker.machines = there
+        world.deeds.machines = there
         await wait_until(lambda: world.counted(DELETED) == 1, "it is deleted")
     await nobody.close()
     assert world.counted(RECEIVED, message_type=notices.SPOT) >= 2
-    assert world.worker.deleted == 1
+    assert world.deeds.deleted == 1
     assert await world.is_deleted("Machine")
 
 

@@ -69,7 +69,7 @@ async def test_repeated_notices_are_one_deletion_and_one_event(
     await world.worker.handle(spot)
     await world.bells.tell()
     assert await world.kube.get(MACHINES, NAMES["Machine"]) == first
-    assert world.worker.deleted == 1
+    assert world.deeds.deleted == 1
     assert len(await published(streams.TERMINATIONS)) == 1
     assert [reason for reason, _ in await events()].count("SpotInterrupted") == 1
 
@@ -168,7 +168,7 @@ async def test_an_old_picture_cannot_delete_a_successor(world: World) -> None:
     await world.show("machines", msgspec.structs.replace(parse_machine(raw), uid="uid-of-before"))
     await world.worker.handle(notice(notices.SPOT, INSTANCES["Machine"]))
     assert not await world.is_deleted("Machine")
-    assert world.worker.deleted == 0
+    assert world.deeds.deleted == 0
 
 
 async def test_a_failure_is_not_done_and_the_repeat_is(world: World, tmp_path: Any) -> None:
@@ -176,18 +176,18 @@ async def test_a_failure_is_not_done_and_the_repeat_is(world: World, tmp_path: A
     path = write_kubeconfig(tmp_path / "nobody", "http://127.0.0.1:9")
     nobody = await connect(path)
     nobody._first_backoff = 0.001
-    there, done = world.worker.machines, []
-    world.worker.machines = Machines(nobody)
+    there, done = world.deeds.machines, []
+    world.deeds.machines = Machines(nobody)
     spot = notice(notices.SPOT, *BOTH)
     with pytest.raises(TransientError):
         await world.worker.handle(spot)
     await world.worker.work(Entry(spot, lambda: done.append("failed")))
     assert done == []
-    world.worker.machines = there
+    world.deeds.machines = there
     await world.worker.work(Entry(spot, lambda: done.append("handled")))
     await nobody.close()
     assert done == ["handled"]
-    assert world.worker.deleted == 2
+    assert world.deeds.deleted == 2
     assert [await world.is_deleted(kind) for kind in KINDS] == [True, True]
 
 

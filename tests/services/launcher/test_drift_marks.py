@@ -43,6 +43,7 @@ from tests.services.conftest import (
     create_pool,
 )
 from tests.services.launcher.conftest import Launcher
+from tests.support.aws_emulator import whole_ec2
 from tests.support.fake_clock import FakeClock
 
 
@@ -215,3 +216,26 @@ async def test_machines_of_provisioners_drift_where_the_gate_is_open(
     stored = {c["type"] for c in (await kube.get(MACHINES, "a"))["status"]["conditions"]}
     assert ("MachineDrifted" in stored) == gate
     assert keys.PROVISIONER_HASH in (await marks.machines.get("Machine/a")).annotations
+
+
+async def test_a_machine_belongs_into_the_placement_group_of_its_class(
+    kube: Kube,
+    clock: FakeClock,
+    start: Callable[..., Launcher],
+    marks: DriftMarks,
+    aws_emulator_url: str,
+) -> None:
+    """DRF-03, EC-06: what was launched into the group is in it; a class without one has other machines."""
+    async with whole_ec2(aws_emulator_url) as client:
+        await client.create_placement_group(GroupName="rack", Strategy="cluster")
+    await create_node_class(kube, placementGroupSelector={"name": "rack"})
+    await create_node_pool(kube)
+    await create_node_claim(kube, "a")
+    await hashed(kube, marks, NODE_CLAIMS, "a")
+    await start().launch.launch("NodeClaim/a")
+    await marks.look()
+    assert await reason(marks, "NodeClaim/a") is None
+    await kube.patch(EC2_NODE_CLASSES, "default", {"spec": {"placementGroupSelector": None}})
+    clock.advance(PERIOD_SECONDS + 1)
+    await marks.look()
+    assert await reason(marks, "NodeClaim/a") == "PlacementGroupDrift"

@@ -246,8 +246,7 @@ class World:
     def healthy(self, app: str) -> int:
         """Pods that are ready and stay."""
         return sum(
-            pod["status"]["conditions"][0]["status"] == "True"
-            and not pod["metadata"].get("deletionTimestamp")
+            _is_ready(pod) and not pod["metadata"].get("deletionTimestamp")
             for pod in self.pods(app)
         )
 
@@ -313,7 +312,7 @@ class World:
         meta = pod["metadata"]
         app, node = meta["labels"]["app"], pod["spec"]["nodeName"]
         if node == SPARE:
-            if app not in self.stuck and not meta.get("deletionTimestamp"):
+            if not _is_ready(pod):
                 self.set_ready(meta["name"], True)
             return
         orphan = self.store.find(NODES.plural, node) is None
@@ -328,3 +327,7 @@ class World:
         if not at or app in self.stuck:
             return False
         return app not in self.slow or self.clock.now() >= parse_rfc3339(at)
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    return bool(pod["status"]["conditions"][0]["status"] == "True")

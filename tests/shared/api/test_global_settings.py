@@ -131,6 +131,9 @@ def test_all_faults_are_told_at_once_and_nothing_counts() -> None:
         ("aws.reservedENIs", "1.5", "whole number"),
         ("aws.tags", '{"kubernetes.io/cluster/x": "owned"}', "choose another key"),
         ("featureGates.driftEnabled", "on", 'must be "true" or "false"'),
+        ("disruption", "stop", "must be on or off"),
+        ("disruption", False, "must be text; put it in quotes"),
+        ("consolidation", "none", "must be Karpenter or Global"),
     ],
 )
 def test_a_fault_says_how_to_mend_it(key: str, text: object, message: str) -> None:

@@ -275,6 +275,25 @@ def test_what_the_search_did_not_foresee_is_left_out_and_named() -> None:
     assert command.saving_micro_usd_per_hour >= 8 * 48_000
 
 
+def test_a_cordoned_node_is_replaced_and_takes_nothing() -> None:
+    """Nothing else is there: the picture has candidates and no targets."""
+    of = pool()
+    one = make_running("a", "m5.x064", pool=of)
+    shut = one._replace(node=replace(one.node, unschedulable=True))
+    (command,) = global_plan.propose(world([shut], *pods_on("a", 2), of=of)).commands
+    assert (command.decision, command.targets) == ("replace", ())
+
+
+def test_a_pod_that_cannot_be_planned_keeps_its_node() -> None:
+    """POD-03: its text is wrong, so nobody knows where it fits."""
+    of = pool()
+    running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
+    broken = pods_on("a", 1, faults=("spec.nodeSelector: wrong",))
+    proposal = global_plan.propose(world(running, *broken, of=of))
+    assert not proposal.commands
+    assert any("spec.nodeSelector: wrong" in r.text for r in proposal.rejections)
+
+
 def test_balanced_pools_keep_what_is_not_worth_its_disruption() -> None:
     """CON-12."""
     of = pool(consolidation_policy=BALANCED)

@@ -43,14 +43,11 @@ def test_the_emptiest_claim_is_the_first_candidate_or_unknown(
 ) -> None:
     allowed = np.array([may for *_, may in claims], dtype=np.bool_)
     columns = columns_of(claims)
-    fewest = min((pods for _, _, pods, may in claims if may), default=0)
     order = list(columns.candidates((cpu, memory), allowed)[1])
+    by_pods = [(pods, index) for index, (_, _, pods, may) in enumerate(claims) if may]
+    emptiest = min(by_pods, default=(0, None))[1]
     found = columns.emptiest((cpu, memory), allowed)
-    assert found is None or found == order[0]
-    assert found is not None or all(
-        not may or pods > fewest or index not in order[:1]
-        for index, (_, _, pods, may) in enumerate(claims)
-    )
+    assert found == (emptiest if order[:1] == [emptiest] else None)
 
 
 @given(CLAIMS)

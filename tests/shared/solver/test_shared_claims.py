@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.domain import labels as keys
+from shared.domain.expressions import Expression
 from shared.domain.pods import Pod
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan
@@ -74,11 +75,30 @@ def test_claims_hold_pods_together_through_a_third_pod() -> None:
     assert len(set.union(*zones.values())) == 1
 
 
+def test_all_go_where_each_of_them_may_be_whoever_comes_first() -> None:
+    first = using("first", cpu="100")
+    terms = ((Expression(keys.ZONE, "In", (B, C)),), (Expression(keys.ZONE, "NotIn", (B,)),))
+    others = [using(f"p{i}", cpu="60", required_terms=(term,)) for i, term in enumerate(terms)]
+    snapshot = sharing(first, *others)
+    plan = plan_for(snapshot)
+    check_plan(plan, snapshot)
+    assert zones_of(plan) == {"uid-first": {C}, "uid-p0": {C}, "uid-p1": {C}}
+
+
 def test_one_that_cannot_follow_stays_pending_and_its_verdict_names_the_claim() -> None:
-    there = using("there", cpu="100", node_selector={keys.ZONE: A})
-    here = using("here", node_selector={keys.ZONE: B})
-    plan = plan_for(sharing(there, here))
-    assert '"default/data", made in one zone' in plan.unschedulable["uid-here"]
+    here = using("here", cpu="100", node_selector={keys.ZONE: A})
+    there = using("there", node_selector={keys.ZONE: B})
+    plan = plan_for(sharing(here, there))
+    assert zones_of(plan) == {"uid-here": {A}}
+    assert 'the persistent volume claim "default/data"' in plan.unschedulable["uid-there"]
+
+
+def test_one_whose_other_volume_is_elsewhere_stays_pending() -> None:
+    claims = (make_claim(), make_claim("own", "pv"))
+    pods = (using("large", cpu="100", node_selector={keys.ZONE: A}), using("p", "data", "own"))
+    plan = plan_for(sharing(*pods, claims=claims, volumes=(make_volume("pv", B),)))
+    assert set(plan.unschedulable) == {"uid-p"}
+    assert "its volumes need a node with" in plan.unschedulable["uid-p"]
 
 
 @pytest.mark.parametrize(

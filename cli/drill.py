@@ -1,0 +1,179 @@
+"""``dovetail drill``: what if a part of the nodes got its two-minute notice now?
+
+On the local stack the warnings are really sent, through EventBridge and SQS, and what happens is watched. On a real
+cluster nothing is touched: its objects are read, the nodes left out, and the planner asked.
+
+What may go wrong: objects change while they are read; a pod that comes or goes meanwhile is counted as it was first
+seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from random import Random
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cli.cloud_control import CloudControl, given
+from cli.drill_picture import Picture, Target, chosen, rehearse
+from cli.drill_watch import watch
+from cli.scheduler_status import variables_of
+from cli.up import DirectoryOption
+from local.stack import DEFAULT_DIRECTORY
+from shared.clock import SystemClock
+from shared.errors import ConfigurationError, DovetailError
+from shared.kube.client import Kube
+
+STAYED = 1
+
+
+class Output(StrEnum):
+    """How the answer is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def drill(
+    zone: Annotated[str, typer.Option(help="Nodes of this zone (* and ?).")] = "*",
+    instance_type: Annotated[
+        str, typer.Option("--type", help="Nodes of this instance type (* and ?).")
+    ] = "*",
+    percent: Annotated[
+        float, typer.Option(min=0.1, max=100, help="Only this share of them, at least one.")
+    ] = 100.0,
+    seed: Annotated[int, typer.Option(help="Draws the share; the same seed, the same draw.")] = 0,
+    on_demand: Annotated[
+        bool, typer.Option("--on-demand", help="On-demand nodes too, as if they were spot.")
+    ] = False,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Only ask the planner, on the local stack too.")
+    ] = False,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="table for people, json for programs.")
+    ] = Output.TABLE,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Rehearse a spot interruption: which pods move, what holds them, how much of the two minutes is left.
+
+    On the local stack the warnings are sent through EventBridge and SQS, and the nodes really go. On any other cluster
+    nothing is changed: the planner is asked what would become of the pods.
+
+    Exit code 1: a pod would not have left in time, or would find no place.
+
+    Examples:
+
+      dovetail drill --zone us-west-2a --type m5.xlarge
+
+      dovetail drill --percent 30 --seed 7
+
+      dovetail drill --zone 'us-west-2?' --simulate -o json
+    """
+    variables = variables_of(directory)
+    if not variables.get("KUBECONFIG"):
+        raise ConfigurationError(
+            "KUBECONFIG is not set; run `dovetail up --detach`, or point KUBECONFIG at your cluster"
+        )
+    where = Where(zone, instance_type, percent, seed, on_demand)
+    report = asyncio.run(_drill(variables, where, simulate))
+    _print(report, output)
+    if report["stayed"] or report["homeless"]:
+        raise typer.Exit(STAYED)
+
+
+class Where:
+    """Which nodes."""
+
+    def __init__(
+        self, zone: str, instance_type: str, percent: float, seed: int, on_demand: bool
+    ) -> None:
+        self.zone, self.instance_type = zone, instance_type
+        self.percent, self.seed, self.on_demand = percent, seed, on_demand
+
+    def takes(self, target: Target) -> bool:
+        """By zone, type and capacity type."""
+        return (
+            fnmatchcase(target.zone, self.zone)
+            and fnmatchcase(target.instance_type, self.instance_type)
+            and (self.on_demand or target.capacity_type == "spot")
+        )
+
+
+async def _drill(variables: Mapping[str, str], where: Where, simulate: bool) -> dict[str, Any]:
+    kube = await Kube.connect(
+        variables["KUBECONFIG"],
+        clock=SystemClock(),
+        random=Random(),
+        user_agent="dovetail-drill",
+    )
+    try:
+        picture = await Picture.read(kube)
+        targets = chosen(
+            [t for t in picture.targets() if where.takes(t)], where.percent, where.seed
+        )
+        if not targets:
+            market = "node" if where.on_demand else "spot node (or add --on-demand)"
+            raise ConfigurationError(f"no {market} of ours matches; `kubectl get nodes` lists all")
+        control = None if simulate else _emulator(variables)
+        if control is None:
+            return rehearse(picture, targets)
+        ids = [target.instance for target in targets]
+        await asyncio.to_thread(
+            control.post, "interruptions", given({"kind": "spot", "instanceIds": ids})
+        )
+        return await watch(kube, picture, targets)
+    finally:
+        await kube.close()
+
+
+def _emulator(variables: Mapping[str, str]) -> CloudControl | None:
+    """None: this is no local stack."""
+    url = variables.get("AWS_ENDPOINT_URL")
+    if not url:
+        return None
+    control = CloudControl(url)
+    try:
+        control.get("instances")
+    except DovetailError:
+        return None
+    return control
+
+
+def _print(report: dict[str, Any], output: Output) -> None:
+    if output is Output.JSON:
+        typer.echo(json.dumps(report, indent=2))
+        return
+    console = Console()
+    table = Table(title="simulated" if report["simulated"] else "interrupted")
+    for heading in ("NODE", "TYPE", "ZONE", "PODS", "EMPTY AFTER", "TO SPARE"):
+        table.add_column(heading)
+    for node in report["nodes"]:
+        table.add_row(
+            node["node"], node["instanceType"], node["zone"], str(node["pods"]),
+            _seconds(node["emptyAfterSeconds"]), _seconds(node["spareSeconds"]),
+        )  # fmt: skip
+    console.print(table)
+    for line in _lines(report):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} s"
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    lines = [f"{report['moved']} pods moved, {len(report['stayed'])} stayed"]
+    lines += [f"blocked {one['pod']}: {one['why']}" for one in report["blocked"]]
+    lines += [f"no place for {one['pod']}: {one['why']}" for one in report["homeless"]]
+    if report["machines"]:
+        lines.append(f"{len(report['machines'])} machines bought: {', '.join(report['machines'])}")
+    if report["spareSeconds"] is not None:
+        lines.append(f"{report['spareSeconds']:.0f} s to spare before the two minutes end")
+    return lines

@@ -1,0 +1,69 @@
+"""Watches interrupted nodes until their pods have left, or their two minutes are over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from cli.drill_picture import Json, Picture, Target, report_of
+from shared.clock import SystemClock
+from shared.kube.client import Kube
+from shared.kube.resources import EVENTS, MACHINES, NODE_CLAIMS, PODS
+
+NOTICE_SECONDS = 120.0
+LOOK_SECONDS = 1.0
+HELD = "FailedDraining"
+
+
+async def watch(kube: Kube, picture: Picture, targets: Sequence[Target]) -> Json:
+    """The report. Call it right after the warning was sent."""
+    clock = SystemClock()
+    began = clock.monotonic()
+    emptied: dict[str, float] = {}
+    left = {target.node.name: {pod.uid for pod in target.pods} for target in targets}
+    while True:
+        seconds = clock.monotonic() - began
+        there = {(p["metadata"]["uid"]) for p in (await kube.list(PODS)).items if _is_on_node(p)}
+        for name, uids in left.items():
+            uids &= there
+            if not uids:
+                emptied.setdefault(name, seconds)
+        if len(emptied) == len(left) or seconds >= NOTICE_SECONDS:
+            break
+        await asyncio.sleep(LOOK_SECONDS)
+    names = {pod.uid: pod.key for target in targets for pod in target.pods}
+    stayed = sorted(names[uid] for uids in left.values() for uid in uids)
+    return report_of(
+        targets, emptied, simulated=False, moved=len(names) - len(stayed), stayed=stayed,
+        blocked=await _held(kube, set(left)), homeless=[],
+        machines=await _new_machines(kube, picture),
+    )  # fmt: skip
+
+
+def _is_on_node(pod: Json) -> bool:
+    return bool(pod["spec"].get("nodeName"))
+
+
+async def _held(kube: Kube, nodes: set[str]) -> list[dict[str, str]]:
+    """What the terminator said about pods that held their node."""
+    found: dict[str, dict[str, str]] = {}
+    for event in (await kube.list(EVENTS)).items:
+        involved = event.get("involvedObject") or {}
+        if event.get("reason") != HELD or involved.get("name") not in nodes:
+            continue
+        text = str(event.get("message") or "")
+        pod, _, why = text.partition(" stays: ")
+        found[text] = {"pod": pod.rpartition(" ")[2], "why": why}
+    return list(found.values())
+
+
+async def _new_machines(kube: Kube, picture: Picture) -> list[str]:
+    """Bought since the picture."""
+    found = []
+    for resource in (MACHINES, NODE_CLAIMS):
+        if not picture.objects[resource] and not await kube.serves(resource):
+            continue
+        before = {raw["metadata"]["uid"] for raw in picture.objects[resource]}
+        items = (await kube.list(resource)).items
+        found += [raw["metadata"]["name"] for raw in items if raw["metadata"]["uid"] not in before]
+    return sorted(found)

@@ -1,0 +1,179 @@
+"""``dovetail interruption check``: is everything there that interruption notices need on their way to the service?
+
+Only reads (INT-02, INT-06). What may go wrong: a permission is missing that the check itself needs; then the line says
+which, and what hangs on it counts as missing: nobody can tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from cli.scheduler_status import variables_of
+from cli.up import DirectoryOption
+from local.stack import DEFAULT_DIRECTORY
+from shared.clock import SystemClock
+from shared.cloud.session import Cloud
+from shared.errors import ConfigurationError, DovetailError, NotFound
+
+interruption = typer.Typer(
+    help="Interruption notices: check the queue and its rules.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+DETAIL_TYPES = (
+    ("aws.health", "AWS Health Event"),
+    ("aws.ec2", "EC2 Spot Instance Interruption Warning"),
+    ("aws.ec2", "EC2 Instance Rebalance Recommendation"),
+    ("aws.ec2", "EC2 Instance State-change Notification"),
+    ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
+)
+"""INT-06."""
+SENDERS = ("events.amazonaws.com",)
+FILES = "deploy/iam has all of it for CloudFormation and Terraform"
+Finding = tuple[str, str]
+"""(what was looked at, what is missing; empty: nothing)."""
+
+
+@interruption.callback()
+def _group() -> None:
+    """Typer makes a group only of what has a callback."""
+
+
+@interruption.command("check")
+def check(
+    queue: Annotated[
+        str | None, typer.Option(help="Name of the queue (INTERRUPTION_QUEUE, else the cluster).")
+    ] = None,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Tell what is missing between EC2's announcements and the interruption service: queue, policy, rules, permissions.
+
+    Asks SQS, EventBridge and EC2 with the credentials and the region of this shell (or of the stack in this
+    directory), best with those of the service's role. Changes nothing; a message that is received for the test is
+    visible again at once.
+
+    Exit code 1: something is missing.
+
+    Examples:
+
+      dovetail interruption check
+
+      AWS_REGION=eu-central-1 dovetail interruption check --queue production
+    """
+    variables = {**os.environ, **variables_of(Path(directory))}
+    name = queue or variables.get("INTERRUPTION_QUEUE") or variables.get("CLUSTER_NAME", "")
+    if not name:
+        raise ConfigurationError("which queue? give --queue, or set INTERRUPTION_QUEUE")
+    findings = asyncio.run(_ask(name, variables))
+    console = Console()
+    for what, missing in findings:
+        text = f"missing  {what}: {missing}" if missing else f"ok       {what}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    if any(missing for _, missing in findings):
+        console.print(FILES, highlight=False, markup=False, soft_wrap=True)
+        raise typer.Exit(1)
+
+
+async def _ask(name: str, variables: Mapping[str, str]) -> list[Finding]:
+    os.environ.update({key: value for key, value in variables.items() if key.startswith("AWS_")})
+    cloud = await Cloud.connect(
+        region=variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION") or "",
+        endpoint_url=variables.get("AWS_ENDPOINT_URL"),
+        clock=SystemClock(),
+        random=Random(),
+        user_agent="dovetail-check",
+    )
+    try:
+        return [finding async for finding in findings_of(cloud, name)]
+    finally:
+        await cloud.close()
+
+
+async def findings_of(cloud: Cloud, name: str) -> AsyncIterator[Finding]:
+    """One finding per thing that must be there. Raises TransientError when AWS does not answer."""
+    try:
+        url = await cloud.sqs.queue_url(name)
+    except NotFound:
+        yield f"queue {name}", "it does not exist; create it, or mend INTERRUPTION_QUEUE"
+        return
+    except DovetailError as error:
+        yield f"queue {name}", error.message
+        return
+    yield f"queue {name}", ""
+    attributes: dict[str, str] = {}
+
+    async def read() -> None:
+        attributes.update(await cloud.sqs.attributes(url))
+
+    yield "its attributes (sqs:GetQueueAttributes)", await _problem(read)
+    if attributes:
+        yield "its policy", policy_fault(attributes.get("Policy", ""))
+        async for finding in _rules(cloud, attributes.get("QueueArn", "")):
+            yield finding
+    for permission, call in _permissions(cloud, url):
+        yield f"permission {permission}", await _problem(call)
+
+
+async def _rules(cloud: Cloud, arn: str) -> AsyncIterator[Finding]:
+    try:
+        rules = await cloud.events.rules_of(arn)
+    except DovetailError as error:
+        yield "rules with the queue as target", error.message
+        return
+    for source, detail_type in DETAIL_TYPES:
+        found = any(rule.matches(source, detail_type) for rule in rules)
+        fault = "no enabled rule sends all of these to the queue"
+        yield f"rule for {source} / {detail_type}", "" if found else fault
+
+
+def _permissions(cloud: Cloud, url: str) -> tuple[tuple[str, Callable[[], Awaitable[object]]], ...]:
+    return (
+        (
+            "sqs:ReceiveMessage",
+            lambda: cloud.sqs.receive(url, wait_seconds=0, maximum=1, visibility_seconds=0),
+        ),
+        ("sqs:DeleteMessage", lambda: cloud.sqs.may_delete(url)),
+        ("ec2:DescribeInstanceStatus", cloud.instance_statuses.ailments),
+    )
+
+
+async def _problem(call: Callable[[], Awaitable[object]]) -> str:
+    try:
+        await call()
+    except DovetailError as error:
+        return error.message
+    return ""
+
+
+def policy_fault(text: str) -> str:
+    """What is wrong with a queue's policy (INT-02); empty: EventBridge may send."""
+    try:
+        statements: Any = json.loads(text or "{}").get("Statement") or []
+    except (ValueError, AttributeError):
+        return "it is no JSON object"
+    allowed: set[str] = set()
+    for one in statements if isinstance(statements, list) else [statements]:
+        actions = {str(action).lower() for action in _several(one.get("Action"))}
+        if one.get("Effect") == "Allow" and actions & {"sqs:sendmessage", "sqs:*", "*"}:
+            principal = one.get("Principal")
+            allowed |= {*SENDERS} if principal == "*" else set()
+            if isinstance(principal, Mapping):
+                allowed |= {str(service) for service in _several(principal.get("Service"))}
+    absent = [service for service in SENDERS if service not in allowed]
+    return f"{', '.join(absent)} may not send: allow sqs:SendMessage" if absent else ""
+
+
+def _several(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,0 +1,123 @@
+"""``dovetail interruption check`` against the emulator, which has everything, and then lacks one thing after the other."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiobotocore.session import get_session
+
+from cli.interruption import DETAIL_TYPES, findings_of, policy_fault
+from shared.clock import SystemClock
+from shared.cloud.events import Rule
+from shared.cloud.session import Cloud
+from tests.services.conftest import Control
+from tests.support.aws_emulator import aws_emulator_url
+
+__all__ = ["aws_emulator_url"]
+QUEUE = "dovetail-local"
+SPOT = DETAIL_TYPES[1]
+
+
+@pytest.fixture
+async def cloud(aws_emulator_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cloud]:
+    Control(aws_emulator_url).post("reset")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    made = await Cloud.connect(
+        region="us-west-2", endpoint_url=aws_emulator_url, clock=SystemClock(), random=random.Random(1),
+        user_agent="test",
+    )  # fmt: skip
+    yield made
+    await made.close()
+
+
+async def missing(cloud: Cloud, queue: str = QUEUE) -> dict[str, str]:
+    return {what: text async for what, text in findings_of(cloud, queue) if text}
+
+
+async def test_nothing_is_missing_where_everything_is(cloud: Cloud) -> None:
+    """INT-02, INT-06: and each thing was looked at."""
+    looked_at = [what async for what, _ in findings_of(cloud, QUEUE)]
+    assert len(looked_at) == 3 + len(DETAIL_TYPES) + 3
+    assert await missing(cloud) == {}
+
+
+async def test_a_queue_that_is_not_there(cloud: Cloud) -> None:
+    assert "INTERRUPTION_QUEUE" in (await missing(cloud, "nowhere"))["queue nowhere"]
+
+
+async def test_a_rule_that_is_switched_off_counts_as_missing(
+    cloud: Cloud, aws_emulator_url: str
+) -> None:
+    options: dict[str, Any] = {"region_name": "us-west-2", "endpoint_url": aws_emulator_url}
+    async with get_session().create_client("events", **options) as events:
+        await events.disable_rule(Name=f"{QUEUE}-SpotInterruption")
+        found = await missing(cloud)
+        await events.enable_rule(Name=f"{QUEUE}-SpotInterruption")
+    assert [*found] == [f"rule for {SPOT[0]} / {SPOT[1]}"]
+
+
+@pytest.mark.parametrize(
+    ("action", "what"),
+    [
+        ("GetQueueAttributes", "its attributes (sqs:GetQueueAttributes)"),
+        ("ListRuleNamesByTarget", "rules with the queue as target"),
+        ("DeleteMessage", "permission sqs:DeleteMessage"),
+        ("DescribeInstanceStatus", "permission ec2:DescribeInstanceStatus"),
+    ],
+)
+async def test_a_missing_permission_is_said_in_words(
+    cloud: Cloud, aws_emulator_url: str, action: str, what: str
+) -> None:
+    fault = {"action": action, "code": "AccessDenied", "status": 403, "count": 50}
+    Control(aws_emulator_url).post("faults", **fault)
+    found = await missing(cloud)
+    Control(aws_emulator_url).post("clear")
+    assert f"allow {what.rpartition(' ')[2].strip('()')}" in found[what] or "events:" in found[what]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "taken"),
+    [
+        ({"source": [SPOT[0]], "detail-type": [SPOT[1]]}, True),
+        ({"source": [SPOT[0]]}, True),
+        ({"source": ["aws.s3"]}, False),
+        ({"source": [SPOT[0]], "detail-type": [SPOT[1]], "detail": {"x": [1]}}, False),
+        ({}, False),
+    ],
+)
+def test_a_rule_that_takes_only_some_events_does_not_do(
+    pattern: dict[str, Any], taken: bool
+) -> None:
+    assert Rule("r", True, pattern).matches(*SPOT) is taken
+    assert not Rule("r", False, pattern).matches(*SPOT)
+
+
+def allow(**changes: Any) -> str:
+    service = {"Service": "events.amazonaws.com"}
+    statement = {"Effect": "Allow", "Principal": service, "Action": "sqs:SendMessage", **changes}
+    return json.dumps({"Statement": [statement]})
+
+
+@pytest.mark.parametrize("text", [allow(), allow(Principal="*"), allow(Action=["SQS:*"])])
+def test_a_policy_that_lets_events_send(text: str) -> None:
+    assert policy_fault(text) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        allow(Effect="Deny"),
+        allow(Action="sqs:ReceiveMessage"),
+        allow(Principal={"AWS": "1"}),
+    ],
+)
+def test_a_policy_that_does_not(text: str) -> None:
+    assert policy_fault(text)

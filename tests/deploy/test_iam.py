@@ -1,0 +1,133 @@
+"""Queue, rules and policies as files: CloudFormation and Terraform say the same, and what the spec says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.interruption import DETAIL_TYPES, policy_fault
+from shared.cloud.models import OPERATIONS
+
+IAM = Path(__file__).resolve().parents[2] / "deploy" / "iam"
+TERRAFORM = (IAM / "terraform" / "main.tf").read_text()
+POLICIES = {path.stem: path.read_text() for path in sorted((IAM / "policies").glob("*.json"))}
+RULES = json.loads((IAM / "rules.json").read_text())
+PLACEHOLDERS = {
+    "AWS::Partition": "partition",
+    "AWS::Region": "region",
+    "AWS::AccountId": "account",
+    "ClusterName": "cluster",
+    "NodeRoleName": "node_role",
+}
+
+
+class _Tags(yaml.SafeLoader):
+    """CloudFormation's short functions as ``{"!Sub": value}``."""
+
+
+def _function(loader: yaml.SafeLoader, name: str, node: yaml.Node) -> dict[str, Any]:
+    assert isinstance(node, yaml.ScalarNode)
+    return {name: loader.construct_scalar(node)}
+
+
+_Tags.add_multi_constructor("!", _function)
+RESOURCES: dict[str, Any] = yaml.load((IAM / "cloudformation.yaml").read_text(), _Tags)["Resources"]
+
+
+def document(sub: dict[str, str]) -> Any:
+    """A policy of the CloudFormation template with Terraform's names of the placeholders."""
+    return json.loads(re.sub(r"\$\{([^}]+)\}", lambda m: f"${{{PLACEHOLDERS[m[1]]}}}", sub["Sub"]))
+
+
+def of_type(kind: str) -> list[dict[str, Any]]:
+    return [one["Properties"] for one in RESOURCES.values() if one["Type"] == kind]
+
+
+def test_the_queue_is_that_of_the_spec_in_both() -> None:
+    """INT-02."""
+    (queue,) = of_type("AWS::SQS::Queue")
+    assert queue["QueueName"] == {"Ref": "ClusterName"}
+    assert (queue["MessageRetentionPeriod"], queue["SqsManagedSseEnabled"]) == (300, True)
+    assert re.search(r"name\s+= var.cluster_name", TERRAFORM)
+    assert re.search(r"message_retention_seconds = 300\b", TERRAFORM)
+    assert re.search(r"sqs_managed_sse_enabled\s+= true", TERRAFORM)
+
+
+def test_events_may_send_and_only_over_tls() -> None:
+    """INT-02."""
+    (bound,) = of_type("AWS::SQS::QueuePolicy")
+    policy = json.loads(POLICIES["queue"])
+    assert document(bound["PolicyDocument"]) == policy
+    allow, deny = policy["Statement"]
+    assert allow["Principal"]["Service"] == ["events.amazonaws.com", "sqs.amazonaws.com"]
+    assert allow["Action"] == "sqs:SendMessage"
+    assert (deny["Effect"], deny["Principal"]) == ("Deny", "*")
+    assert deny["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert policy_fault(POLICIES["queue"]) == ""
+
+
+def test_the_five_rules_are_the_same_in_both() -> None:
+    """INT-06."""
+    assert {(r["source"][0], r["detail-type"][0]) for r in RULES.values()} == {*DETAIL_TYPES}
+    made = of_type("AWS::Events::Rule")
+    assert {
+        r["Name"]["Sub"].removeprefix("${ClusterName}-"): r["EventPattern"] for r in made
+    } == RULES
+    for rule in made:
+        (target,) = rule["Targets"]
+        assert target["Arn"] == {"GetAtt": "InterruptionQueue.Arn"}
+        assert rule["State"] == "ENABLED"
+    assert TERRAFORM.count("for_each      = local.rules") == 1
+    assert "arn       = aws_sqs_queue.interruption.arn" in TERRAFORM
+
+
+def test_every_policy_is_the_same_in_both() -> None:
+    """IAM-01: split as the spec says, and one for the check."""
+    names = {*POLICIES} - {"queue"}
+    made = {
+        p["ManagedPolicyName"]["Sub"].removeprefix("Dovetail-${ClusterName}-"): document(p["PolicyDocument"])
+        for p in of_type("AWS::IAM::ManagedPolicy")
+    }  # fmt: skip
+    assert made == {name: json.loads(POLICIES[name]) for name in names}
+    listed = re.search(r"toset\(\[(.*?)\]\)", TERRAFORM, re.DOTALL)
+    assert listed
+    assert {*re.findall(r'"([a-z-]+)"', listed[1])} == names
+    assert names >= {
+        "node-lifecycle", "iam-integration", "eks-integration", "interruption", "zonal-shift",
+        "resource-discovery",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_a_policy_is_short_enough_and_names_only_what_is_filled_in(name: str) -> None:
+    """A managed policy has at most 6,144 characters without blanks."""
+    assert {*re.findall(r"\$\{([^}]+)\}", POLICIES[name])} <= {*PLACEHOLDERS.values()}
+    long = POLICIES[name].replace("${cluster}", "c" * 40).replace("${region}", "ap-southeast-2")
+    assert len(re.sub(r"\s", "", long)) <= 6144
+
+
+def test_every_call_that_dovetail_makes_is_allowed() -> None:
+    """No permission is found missing in production."""
+    statements = [s for text in POLICIES.values() for s in json.loads(text)["Statement"]]
+    allowed = {action for s in statements if s["Effect"] == "Allow" for action in [s["Action"]]
+               if isinstance(action, str)}  # fmt: skip
+    allowed |= {a for s in statements if isinstance(s["Action"], list) for a in s["Action"]}
+    called = {
+        # IAM knows one permission for one message and for a batch.
+        f"{service}:{operation.replace('DeleteMessageBatch', 'DeleteMessage')}"
+        for service, operations in OPERATIONS.items()
+        for operation in operations
+    }
+    assert called <= allowed, called - allowed
+
+
+def test_what_is_made_or_ended_must_be_our_own() -> None:
+    """IAM-01: no statement may change something without a condition."""
+    for statement in json.loads(POLICIES["node-lifecycle"])["Statement"]:
+        uses = statement["Sid"] == "UseForLaunch"
+        assert uses or "kubernetes.io/cluster/${cluster}" in json.dumps(statement["Condition"])

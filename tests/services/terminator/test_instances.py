@@ -1,0 +1,101 @@
+"""One question to EC2 for all terminations, and what its answers prove (TRM-14, LCH-55, F20)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from services.terminator.instances import ABSENT, ASK_SECONDS, UNKNOWN, Instances, Sighting
+from shared.errors import Unavailable
+from tests.services.terminator.world import World
+
+MISSING = "i-0123456789abcdef0"
+
+
+@pytest.fixture
+def questions(world: World, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The ids of every DescribeInstances; EC2 answers them all."""
+    asked: list[list[str]] = []
+    describe = world.cloud.ec2.instances
+
+    async def counted(*, ids: Any) -> Any:
+        asked.append(sorted(ids))
+        return await describe(ids=ids)
+
+    monkeypatch.setattr(world.cloud.ec2, "instances", counted)
+    return asked
+
+
+async def test_all_ask_together_every_five_seconds(
+    world: World, questions: list[list[str]]
+) -> None:
+    """LCH-55: also those that began at different moments."""
+    found = [one.rpartition("/")[2] for one in await world.instances(3)]
+    instances = Instances(world.cloud.ec2, world.clock)
+    for index in range(1, 4):
+        await asyncio.gather(*(instances.look(one) for one in found[:index]))
+        world.clock.advance(1)
+    assert questions == [[one] for one in found], "a new one is not kept waiting"
+    for _ in range(10):
+        await asyncio.gather(*(instances.look(one) for one in found))
+        world.clock.advance(1)
+    assert questions[3:] == [sorted(found)] * 2
+    instances.forget(found[0])
+    world.clock.advance(ASK_SECONDS)
+    await instances.look(found[1])
+    assert questions[5:] == [sorted(found[1:])]
+
+
+async def test_after_an_order_ec2_is_asked_afresh(world: World, questions: list[list[str]]) -> None:
+    (provider_id,) = await world.instances(1)
+    instance_id = provider_id.rpartition("/")[2]
+    instances = Instances(world.cloud.ec2, world.clock)
+    assert (await instances.look(instance_id)).state in ("pending", "running")
+    await instances.terminate(instance_id)
+    assert (await instances.look(instance_id)).state in ("shutting-down", "terminated")
+    assert len(questions) == 2
+
+
+async def test_without_an_answer_the_last_word_stands(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F18: a drain goes on while EC2 is away, and nothing is taken for gone."""
+    calls = 0
+
+    async def away(*, ids: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        raise Unavailable("EC2 is away")
+
+    monkeypatch.setattr(world.cloud.ec2, "instances", away)
+    instances = Instances(world.cloud.ec2, world.clock)
+    for _ in range(100):
+        sighting = await instances.look(MISSING)
+        assert (sighting.state, sighting.is_gone) == (UNKNOWN, False)
+        world.clock.advance(1)
+    assert calls == 20
+
+
+def test_absence_is_proof_only_after_a_minute_without_a_sighting() -> None:
+    """F20: two looks at least a minute apart, and none between that found it."""
+    sighting = Sighting()
+    for at in (0.0, 59.0):
+        sighting.hear(None, at)
+        assert (sighting.state, sighting.is_gone) == (ABSENT, False)
+    sighting.hear(None, 60.0)
+    assert sighting.is_gone
+
+
+async def test_an_instance_that_comes_back_was_never_gone(world: World) -> None:
+    """F20: the list lagged."""
+    (provider_id,) = await world.instances(1)
+    (seen,) = await world.cloud.ec2.instances(ids=[provider_id.rpartition("/")[2]])
+    sighting = Sighting()
+    sighting.hear(None, 0.0)
+    sighting.hear(seen, 30.0)
+    sighting.hear(None, 61.0)
+    assert not sighting.is_gone
+    sighting.hear(None, 121.0)
+    assert sighting.is_gone

@@ -1,0 +1,67 @@
+"""F24: machine, node and instance end in any order, by whatever hand, and nothing is left (I1-I3)."""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+
+import pytest
+
+from shared.domain.nodepools import V1, V1ALPHA5
+from tests.services.terminator.world import Place, World
+
+HANDS = ("delete machine", "delete node", "terminate instance", "strip node")
+ORDERS = tuple(itertools.permutations(HANDS, 2))
+
+
+async def act(world: World, place: Place, hand: str) -> None:
+    node = world.store.find("nodes", place.node)
+    machine = world.machine(place)
+    if hand == "delete machine" and machine is not None:
+        world.delete(place)
+    elif hand == "delete node" and node is not None:
+        world.delete_node(place.node)
+    elif hand == "terminate instance":
+        await world.cloud.ec2.terminate([place.instance])
+        if node is not None:
+            world.not_ready(place.node)
+    elif hand == "strip node" and node is not None:
+        world.store.patch("nodes", place.node, {"metadata": {"finalizers": None}})
+        if world.store.find("nodes", place.node) is not None:
+            world.delete_node(place.node)
+
+
+async def play(world: World, chance: Random) -> None:
+    """All orders at once, with a few turns between the two hands; at last the machine is deleted anyhow."""
+    places = await world.places(chance.choice([V1, V1ALPHA5]) for _ in ORDERS)
+    for place in places:
+        world.pod(f"app-{place.node}", place.node)
+    for index in range(2):
+        for place, order in zip(places, ORDERS, strict=True):
+            await act(world, place, order[index])
+        for _ in range(chance.randint(0, 3)):
+            await world.turn(chance.choice([1, 4, 20]))
+    for place in places:
+        await act(world, place, "delete machine")
+    await world.until_gone(*places)
+    assert world.control.alive() == []
+    for place in places:
+        assert len(world.pods(f"app-{place.node}")) == 1, "found a new home, once"
+
+
+def test_there_are_twelve_orders() -> None:
+    """F24."""
+    assert len(ORDERS) == 12
+
+
+async def test_whatever_goes_first_everything_goes(world: World) -> None:
+    """F24, TRM-02, TRM-03, TRM-17."""
+    await play(world, Random(24))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+async def test_whatever_goes_first_everything_goes_fifty_times(world: World) -> None:
+    """F24: 12 orders x 50 seeds."""
+    for seed in range(50):
+        await play(world, Random(seed))
