@@ -169,7 +169,7 @@ def bursts() -> dict[str, list[Pod]]:
 
 def burst_beside_agents(types: tuple[InstanceType, ...]) -> Snapshot:
     """The first burst where every node also runs five agents (280 m, 300 MiB together); types of generation 6 and up,
-    with GPU types among them. Four machines for 3.468 $/h are the optimum at the list prices of November 2026."""
+    with GPU types among them."""
     agents = tuple(
         DaemonSet(f"agent-{i}", "kube-system", f"agent-{i}", {"cpu": 56, "memory": 60 * MIB})
         for i in range(5)

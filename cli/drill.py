@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from random import Random
@@ -22,12 +22,13 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.cloud_control import CloudControl, given
-from cli.drill_picture import Picture, Target, chosen, rehearse
+from cli.drill_picture import Picture, Plan, Target, chosen, plan_here, rehearse
 from cli.drill_watch import watch
-from cli.scheduler_status import variables_of
+from cli.scheduler_status import VARIABLE, ask, scheduler_url, variables_of
 from cli.up import DirectoryOption
 from local.stack import DEFAULT_DIRECTORY
 from shared.clock import SystemClock
+from shared.cloud.bundled import BUNDLED_REGION
 from shared.errors import ConfigurationError, DovetailError
 from shared.kube.client import Kube
 
@@ -64,7 +65,7 @@ def drill(
     """Rehearse a spot interruption: which pods move, what holds them, how much of the two minutes is left.
 
     On the local stack the warnings are sent through EventBridge and SQS, and the nodes really go. On any other cluster
-    nothing is changed: the planner is asked what would become of the pods.
+    nothing is changed: the scheduler is asked what would become of the pods.
 
     Exit code 1: a pod would not have left in time, or would find no place.
 
@@ -123,7 +124,7 @@ async def _drill(variables: Mapping[str, str], where: Where, simulate: bool) -> 
             raise ConfigurationError(f"no {market} of ours matches; `kubectl get nodes` lists all")
         control = None if simulate else _emulator(variables)
         if control is None:
-            return rehearse(picture, targets)
+            return await asyncio.to_thread(rehearse, picture, targets, _planner(variables, targets))
         ids = [target.instance for target in targets]
         await asyncio.to_thread(
             control.post, "interruptions", given({"kind": "spot", "instanceIds": ids})
@@ -131,6 +132,17 @@ async def _drill(variables: Mapping[str, str], where: Where, simulate: bool) -> 
         return await watch(kube, picture, targets)
     finally:
         await kube.close()
+
+
+def _planner(variables: Mapping[str, str], targets: Sequence[Target]) -> Plan:
+    """The scheduler, which knows the region's types and prices; without it the bundled catalogue of one region.
+
+    Raises ConfigurationError when neither will do.
+    """
+    if not variables.get(VARIABLE) and all(t.zone.startswith(BUNDLED_REGION) for t in targets):
+        return plan_here
+    url = scheduler_url(variables)
+    return lambda documents: dict(ask(f"{url}/simulate", {"objects": documents}))
 
 
 def _emulator(variables: Mapping[str, str]) -> CloudControl | None:
@@ -174,6 +186,8 @@ def _lines(report: dict[str, Any]) -> list[str]:
     lines += [f"no place for {one['pod']}: {one['why']}" for one in report["homeless"]]
     if report["machines"]:
         lines.append(f"{len(report['machines'])} machines bought: {', '.join(report['machines'])}")
+    if report["placedAfterSeconds"] is not None:
+        lines.append(f"all pods have a node again after {report['placedAfterSeconds']:.0f} s")
     if report["spareSeconds"] is not None:
         lines.append(f"{report['spareSeconds']:.0f} s to spare before the two minutes end")
     return lines

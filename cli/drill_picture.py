@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -43,6 +43,8 @@ READ = (
     NODE_POOLS, NODE_CLAIMS, EC2_NODE_CLASSES,
 )  # fmt: skip
 Json = dict[str, Any]
+Plan = Callable[[list[Json]], Json]
+"""Documents -> the planner's answer."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,13 @@ class Picture:
         return found
 
 
+def plan_here(documents: list[Json]) -> Json:
+    """The planner's answer by the bundled catalogue."""
+    settings = read_options({}).settings
+    clock = SystemClock()
+    return simulate(documents, catalogue=bundled_catalogue, settings=settings, clock=clock).answer
+
+
 def _waiting(pod: Json) -> Json:
     """The pod that its controller makes in its stead."""
     waiting = copy.deepcopy(pod)
@@ -148,28 +157,21 @@ def chosen(targets: Sequence[Target], percent: float, seed: int) -> list[Target]
     return [targets[place] for place in sorted(places)]
 
 
-def rehearse(picture: Picture, targets: Sequence[Target]) -> Json:
+def rehearse(picture: Picture, targets: Sequence[Target], plan: Plan) -> Json:
     """The report of a simulation: nothing is interrupted, so nothing can be said about time."""
-    clock = SystemClock()
     pods = [pod for target in targets for pod in target.pods]
-    simulation = simulate(
-        picture.without(targets),
-        catalogue=bundled_catalogue,
-        settings=read_options({}).settings,
-        clock=clock,
-    )
-    answer = simulation.answer
+    answer = plan(picture.without(targets))
     ours = {pod.key for pod in pods}
     homeless = [
         {"pod": one["pod"], "why": one["reason"]}
         for one in answer["unschedulable"]
         if one["pod"] in ours
     ]
-    blocked = picture.blocks(pods, clock.now())
+    blocked = picture.blocks(pods, SystemClock().now())
     machines = [one["offering"]["instanceType"] for one in answer["machines"]]
     return report_of(
         targets, {}, simulated=True, moved=len(pods) - len(homeless), stayed=[], blocked=blocked,
-        homeless=homeless, machines=machines,
+        homeless=homeless, machines=machines, placedAfterSeconds=None,
     )  # fmt: skip
 
 

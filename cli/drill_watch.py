@@ -11,7 +11,8 @@ from shared.kube.client import Kube
 from shared.kube.resources import EVENTS, MACHINES, NODE_CLAIMS, PODS
 
 NOTICE_SECONDS = 120.0
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
+SETTLED_SECONDS = 2.0
 HELD = "FailedDraining"
 
 
@@ -20,28 +21,43 @@ async def watch(kube: Kube, picture: Picture, targets: Sequence[Target]) -> Json
     clock = SystemClock()
     began = clock.monotonic()
     emptied: dict[str, float] = {}
+    placed: float | None = None
     left = {target.node.name: {pod.uid for pod in target.pods} for target in targets}
-    while True:
-        seconds = clock.monotonic() - began
-        there = {(p["metadata"]["uid"]) for p in (await kube.list(PODS)).items if _is_on_node(p)}
-        for name, uids in left.items():
-            uids &= there
-            if not uids:
-                emptied.setdefault(name, seconds)
-        if len(emptied) == len(left) or seconds >= NOTICE_SECONDS:
-            break
+    waited_before = waiting(picture.objects[PODS])
+    while placed is None and clock.monotonic() - began < NOTICE_SECONDS:
         await asyncio.sleep(LOOK_SECONDS)
+        pods = (await kube.list(PODS)).items
+        seconds = clock.monotonic() - began
+        _cross_out(left, pods, emptied, seconds)
+        # The controllers make new pods as the old ones go: a moment later all of them are there.
+        settled = len(emptied) == len(left) and seconds > max(emptied.values()) + SETTLED_SECONDS
+        if settled and waiting(pods) <= waited_before:
+            placed = seconds
     names = {pod.uid: pod.key for target in targets for pod in target.pods}
     stayed = sorted(names[uid] for uids in left.values() for uid in uids)
     return report_of(
         targets, emptied, simulated=False, moved=len(names) - len(stayed), stayed=stayed,
-        blocked=await _held(kube, set(left)), homeless=[],
+        blocked=await _held(kube, set(left)), homeless=[], placedAfterSeconds=placed,
         machines=await _new_machines(kube, picture),
     )  # fmt: skip
 
 
-def _is_on_node(pod: Json) -> bool:
-    return bool(pod["spec"].get("nodeName"))
+def _cross_out(
+    left: dict[str, set[str]], pods: Sequence[Json], emptied: dict[str, float], seconds: float
+) -> None:
+    there = {pod["metadata"]["uid"] for pod in pods}
+    for name, uids in left.items():
+        uids &= there
+        if not uids:
+            emptied.setdefault(name, seconds)
+
+
+def waiting(pods: Sequence[Json]) -> int:
+    """How many have no node."""
+    return sum(
+        not (pod.get("spec") or {}).get("nodeName") and not pod["metadata"].get("deletionTimestamp")
+        for pod in pods
+    )
 
 
 async def _held(kube: Kube, nodes: set[str]) -> list[dict[str, str]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -70,21 +70,31 @@ def node(
     if output is Output.JSON:
         typer.echo(json.dumps(answer, indent=2))
         return
-    Console().print(panel(answer))
+    show(answer, Console())
 
 
-def panel(answer: Mapping[str, Any]) -> RenderableType:
-    """The answer for people."""
-    parts: list[RenderableType] = [_facts(answer)]
+def show(answer: Mapping[str, Any], console: Console) -> None:
+    """The answer for people. Reasons stand below the panel, in lines that can be copied whole."""
+    title = Text(str(answer["node"] or answer["machine"]), style="bold")
+    console.print(Panel(_facts(answer), title=title, title_align="left", expand=False))
+    for text in _verdict(answer):
+        console.print(text, soft_wrap=True)
+
+
+def _verdict(answer: Mapping[str, Any]) -> Iterator[Text]:
+    """Why it stays, and what would change that."""
     reasons = _reasons(answer["staysBecause"])
     if answer["terminating"]:
-        parts.append(Text("\nIt is on its way out.", style="bold"))
-    elif reasons:
-        parts += [Text("\nIt stays because", style="bold"), _table(reasons)]
-    elif not answer["command"]:
-        parts.append(Text("\nNothing holds it: the next look may take it.", style="bold"))
-    title = Text(str(answer["node"] or answer["machine"]), style="bold")
-    return Panel(Group(*parts), title=title, title_align="left", expand=False)
+        yield Text("It is on its way out.", style="bold")
+        return
+    if not reasons and not answer["command"]:
+        yield Text("Nothing holds it: the next look may take it.", style="bold")
+    if reasons:
+        yield Text("It stays because", style="bold")
+    for reason, change in reasons:
+        yield Text(f"  {reason}")
+        if change:
+            yield Text(f"    -> {change}", style="green")
 
 
 def _facts(answer: Mapping[str, Any]) -> Table:
@@ -127,12 +137,3 @@ def _reasons(said: list[Mapping[str, str]]) -> list[tuple[str, str]]:
         pod = f" ({one['pod']})" if one["pod"] else ""
         found.setdefault(f"{one['text']}{pod}", one["change"])
     return list(found.items())
-
-
-def _table(reasons: list[tuple[str, str]]) -> Table:
-    table = Table(box=None, show_header=True, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("reason", overflow="fold", ratio=1)
-    table.add_column("what would change that", overflow="fold", ratio=1)
-    for reason, change in reasons:
-        table.add_row(Text(reason), Text(change or "-"))
-    return table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
@@ -16,7 +16,6 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Setting
 from shared.domain.durations import go_duration_seconds
 from shared.domain.feature_gates import FeatureGates, parse_feature_gates
 from shared.domain.json_template import json_object
-from shared.domain.nodepools import DELETE, IGNORE, INTERRUPTION_MODES, REBALANCE_ANSWERS
 from shared.domain.tags import parse_tags
 from shared.errors import ConfigurationError
 
@@ -194,7 +193,7 @@ class SchedulerSettings(ServiceSettings):
         description="Karpenter or Global, for pools without the annotation dovetail.sh/consolidation.",
     )
     consolidation_move_cost: float = Field(
-        0.01, ge=0, le=1000, description="What Global counts for one moved pod, in US dollars."
+        0.005, ge=0, le=1000, description="What Global counts for one moved pod, in US dollars."
     )
     consolidation_payback: Duration = Field(
         3600.0, ge=1, description="Within this long a move of Global must save what it costs."
@@ -291,15 +290,11 @@ class InterruptionSettings(AwsSettings):
     instance_status_period: Duration = Field(
         60.0, description="How often EC2's status checks are read (INT-30); 0: never."
     )
-    interruption_mode: str = Field(
-        DELETE,
-        pattern=f"^({'|'.join(INTERRUPTION_MODES)})$",
-        description="delete, cordon or dry-run, for pools without the annotation dovetail.sh/interruption.",
+    interruption_mode: Literal["delete", "cordon", "dry-run"] = Field(
+        "delete", description="For pools without the annotation dovetail.sh/interruption."
     )
-    rebalance: str = Field(
-        IGNORE,
-        pattern=f"^({'|'.join(REBALANCE_ANSWERS)})$",
-        description="off, cordon or drain (INT-40), for pools without the annotation dovetail.sh/rebalance.",
+    rebalance: Literal["off", "cordon", "drain"] = Field(
+        "off", description="For pools without the annotation dovetail.sh/rebalance (INT-40)."
     )
     maintenance_lead: Duration = Field(
         720 * 3600.0,
@@ -317,9 +312,7 @@ class InterruptionSettings(AwsSettings):
         "$types, $zones, $pools and $time are filled in.",
     )
     imds_endpoint: str = Field(
-        "http://169.254.169.254",
-        pattern="^https?://[^ ]+$",
-        description="Instance metadata service, for --source imds.",
+        "http://169.254.169.254", description="Instance metadata service, for --source imds."
     )
     imds_period: Duration = Field(
         2.0, ge=0.1, le=60, description="How often the metadata are read, for --source imds."

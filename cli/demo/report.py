@@ -116,7 +116,9 @@ def build_report(stage: Stage, failure: str) -> Report:
         checks=tuple(stage.checks),
         settings=tuple(stage.settings.rows()),
         comparison=Comparison(
-            cluster_autoscaler.estimate(scenario.pods, scenario.cpu_milli, scenario.memory_bytes),
+            cluster_autoscaler.estimate(
+                stage.pods[0] or scenario.pods, scenario.cpu_milli, scenario.memory_bytes
+            ),
             cluster_autoscaler.XLARGE,
         ),
     )

@@ -63,6 +63,8 @@ class Directory:
     _instances: dict[tuple[str, str], str] = field(default_factory=dict)
     _waiting: dict[str, str] = field(default_factory=dict)
     """Machine key -> instance, of machines that wait for a scheduled event."""
+    _read_pools: dict[str, tuple[float, NodePool | None]] = field(default_factory=dict)
+    """Pool key -> when it was read (monotonic), and what."""
     _listed: dict[str, Machine] = field(default_factory=dict)
     _listed_at: float = float("-inf")
     _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -115,7 +117,12 @@ class Directory:
         found: NodePool | None = self._read(NODE_POOLS, key)
         if found is not None or not key or self._trusted():
             return found
-        return await self.pools(key)
+        async with self._listing:  # a storm asks once for each pool
+            at, known = self._read_pools.get(key, (float("-inf"), None))
+            if self.clock.monotonic() - at > LISTED_SECONDS:
+                known = await self.pools(key)
+                self._read_pools[key] = (self.clock.monotonic(), known)
+        return known
 
     def scheduled(self) -> list[tuple[str, Machine]]:
         """(instance, machine) of all machines that wait for a scheduled event, as far as the mirror knows."""

@@ -109,10 +109,12 @@ class Webhook:
             bundle = self._next_bundle()
             self.last_progress = self.clock.monotonic()
             body = filled(self.settings.webhook_template, bundle, self._place())
-            if await self._post(session, body):
-                self.posted += 1
-            else:
-                self.dropped += len(bundle)
+            taken = False
+            try:
+                taken = await self._post(session, body)
+            finally:  # a stop may cut the post short
+                self.posted += taken
+                self.dropped += 0 if taken else len(bundle)
 
     def _next_bundle(self) -> list[Told]:
         first = self._waiting[0].alike

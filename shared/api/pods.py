@@ -284,14 +284,11 @@ def _label_selector(raw: Json, field: str) -> tuple[dict[str, str], tuple[Expres
     """Labels and expressions. An absent selector selects nobody, an empty one everybody."""
     if raw.get("labelSelector") is None:
         return {}, (NOBODY,)
-    return _read_selector(raw, f"{field}.labelSelector", "labelSelector")
+    return _read_selector(raw["labelSelector"], f"{field}.labelSelector")
 
 
-def _read_selector(
-    raw: Json, field: str, name: str
-) -> tuple[dict[str, str], tuple[Expression, ...]]:
-    """``raw[name]``, which stands at ``field``."""
-    selector = mapping(raw.get(name), field)
+def _read_selector(raw: object, field: str) -> tuple[dict[str, str], tuple[Expression, ...]]:
+    selector = mapping(raw, field)
     return texts(selector.get("matchLabels"), f"{field}.matchLabels"), parse_expressions(
         selector.get("matchExpressions"),
         field=f"{field}.matchExpressions",
@@ -331,26 +328,20 @@ def _affinity_term(term: Json, field: str, weight: int | None) -> AffinityTerm:
         topology_key=_topology_key(term, field),
         match_labels=match_labels,
         expressions=expressions,
-        namespaces=_namespaces(term, field),
         weight=weight,
-        namespace_selector=_namespace_selector(term, field),
+        **_namespaces(term, field),
     )
 
 
-def _namespaces(term: Json, field: str) -> tuple[str, ...] | None:
-    """SCH-83: the namespaces a term names, () for all, None for the pod's own."""
-    selector = term.get("namespaceSelector")
-    if selector is not None and not any(mapping(selector, f"{field}.namespaceSelector").values()):
-        return ()
-    return text_list(term.get("namespaces"), f"{field}.namespaces") or None
-
-
-def _namespace_selector(term: Json, field: str) -> NamespaceSelector | None:
-    """What a term asks of the labels of namespaces (SCH-83). An empty selector asks nothing: it means all."""
-    if not term.get("namespaceSelector"):
-        return None
-    labels, expressions = _read_selector(term, f"{field}.namespaceSelector", "namespaceSelector")
-    return NamespaceSelector(labels, expressions) if labels or expressions else None
+def _namespaces(term: Json, field: str) -> dict[str, Any]:
+    """SCH-83: the namespaces a term names, () for all, None for the pod's own, and what it asks of their labels."""
+    named = text_list(term.get("namespaces"), f"{field}.namespaces") or None
+    if term.get("namespaceSelector") is None:
+        return {"namespaces": named}
+    asked = _read_selector(term["namespaceSelector"], f"{field}.namespaceSelector")
+    if not any(asked):
+        return {"namespaces": ()}
+    return {"namespaces": named, "namespace_selector": NamespaceSelector(*asked)}
 
 
 def _host_ports(spec: Json) -> tuple[tuple[str, str, int], ...]:

@@ -14,7 +14,7 @@ _HOUR = 3600
 class Churn(msgspec.Struct, frozen=True):
     """A move must save, within ``payback_seconds``, what its pods cost to move."""
 
-    move_cost_micro_usd: int = 10_000
+    move_cost_micro_usd: int = 5_000
     """Of one pod."""
     payback_seconds: int = _HOUR
     rest_seconds: float = 600.0

@@ -78,7 +78,7 @@ def _proved(
             attempt = Attempt(attempt.drained, ())
         if not attempt.all:
             break
-        answer = prove(world, attempt.all, churn, may_buy=bool(attempt.replaced))
+        answer = prove(world, attempt.all, churn)
         if isinstance(answer, Refusal):
             smaller = attempt.after(answer)
             for candidate in attempt.without(smaller):

@@ -45,11 +45,9 @@ def buying(world: World) -> World:
     return replace(world, solver=replace(world.solver, packing_policy=LOWEST_COST))
 
 
-def prove(
-    world: World, candidates: tuple[Candidate, ...], churn: Churn, *, may_buy: bool
-) -> Command | Refusal:
-    """The command that takes these away. ``may_buy``: replacements are expected."""
-    outcome = simulate(buying(world) if may_buy else world, candidates, settle=True)
+def prove(world: World, candidates: tuple[Candidate, ...], churn: Churn) -> Command | Refusal:
+    """The command that takes these away."""
+    outcome = simulate(buying(world), candidates, settle=True)
     if outcome.problem:
         return Refusal(outcome.problem, _without_place(outcome, candidates))
     moved = sum(len(candidate.pods) for candidate in candidates)

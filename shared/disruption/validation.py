@@ -44,8 +44,8 @@ def validate(world: World, command: Command) -> Verdict:
         return Verdict(None, BUDGET, "a budget allows fewer nodes by now")
     if command.replacements and not _still_saves(command, fresh):
         return Verdict(None, CHURN, "prices have changed: it saves nothing by now")
-    is_global = command.method == GLOBAL and bool(command.replacements)
-    outcome = simulate(buying(world) if is_global else world, fresh, settle=True)
+    planner = buying(world) if command.method == GLOBAL else world
+    outcome = simulate(planner, fresh, settle=True)
     if outcome.problem:
         return Verdict(None, SCHEDULING, outcome.problem)
     if len(outcome.machines) != len(command.replacements):

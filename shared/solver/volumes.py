@@ -7,8 +7,7 @@ with a verdict that names the claim (POD-06).
 The places are alternatives over all volumes of the pod (SCH-93). They are no part of the pod's own affinity, so
 relaxing the pod never drops them and they do not change which domains count for its spread (SCH-95).
 
-What may go wrong: two waiting pods that share one unbound claim may be planned into two zones; the first one that runs
-decides, and the next plan places the other.
+Pods that share a claim without a volume are held together elsewhere: see ``shared_claims``.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import backlog, cost, report, scheduling, workloads
+from shared.cloud.bundled import bundled_catalogue
 from shared.domain import labels as keys
 from shared.domain.pods import Pod
 from tests.support.plan_checker import check_plan
@@ -23,6 +24,15 @@ def test_the_mix_has_five_equal_parts_and_is_the_same_every_time() -> None:
     assert pods != workloads.karpenter_mix(52, seed=1)
     assert {p.requests["cpu"] for p in pods} <= set(workloads.CPU_MILLI)
     assert all(p.affinity[0].match_labels == p.labels for p in pods if p.affinity)
+
+
+def test_a_burst_beside_agents_needs_four_machines_and_costs_29_percent_less() -> None:
+    """At list prices: one machine of 128 vCPU for 4.896 $/h, or four for 3.468."""
+    snapshot = workloads.burst_beside_agents(bundled_catalogue().types)
+    fewest, plan = plan_for(snapshot), plan_for(snapshot, packing_policy="LowestCost")
+    assert len(fewest.machines) == 1
+    assert len(plan.machines) <= 4
+    assert plan.cost_micro_usd_per_hour <= 0.71 * fewest.cost_micro_usd_per_hour
 
 
 def test_generated_types_grow_in_a_line() -> None:

@@ -27,7 +27,7 @@ def test_list_names_every_scenario(tmp_path: Path) -> None:
     assert [name for name in SCENARIOS if name not in done.stdout] == []
 
 
-@pytest.mark.parametrize("command", ["demo", "up", "down", "status", "halt", "resume"])
+@pytest.mark.parametrize("command", ["demo", "up", "down", "status", "halt", "resume", "drill"])
 def test_help_of_every_command_has_examples(command: str, tmp_path: Path) -> None:
     done = dovetail(command, "--help", directory=tmp_path)
     assert done.returncode == 0
@@ -43,6 +43,8 @@ def test_help_of_every_command_has_examples(command: str, tmp_path: Path) -> Non
         (["status"], "dovetail up --detach"),
         (["explain", "node", "n1"], "dovetail up --detach"),
         (["halt"], "dovetail up --detach"),
+        (["drill"], "dovetail up --detach"),
+        (["interruption", "check"], "give --queue"),
         (["resume", "--pool", "default"], "must be KIND/NAME"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cli.explain import panel
+from cli.explain import show
 from cli.scheduler_status import ask, scheduler_url
 from shared.errors import ConfigurationError, Unreachable
 
@@ -34,7 +34,7 @@ ANSWER: dict[str, Any] = {
 
 def shown(**changes: Any) -> str:
     console = Console(file=io.StringIO(), width=120)
-    console.print(panel(ANSWER | changes))
+    show(ANSWER | changes, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 

@@ -1,4 +1,4 @@
-"""``dovetail interruption check`` against the emulator, which has everything, and then lacks one thing after the other."""
+"""``dovetail interruption check`` against the emulator: it has everything, then lacks one thing after the other."""
 
 from __future__ import annotations
 

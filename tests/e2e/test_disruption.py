@@ -513,7 +513,7 @@ async def test_halt_and_resume_are_heeded(ground: Playground, kubectl: ShellKube
         return way_out in await explained()
 
     await wait_until(says_so, "it says what holds it", seconds=30)
-    assert way_out in " ".join((await dovetail(ground, "explain", "node", node.name)).split())
+    assert f"-> {way_out}\n" in await dovetail(ground, "explain", "node", node.name)
     assert "deletionTimestamp" not in (await ground.kube.get(NODES, node.name))["metadata"]
     assert "resumed: " in await dovetail(ground, *way_out.split()[1:])
     await seen(ground, "the empty node goes", lambda now: not now.nodes)

@@ -13,7 +13,7 @@ from shared.domain.machines import Machine
 from shared.domain.nodepools import NodePool
 from shared.errors import Unavailable
 from shared.mirror import Change, MirrorReader
-from tests.support.builders import make_machine, make_node
+from tests.support.builders import make_machine, make_node, make_pool
 from tests.support.fake_clock import FakeClock
 
 INSTANCE, OTHER = "i-0000000000000000a", "i-0000000000000000b"
@@ -144,3 +144,28 @@ async def test_a_silent_mirror_still_finds_what_it_knows_and_proves_nothing_else
     mirror.clock.advance(6)
     await mirror.directory.machine(OTHER)
     assert listing.asked == 3
+
+
+async def test_a_pool_is_read_from_the_mirror_and_else_from_the_api_server(mirror: Mirror) -> None:
+    """A pool that wants no drain must not get one because Redis is away."""
+    pool = make_pool(MACHINE.pool, interruption="cordon")
+    assert await mirror.directory.pool(MACHINE) is None
+    mirror.put("nodepools", pool.key, pool)
+    assert await mirror.directory.pool(MACHINE) == pool
+    mirror.put("nodepools", pool.key, None)
+    mirror.reader.complete = False
+    mirror.pools[pool.key] = pool
+    for _ in range(3):
+        assert await mirror.directory.pool(MACHINE) == pool
+    assert mirror.pools_asked == [pool.key]
+    assert await mirror.directory.pool(replace(MACHINE, pool="")) is None
+
+
+def test_machines_that_wait_for_an_event_are_known(mirror: Mirror) -> None:
+    waiting = replace(
+        MACHINE, annotations={"dovetail.sh/maintenance": "2027-01-27T06:00:00Z sqs -"}
+    )
+    mirror.put("machines", MACHINE.key, waiting)
+    assert mirror.directory.scheduled() == [(INSTANCE, waiting)]
+    mirror.put("machines", MACHINE.key, MACHINE)
+    assert mirror.directory.scheduled() == []

@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 
 from services.interruption import notices
+from services.interruption.maintenance import Maintenance
+from services.interruption.notices import QUEUE, STATUS_CHECKS
 from services.interruption.status_source import StatusSource
+from shared.api.machines import parse_machine
+from shared.api.node_claims import parse_node_claim
 from shared.cloud.instance_status import EVENT_STATUS, SYSTEM_STATUS, Ailment, InstanceStatuses
+from shared.domain.labels import MAINTENANCE_ANNOTATION
 from shared.errors import DovetailError, Unauthorized, Unavailable
-from tests.services.interruption.conftest import INSTANCES, World
+from tests.services.interruption.conftest import INSTANCES, NAMES, RESOURCES, World
 from tests.support.waiting import wait_until
 
 OURS, FOREIGN = INSTANCES["Machine"], "i-00000000000000000"
@@ -58,7 +63,7 @@ async def test_an_impaired_instance_of_ours_is_deleted_without_grace(world: Worl
     assert {entry.notice.instances for entry in entries} == {(OURS,)}
     for entry in entries:
         await world.worker.work(entry)
-    assert world.worker.deleted == 1
+    assert world.deeds.deleted == 1
     assert (await world.is_deleted("Machine"), await world.is_deleted("NodeClaim")) == (True, False)
 
 
@@ -70,6 +75,24 @@ async def test_a_category_is_counted_again_after_it_healed(world: World) -> None
         await looking.look(ailments)
     assert world.counted(UNHEALTHY, category=EVENT_STATUS) == 2
     assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == notices.EVENT_STATUS
+
+
+async def test_an_event_that_ec2_no_longer_lists_is_called_off(world: World) -> None:
+    """Only what the status checks announced; what the queue announced is the queue's to call off."""
+    due = world.clock.now() + 3600
+    for kind, source_ in (("Machine", STATUS_CHECKS), ("NodeClaim", QUEUE)):
+        note = {MAINTENANCE_ANNOTATION: Maintenance(due, source_).text}
+        body = {"metadata": {"annotations": note}}
+        raw = await world.kube.patch(RESOURCES[kind], NAMES[kind], body)
+        parse = parse_machine if kind == "Machine" else parse_node_claim
+        await world.show("machines", parse(raw))
+    looking = source(world)
+    await looking.look((Ailment(OURS, EVENT_STATUS, due=due),))
+    assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == notices.EVENT_STATUS
+    await looking.look(())
+    over = (await world.worker.backlog.take(lambda: 0.0)).notice
+    assert (over.kind, over.instances) == (notices.SCHEDULED_OVER, (OURS,))
+    assert len(world.worker.backlog) == 0
 
 
 async def test_without_permission_it_says_so_once_and_stops_asking(

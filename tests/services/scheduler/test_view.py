@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from services.scheduler.view import View, waiting_pods
 from shared.clock import SystemClock
 from shared.domain import labels as keys
+from shared.domain.namespaces import Namespace
 from shared.domain.pods import Owner, Pod
-from shared.domain.records import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
+from shared.domain.records import CLAIMS, CSI_NODES, NAMESPACES, STORAGE_CLASSES, VOLUMES
 from shared.domain.snapshot import moving_pods
 from shared.mirror import MirrorReader
 from tests.support.builders import (
@@ -75,13 +76,14 @@ def test_an_unlaunched_leaving_machine_has_no_node_and_moves_nothing() -> None:
     assert moving_pods(make_snapshot(make_pod("waits"), machines=(machine,))) == frozenset()
 
 
-def test_what_pods_need_to_find_their_volumes_is_in_the_snapshot() -> None:
-    """SCH-91, SCH-93; in a fixed order, whatever the mirror's."""
+def test_what_pods_need_to_find_their_volumes_and_each_other_is_in_the_snapshot() -> None:
+    """SCH-83, SCH-91, SCH-93; in a fixed order, whatever the mirror's."""
     claims = (make_claim("a"), make_claim("b", namespace="x"), make_claim("b", namespace="y"))
     others = {
         VOLUMES: make_volume("v"),
         STORAGE_CLASSES: make_storage_class("s"),
         CSI_NODES: make_csi_node("n"),
+        NAMESPACES: Namespace("u", "red", {"team": "red"}),
     }
     kinds: dict[str, Any] = {
         kind: {one.name: msgspec.json.encode(one)} for kind, one in others.items()
@@ -94,3 +96,4 @@ def test_what_pods_need_to_find_their_volumes_is_in_the_snapshot() -> None:
     assert snapshot.volumes == (others[VOLUMES],)
     assert snapshot.storage_classes == (others[STORAGE_CLASSES],)
     assert snapshot.csi_nodes == (others[CSI_NODES],)
+    assert snapshot.namespaces == (others[NAMESPACES],)

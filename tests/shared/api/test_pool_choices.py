@@ -1,0 +1,58 @@
+"""Annotations of a pool that choose what is done about interruptions (INT-40, INT-43)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.api.metadata import POOL_CHOICES, choice_faults, pool_metadata, read_metadata
+from shared.domain.nodepools import NodePool
+
+SAID = [
+    ("dovetail.sh/interruption", "cordon", "interruption", "cordon"),
+    ("dovetail.sh/interruption", "dry-run", "interruption", "dry-run"),
+    ("dovetail.sh/rebalance", "drain", "rebalance", "drain"),
+    ("dovetail.sh/rebalance", "off", "rebalance", "off"),
+    ("dovetail.sh/maintenance-lead", "36h", "maintenance_lead_seconds", 129_600.0),
+    ("dovetail.sh/maintenance-lead", "0", "maintenance_lead_seconds", 0.0),
+    ("dovetail.sh/webhook", "off", "webhook_off", True),
+    ("dovetail.sh/webhook", "on", "webhook_off", False),
+]
+
+
+def raw(annotation: str, value: str) -> dict[str, Any]:
+    return {"metadata": {"name": "p", "annotations": {annotation: value}}}
+
+
+@pytest.mark.parametrize(("annotation", "value", "field", "expected"), SAID)
+def test_a_choice_is_read_and_survives_being_written(
+    annotation: str, value: str, field: str, expected: object
+) -> None:
+    choices = read_metadata(raw(annotation, value)).choices
+    assert choices == {field: expected}
+    written = pool_metadata(NodePool(uid="", name="p", **choices))
+    assert read_metadata({"metadata": written}).choices in (choices, {})
+    assert choice_faults(raw(annotation, value)) == ()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        ("dovetail.sh/interruption", "dryrun"),
+        ("dovetail.sh/rebalance", "Drain"),
+        ("dovetail.sh/maintenance-lead", "1d"),
+        ("dovetail.sh/maintenance-lead", "721h"),
+        ("dovetail.sh/webhook", "yes"),
+    ],
+)
+def test_a_choice_that_there_is_not_is_refused_by_name(annotation: str, value: str) -> None:
+    (fault,) = choice_faults(raw(annotation, value))
+    assert annotation in str(fault)
+
+
+def test_without_annotations_a_pool_chooses_nothing() -> None:
+    """Off by default."""
+    fresh = NodePool(uid="", name="p")
+    assert pool_metadata(fresh) == {"name": "p"}
+    assert len({choice.annotation for choice in POOL_CHOICES}) == len(POOL_CHOICES)
