@@ -43,6 +43,8 @@ log = get_logger(__name__)
 FRESH_SECONDS = 60.0
 """LCH-10, LCH-13: how long a discovery is used."""
 CLUSTER_SECONDS = 300.0
+TRIES = 5
+"""The watcher writes a class a few times in its first second."""
 """EC-23: how often the cluster's version is asked."""
 Json = Mapping[str, Any]
 _KINDS: dict[str, tuple[Resource, Callable[[Json], Parsed[NodeClass]]]] = {
@@ -161,22 +163,26 @@ class NodeClasses:
             await self.refresh_one(key)
 
     async def refresh_one(self, key: str) -> None:
-        """After an edit: forget what was known."""
+        """After an edit: forget what was known. The watcher writes a new class too: one that changed while it was
+        looked up is looked up again at once, since pods wait for it."""
         self._known.pop(key, None)
         try:
             resource, _, name = _split(key)
-            await self.refresh(await self.kube.get(resource, name))
+            for _ in range(TRIES):
+                if await self.refresh(await self.kube.get(resource, name)):
+                    return
         except NotFound:
             self._leaving.discard(key)
 
-    async def refresh(self, raw: Json) -> None:
-        """Look one stored class up and write what was found, or why not, to its status."""
+    async def refresh(self, raw: Json) -> bool:
+        """Look one stored class up and write what was found, or why not, to its status. False when it has changed
+        meanwhile and nothing was written."""
         if raw["metadata"].get("deletionTimestamp"):
             self._known.pop(_key(raw), None)
             if is_held(raw):
                 self._leaving.add(_key(raw))
                 await self._finalizer.advance(raw)
-            return
+            return True
         parsed = _KINDS[raw["kind"]][1](raw)
         try:
             held = await self._hold(raw)
@@ -185,6 +191,8 @@ class NodeClasses:
                 await self._write(held, status)
         except (NotFound, Conflict):
             log.debug("node class changed meanwhile", key=_key(raw))
+            return False
+        return True
 
     async def _hold(self, raw: Json) -> Json:
         """EC-20: our finalizer on the object, before anything is made for it in AWS. Returns it as it is now."""

@@ -71,6 +71,8 @@ class Commands:
     rate: DisruptionRate
     _assumed: dict[str, Assumed] = field(default_factory=dict)
     """By id, what we wrote a moment ago."""
+    _deleted: dict[str, float] = field(default_factory=dict)
+    """Machine UID -> when we deleted it (monotonic)."""
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -88,9 +90,20 @@ class Commands:
         return sorted(alive, key=lambda record: (record.begun_at, record.id))
 
     def busy(self) -> set[str]:
-        """UIDs of machines that a command holds (EXE-08)."""
+        """UIDs of machines that a command holds (EXE-08), and of those we deleted although the mirror does not show it
+        yet."""
         held = {key for record in self.records() for key in record.candidates}
-        return {m.uid for m in self.view.machines(now=self.clock.monotonic()) if m.key in held}
+        now = self.clock.monotonic()
+        self._deleted = {u: at for u, at in self._deleted.items() if now - at < ASSUMED_SECONDS}
+        going = [m for m in self.view.machines(now=now) if m.key in held or m.uid in self._deleted]
+        return {machine.uid for machine in going}
+
+    async def delete(self, machine: Machine) -> bool:
+        """Order its deletion. False when it is gone, or another machine has its name."""
+        if not await self.machines.delete(machine):
+            return False
+        self._deleted[machine.uid] = self.clock.monotonic()
+        return True
 
     def record_of(self, key: str) -> CommandRecord | None:
         """The command that holds or makes this machine."""
@@ -240,7 +253,7 @@ class Commands:
                 log.info("node is not empty any more", node=machine.node_name)
                 await self._release(machine)
                 continue
-            if not await self.machines.delete(machine):
+            if not await self.delete(machine):
                 continue
             await self.teller.terminating(record, machine, self.view.pools())
             await self._spend(machine)
@@ -272,7 +285,7 @@ class Commands:
         for key in record.replacements:
             machine = machines.get(key)
             if machine is not None and not machine.has(INITIALIZED) and not machine.terminating:
-                await self.machines.delete(machine)
+                await self.delete(machine)
                 unready += 1
         self._assume(record, over=True)
         self.teller.failed(record, why, unready)

@@ -164,7 +164,7 @@ class Disruption:
             pool = pools.get(machine.pool_key)
             if pool is not None and pool.disruption_off:
                 continue
-            if await self.commands.machines.delete(machine):
+            if await self.commands.delete(machine):
                 self.commands.teller.expired(machine)
                 await self.commands.order(TerminateMachine.of(machine, "expired"), machine.uid)
 

@@ -60,6 +60,6 @@ class Replicas:
 
     async def _shrink(self, adjustment: Adjustment) -> None:
         for machine in adjustment.surplus:
-            if await self.commands.machines.delete(machine):
+            if await self.commands.delete(machine):
                 log.info("deleting surplus of a static pool", machine=machine.name)
                 await self.commands.order(TerminateMachine.of(machine, "static"), machine.uid)

@@ -69,6 +69,26 @@ async def test_both_generations_are_resolved_and_shown(
     assert failing(template) == {}
 
 
+async def test_a_class_that_was_written_while_it_was_looked_up_is_looked_up_again(
+    kube: Kube, node_classes: NodeClasses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watcher puts its hash on a new class at the same moment; pods must not wait a minute for that."""
+    await create_node_class(kube)
+    write, meddled = kube.patch, []
+
+    async def meddle(*where: Any, **how: Any) -> Any:
+        if how.get("subresource") == "status" and not meddled:
+            meddled.append(True)
+            note = {"metadata": {"annotations": {keys.CLASS_HASH: "1"}}}
+            await write(EC2_NODE_CLASSES, "default", note)
+        return await write(*where, **how)
+
+    monkeypatch.setattr(kube, "patch", meddle)
+    await node_classes.refresh_one(V1_KEY)
+    assert meddled
+    assert failing(await shown(kube)) == {}
+
+
 async def test_every_part_that_fails_is_named_and_the_others_are_shown(
     kube: Kube, node_classes: NodeClasses, events: Any
 ) -> None:

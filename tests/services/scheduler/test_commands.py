@@ -181,6 +181,21 @@ async def test_another_scheduler_goes_on_with_the_command(oversized: Scheduler, 
     assert not await is_deleted(kube, replacement.name)
 
 
+async def test_a_machine_that_was_just_deleted_is_in_no_second_command(
+    oversized: Scheduler, kube: Kube, published: Any
+) -> None:
+    """EXE-08: the mirror shows it as it was for a moment; it uses up its pool's budget all the same."""
+    replacement = await begun(oversized, kube)
+    await initialise(kube, replacement.name)
+    claims = await shown(oversized, kube)
+    for _ in range(4):
+        await oversized.disruption.step()
+    assert await is_deleted(kube)
+    assert oversized.disruption.commands.busy() == {claims[LARGE.machine.name].uid}
+    decided = [m for m in await published(streams.DECISIONS) if isinstance(m, DisruptionDecided)]
+    assert len(decided) == 1
+
+
 def forget(commands: Commands) -> None:
     """What a restart leaves: nothing in memory."""
     commands._assumed.clear()
