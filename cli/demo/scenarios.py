@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from shared.domain import labels
 from shared.domain.labels import ON_DEMAND, SPOT
 from shared.domain.nodepools import V1, V1ALPHA5
 from shared.errors import ConfigurationError
@@ -56,6 +57,14 @@ class Scenario:
     timeout_seconds: float = 180.0
 
 
+TWO_CPU_NODES = [
+    {"key": labels.CAPACITY_TYPE, "operator": "In", "values": [SPOT]},
+    {"key": labels.ARCH, "operator": "In", "values": ["amd64"]},
+    {"key": labels.AWS_PREFIX + "instance-category", "operator": "In", "values": ["c", "m", "r"]},
+    {"key": labels.AWS_PREFIX + "instance-generation", "operator": "Gt", "values": ["2"]},
+    {"key": labels.AWS_PREFIX + "instance-cpu", "operator": "In", "values": ["2"]},
+]
+"""So small that a story of four pods has two nodes, however kube-scheduler spreads them."""
 MEBIBYTE = 2**20
 GIBIBYTE = 2**30
 
@@ -170,15 +179,17 @@ SCENARIOS = {
             "drift",
             "the NodePool's template changes: its nodes are replaced one after another",
             pods=4,
-            cpu_milli=500,
+            cpu_milli=850,
             memory_bytes=256 * MEBIBYTE,
             least_nodes=2,
             most_nodes=2,
             act=Act.RELABEL,
             batch_max_seconds=4.0,
-            spread_max_skew=2,
             only_added_nodes=True,
-            pool_changes={"disruption": {"budgets": [{"nodes": "1", "reasons": ["Drifted"]}]}},
+            pool_changes={
+                "disruption": {"budgets": [{"nodes": "1", "reasons": ["Drifted"]}]},
+                "template": {"spec": {"requirements": TWO_CPU_NODES}},
+            },
             generation_api=V1,
         ),
         Scenario(
