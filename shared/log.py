@@ -10,9 +10,16 @@ import logging
 import sys
 from typing import Any, cast
 
-import structlog
-import structlog.tracebacks
+from shared.lean_imports import without
 
+with without("rich"):
+    # Only its console renderer would use rich, which costs each service 3 MB.
+    import structlog
+    import structlog.tracebacks
+    from structlog.contextvars import bound_contextvars
+
+log_context = bound_contextvars
+"""``with log_context(key=value)``: every line inside carries these."""
 TEXT_LIMIT = 2048
 """Longest text value in one log key, in characters: an object dump must not fill the disk."""
 

@@ -15,8 +15,6 @@ import asyncio
 import random
 from dataclasses import dataclass
 
-import structlog
-
 from shared.bus.connection import REDIS_FAILURES
 from shared.bus.dead_letters import DeadLetters
 from shared.bus.delay import DelaySet, delay_seconds
@@ -26,7 +24,7 @@ from shared.bus.locks import KeyedLocks
 from shared.bus.metrics import BusMetrics
 from shared.clock import Clock
 from shared.errors import DovetailError
-from shared.log import get_logger
+from shared.log import get_logger, log_context
 
 log = get_logger(__name__)
 
@@ -94,7 +92,7 @@ class Attempts:
     async def _handle(self, delivery: Delivery, envelope: Envelope) -> bool:
         started = self._clock.monotonic()
         try:
-            with structlog.contextvars.bound_contextvars(message_id=envelope.id):
+            with log_context(message_id=envelope.id):
                 async with asyncio.timeout(self._limits.handler_timeout_seconds):
                     await self._handler(envelope)
         except RetryLater as later:

@@ -10,6 +10,7 @@ test of that call sees. A service that is not listed is loaded whole.
 from __future__ import annotations
 
 import gzip
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -149,4 +150,5 @@ def _undocumented(value: Any) -> Any:
         }
     if isinstance(value, list):
         return [_undocumented(item) for item in value]
-    return value
+    # A model says "structure" and each shape's name thousands of times: one text for all.
+    return sys.intern(value) if isinstance(value, str) else value
