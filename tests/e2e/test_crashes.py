@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
 
 import pytest
 
@@ -89,19 +90,28 @@ async def assert_all_gone(playground: Playground) -> None:
     assert (await playground.kube.list(LAUNCH_RECORDS)).items == []
 
 
-async def launch_is_under_way(playground: Playground) -> bool:
-    """The intent is written; whether EC2 heard of it is not known yet."""
-    return bool((await playground.kube.list(LAUNCH_RECORDS)).items)
+async def kill_at_the_first_intent(playground: Playground) -> None:
+    """The launcher dies with its intent written; whether EC2 heard of it is not known yet.
+
+    Watched, not polled: a record lives for less than a look at a busy machine takes.
+    """
+    version = (await playground.kube.list(LAUNCH_RECORDS)).resource_version
+    changes = playground.kube.watch(LAUNCH_RECORDS, version, timeout_seconds=120)
+    async with aclosing(changes):
+        async for change in changes:
+            if change.type == "ADDED":
+                return kill(playground, "launcher")
+    raise AssertionError("not within 120 s: a LaunchRecord")
 
 
 async def test_killing_each_service_once_costs_time_and_nothing_else(victims: Playground) -> None:
     """F1: the launcher dies between its intent and its record; F5: new consumers take over."""
+    intent = asyncio.create_task(kill_at_the_first_intent(victims))
     story = asyncio.create_task(victims.play("burst-400"))
     await seen(victims, "400 pods exist", lambda now: now.total == PODS)
     kill(victims, "watcher")
     kill(victims, "scheduler")
-    await wait_until(lambda: launch_is_under_way(victims), "a LaunchRecord", seconds=60)
-    kill(victims, "launcher")
+    await intent
     await seen(victims, "a node boots", lambda now: bool(now.live_instances))
     kill(victims, "interruption")
     await seen(victims, "all pods run", lambda now: now.running == PODS)
