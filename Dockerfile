@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # One image for all five services, the AWS emulator and the embedded cluster; the command chooses.
-#   docker build --tag dovetail:local .
+#   docker build --tag dovetail:local --build-arg COMMIT="$(git rev-parse HEAD)" .
 # Behind a proxy with a certificate authority of its own:
 #   docker build --secret id=ca_bundle,src=/path/to/ca.pem --tag dovetail:local .
 ARG BASE_IMAGE=python:3.11-slim
@@ -15,6 +15,8 @@ RUN --mount=type=secret,id=ca_bundle,required=false \
        --require-hashes --requirement requirements.lock
 
 FROM ${BASE_IMAGE}
+# Told on every log line; nothing else depends on it.
+ARG COMMIT=
 # The venv's interpreter is a link to this image's own, so both stages must start from the same base.
 COPY --from=build /opt/venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH \
@@ -22,7 +24,8 @@ ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     MALLOC_ARENA_MAX=1 \
     PYTHONDONTWRITEBYTECODE=1 \
-    AWS_EC2_METADATA_DISABLED=true
+    AWS_EC2_METADATA_DISABLED=true \
+    DOVETAIL_COMMIT=${COMMIT}
 WORKDIR /app
 COPY services services
 COPY shared shared

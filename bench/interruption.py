@@ -28,6 +28,7 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
+from bench.cpu_shares import CpuShares
 from bench.report import Row, save, show
 from bench.sqs_queue import Queue, served
 from local.stack import Stack, StackSettings
@@ -49,6 +50,7 @@ FOREIGN, TWICE, MALFORMED = 10, 20, 50
 BYSTANDERS = 20
 """Machines that no message names."""
 AT_ONCE = 32
+OURS = "interruption"
 TYPES = [f"m{n}.large" for n in range(60)]
 
 
@@ -180,6 +182,7 @@ class Storm:
     process: subprocess.Popen[bytes] | None = None
     sent: dict[str, float] = field(default_factory=dict)
     memory_mib: int = 0
+    cpu: CpuShares = field(default_factory=lambda: CpuShares({}))
 
     async def create(self, numbers: Sequence[int]) -> None:
         """Machines of both generations by turns, each with its instance."""
@@ -207,10 +210,21 @@ class Storm:
         log = (self.stack.directory / "interruption.log").open("ab")
         self.process = subprocess.Popen(command, env=self.environment, cwd=PROJECT, stdout=log)
 
-    def look_at_memory(self) -> None:
-        """Keep the largest resident size of any incarnation."""
+    def count_cpu(self) -> None:
+        """From now on."""
+        self.cpu = CpuShares(self._pids())
+
+    def _pids(self) -> dict[str, int]:
+        parts = {part.name: part.process.pid for part in self.stack.running().parts}
+        ours = {OURS: self.process.pid} if self.process else {}
+        return {**parts, "bench": os.getpid(), **ours}
+
+    def look(self) -> None:
+        """Keep the largest resident size of any incarnation, and what each process used."""
         if self.process is None:
             return
+        for name, pid in self._pids().items():
+            self.cpu.look(name, pid)
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 self.memory_mib = max(self.memory_mib, int(line.split()[1]) // 1024)
@@ -218,6 +232,7 @@ class Storm:
     def end(self) -> None:
         """SIGKILL, as a node that loses its power."""
         if self.process is not None:
+            self.look()
             self.process.kill()
             self.process.wait()
 
@@ -237,11 +252,13 @@ async def play(storm: Storm, count: int, kills: int) -> Row:
     async with asyncio.TaskGroup() as group:
         watching = [group.create_task(watcher.run(kind)) for kind in (MACHINES, NODE_CLAIMS)]
         await asyncio.sleep(1)  # the watcher has written the last Machine to the mirror
+        storm.count_cpu()
         started = time.time()
         storm.send(wanted.bodies)
         async with asyncio.timeout(PATIENCE_SECONDS):
             await _until_empty(storm, watcher, len(wanted.ours), kills)
         ended = time.time()
+        storm.look()
         for task in watching:
             task.cancel()
     lost = wanted.ours - watcher.deleted.keys()
@@ -255,16 +272,23 @@ async def play(storm: Storm, count: int, kills: int) -> Row:
         "p50 s": round(statistics.median(late), 2),
         "p99 s": round(late[int(len(late) * 0.99)], 2),
         "memory MiB": storm.memory_mib,
+        **_shares(storm.cpu.seconds()),
         "lost": len(lost),
         "touched": len(touched),
         "unreadable kept": f"{await letters(storm)} of {wanted.malformed}",
     }
 
 
+def _shares(seconds: dict[str, float]) -> Row:
+    """CPU seconds: the service, the API server, the watcher, and this process with its queue and its watch."""
+    names = {"CPU s": OURS, "API server": "cluster", "watcher": "watcher", "bench": "bench"}
+    return {column: round(seconds.get(name, 0.0), 1) for column, name in names.items()}
+
+
 async def _until_empty(storm: Storm, watcher: Watcher, ours: int, kills: int) -> None:
     killed = 0
     while len(watcher.deleted) < ours or storm.queue.bodies:
-        storm.look_at_memory()
+        storm.look()
         if killed < kills and len(watcher.deleted) > ours * (killed + 1) / (kills + 2):
             storm.end()
             storm.start()

@@ -115,6 +115,8 @@ class Cluster:
                 zones &= self.zones_of[one]
                 if self.picture.stays_in_zone[one]:
                     zones &= np.arange(len(zones)) == zone
+                if len(rows) == 1 and self._cheapest(left, zones, rows) is None:
+                    return None  # More pods never make it cheaper.
         if not left.any():
             return Move(tuple(done), None)
         new = self._cheapest(left, zones, rows)
@@ -139,16 +141,16 @@ class Cluster:
         open_ = staying & self.may[:, one]
         if zone >= 0:
             open_ &= self.zone == zone
-        nodes = np.flatnonzero(open_)
         request = self.picture.requests[one]
-        fits = (room[nodes] // np.maximum(request, 1)).min(axis=1)
+        open_ &= (room >= request).all(axis=1)
+        nodes = open_.nonzero()[0]
+        fits = (room[nodes] // np.maximum(request, 1)).min(axis=1, initial=count)
         most = int(self.picture.most[one])
         if most < LARGEST:
-            fits = np.minimum(fits, most - self.load[nodes, one])
-        fits = np.clip(fits, 0, count)
-        ends = np.cumsum(fits)
-        taken = np.clip(count - (ends - fits), 0, fits)
-        used = np.flatnonzero(taken)
+            fits = np.maximum(np.minimum(fits, most - self.load[nodes, one]), 0)
+        ends = fits.cumsum()
+        taken = np.minimum(np.maximum(count - (ends - fits), 0), fits)
+        used = taken.nonzero()[0]
         return nodes[used], taken[used]
 
     def _cheapest(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -21,12 +20,12 @@ from urllib.parse import urlencode
 
 from rich.console import Console
 
+from local.probe import exchange_json
 from local.stack import Stack
 from shared.errors import ConfigurationError, DovetailError, Unavailable, Unreachable
 
 PATIENCE_SECONDS = 30.0
 ANSWER_LIMIT = 256 * 1024 * 1024
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class CloudControl:
@@ -41,14 +40,12 @@ class CloudControl:
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Raises ConfigurationError for a refused request, Unreachable for no answer."""
-        return self._ask(path, json.dumps(body).encode())
+        return self._ask(path, body)
 
-    def _ask(self, path: str, data: bytes | None) -> Any:
+    def _ask(self, path: str, body: Mapping[str, Any] | None) -> Any:
         url = f"{self._url}/{path}"
         try:
-            request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-            with _DIRECT.open(request, timeout=PATIENCE_SECONDS) as answer:
-                return json.loads(answer.read(ANSWER_LIMIT))
+            return exchange_json(url, body, timeout=PATIENCE_SECONDS, limit=ANSWER_LIMIT)
         except urllib.error.HTTPError as refused:
             raise _refusal(url, refused) from refused
         except (OSError, ValueError) as error:

@@ -22,6 +22,7 @@ class Kind(StrEnum):
     HEALTH = "health"
     STATE = "state"
     RESERVATION = "reservation"
+    ASG = "asg"
     MALFORMED = "malformed"
 
 
@@ -55,7 +56,11 @@ class EventCode(StrEnum):
     INSTANCE_STOP = "instance-stop"
 
 
-WIRE_KINDS = {Kind.STATE: "state-change", Kind.RESERVATION: "capacity-reservation"}
+WIRE_KINDS = {
+    Kind.STATE: "state-change",
+    Kind.RESERVATION: "capacity-reservation",
+    Kind.ASG: "autoscaling",
+}
 
 IdsArgument = Annotated[
     list[str] | None, typer.Argument(help="Instance ids, as `dovetail cloud instances` shows.")
@@ -87,6 +92,10 @@ def interrupt(
     state: Annotated[
         State, typer.Option(help="state: stopping and ending really happen.")
     ] = State.STOPPING,
+    heartbeat_timeout: Annotated[
+        float | None,
+        typer.Option(help="asg: seconds the hook waits for a heartbeat (3600), 1 to 7200."),
+    ] = None,
     copies: Annotated[
         int, typer.Option(help="How often the queue delivers each message, 1 to 10.")
     ] = 1,
@@ -103,8 +112,8 @@ def interrupt(
     """Interrupt instances: the event goes to the queue, and what it announces happens.
 
     Kinds: spot (two-minute notice, then the end), rebalance (a recommendation), health (scheduled
-    retirement), state (a change of state), reservation (a capacity reservation ends), malformed (a
-    message that no consumer can use).
+    retirement), state (a change of state), reservation (a capacity reservation ends), asg (an auto
+    scaling group ends it, and its lifecycle hook waits), malformed (a message that no consumer can use).
 
     Examples:
 
@@ -116,6 +125,8 @@ def interrupt(
 
       dovetail cloud interrupt state i-0123456789abcdef0 --state stopping
 
+      dovetail cloud interrupt asg i-0123456789abcdef0 --heartbeat-timeout 60
+
       dovetail cloud interrupt malformed --message not-json
     """
     control = cloud_control(directory)
@@ -125,7 +136,8 @@ def interrupt(
         said(f"{copies} message to the queue: {body or message or 'not-json'}")
         return
     chosen = _chosen(instances, everything, zone, instance_type, capacity_type, percent, seed)
-    request = given({"noticeSeconds": notice}) | {
+    timings = {"noticeSeconds": notice, "heartbeatTimeoutSeconds": heartbeat_timeout}
+    request = given(timings) | {
         "kind": WIRE_KINDS.get(kind, kind.value),
         "state": state.value,
         "copies": copies,

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.cloud_control import cloud_control, said
-from cli.emulator import MACHINE_TAG
 from cli.up import DirectoryOption
 from local.stack import DEFAULT_DIRECTORY
+from shared.domain import labels
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Everything, as JSON.")]
 LastOption = Annotated[int, typer.Option(min=1, max=10_000, help="So many of the newest.")]
@@ -38,7 +38,7 @@ def instances(
         return
     table = _table("instance", "type", "zone", "market", "state", "node", "machine")
     for row in rows:
-        machine = row["tags"].get(MACHINE_TAG, "")
+        machine = row["tags"].get(labels.MACHINE_TAG, "")
         fields = ("instanceId", "instanceType", "zone", "lifecycle", "state", "privateDnsName")
         table.add_row(*(row[field] for field in fields), machine)
     Console().print(table)

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from local.probe import request_json
-
-MACHINE_TAG = "dovetail.sh/machine"
-"""The tag that names the Machine or NodeClaim of an instance."""
+from shared.domain import labels
 
 LIVE_STATES = frozenset({"pending", "running"})
 
@@ -70,5 +68,5 @@ def _instance(raw: dict[str, Any]) -> InstanceView:
         instance_type=raw["instanceType"],
         zone=raw["zone"],
         state=raw["state"],
-        machine=tags.get(MACHINE_TAG, ""),
+        machine=tags.get(labels.MACHINE_TAG, ""),
     )

@@ -40,6 +40,8 @@ DETAIL_TYPES = (
     ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
 )
 """INT-06."""
+LIFECYCLE_TYPE = ("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action")
+"""INT-41: with LIFECYCLE_HOOKS."""
 SENDERS = ("events.amazonaws.com",)
 FILES = "deploy/iam has all of it for CloudFormation and Terraform"
 Finding = tuple[str, str]
@@ -56,13 +58,18 @@ def check(
     queue: Annotated[
         str | None, typer.Option(help="Name of the queue (INTERRUPTION_QUEUE, else the cluster).")
     ] = None,
+    hooks: Annotated[
+        bool | None,
+        typer.Option(help="Lifecycle hooks are handled (LIFECYCLE_HOOKS is set, and not off)."),
+    ] = None,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Tell what is missing between EC2's announcements and the interruption service: queue, policy, rules, permissions.
 
     Asks SQS, EventBridge and EC2 with the credentials and the region of this shell (or of the stack in this
     directory), best with those of the service's role. Changes nothing; a message that is received for the test is
-    visible again at once.
+    visible again at once. With LIFECYCLE_HOOKS in this shell (or --hooks) it looks for what lifecycle
+    hooks of auto scaling groups need, too.
 
     Exit code 1: something is missing.
 
@@ -76,7 +83,9 @@ def check(
     name = queue or variables.get("INTERRUPTION_QUEUE") or variables.get("CLUSTER_NAME", "")
     if not name:
         raise ConfigurationError("which queue? give --queue, or set INTERRUPTION_QUEUE")
-    findings = asyncio.run(_ask(name, variables))
+    if hooks is None:
+        hooks = variables.get("LIFECYCLE_HOOKS", "off") != "off"
+    findings = asyncio.run(_ask(name, variables, hooks=hooks))
     console = Console()
     for what, missing in findings:
         text = f"missing  {what}: {missing}" if missing else f"ok       {what}"
@@ -86,7 +95,7 @@ def check(
         raise typer.Exit(1)
 
 
-async def _ask(name: str, variables: Mapping[str, str]) -> list[Finding]:
+async def _ask(name: str, variables: Mapping[str, str], *, hooks: bool) -> list[Finding]:
     os.environ.update({key: value for key, value in variables.items() if key.startswith("AWS_")})
     cloud = await Cloud.connect(
         region=variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION") or "",
@@ -96,13 +105,16 @@ async def _ask(name: str, variables: Mapping[str, str]) -> list[Finding]:
         user_agent="dovetail-check",
     )
     try:
-        return [finding async for finding in findings_of(cloud, name)]
+        return [finding async for finding in findings_of(cloud, name, hooks=hooks)]
     finally:
         await cloud.close()
 
 
-async def findings_of(cloud: Cloud, name: str) -> AsyncIterator[Finding]:
-    """One finding per thing that must be there. Raises TransientError when AWS does not answer."""
+async def findings_of(cloud: Cloud, name: str, *, hooks: bool = False) -> AsyncIterator[Finding]:
+    """One finding per thing that must be there, with ``hooks`` for lifecycle hooks, too.
+
+    Raises TransientError when AWS does not answer.
+    """
     try:
         url = await cloud.sqs.queue_url(name)
     except NotFound:
@@ -120,26 +132,33 @@ async def findings_of(cloud: Cloud, name: str) -> AsyncIterator[Finding]:
     yield "its attributes (sqs:GetQueueAttributes)", await _problem(read)
     if attributes:
         yield "its policy", policy_fault(attributes.get("Policy", ""))
-        async for finding in _rules(cloud, attributes.get("QueueArn", "")):
+        types = (*DETAIL_TYPES, LIFECYCLE_TYPE) if hooks else DETAIL_TYPES
+        async for finding in _rules(cloud, attributes.get("QueueArn", ""), types):
             yield finding
-    for permission, call in _permissions(cloud, url):
+    for permission, call in _permissions(cloud, url, hooks=hooks):
         yield f"permission {permission}", await _problem(call)
 
 
-async def _rules(cloud: Cloud, arn: str) -> AsyncIterator[Finding]:
+async def _rules(
+    cloud: Cloud, arn: str, types: tuple[tuple[str, str], ...]
+) -> AsyncIterator[Finding]:
     try:
         rules = await cloud.events.rules_of(arn)
     except DovetailError as error:
         yield "rules with the queue as target", error.message
         return
-    for source, detail_type in DETAIL_TYPES:
+    for source, detail_type in types:
         found = any(rule.matches(source, detail_type) for rule in rules)
         fault = "no enabled rule sends all of these to the queue"
         yield f"rule for {source} / {detail_type}", "" if found else fault
 
 
-def _permissions(cloud: Cloud, url: str) -> tuple[tuple[str, Callable[[], Awaitable[object]]], ...]:
-    return (
+Call = Callable[[], Awaitable[object]]
+
+
+def _permissions(cloud: Cloud, url: str, *, hooks: bool) -> tuple[tuple[str, Call], ...]:
+    """Those that can be tried: heartbeats and ends of hooks can not without an instance that ends."""
+    always: tuple[tuple[str, Call], ...] = (
         (
             "sqs:ReceiveMessage",
             lambda: cloud.sqs.receive(url, wait_seconds=0, maximum=1, visibility_seconds=0),
@@ -147,6 +166,9 @@ def _permissions(cloud: Cloud, url: str) -> tuple[tuple[str, Callable[[], Awaita
         ("sqs:DeleteMessage", lambda: cloud.sqs.may_delete(url)),
         ("ec2:DescribeInstanceStatus", cloud.instance_statuses.ailments),
     )
+    if not hooks:
+        return always
+    return (*always, ("autoscaling:DescribeTags", cloud.autoscaling.may_read_tags))
 
 
 async def _problem(call: Callable[[], Awaitable[object]]) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from local.probe import exchange_json
 from local.stack import Stack
 from shared.errors import ConfigurationError, NotFound, Unavailable, Unreachable
 
@@ -21,7 +21,6 @@ VARIABLE = "DOVETAIL_SCHEDULER_URL"
 PATIENCE_SECONDS = 10.0
 MOST_BYTES = 16 * 2**20
 MOST_TOLD = 64 * 2**10
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def variables_of(directory: Path, inherited: Mapping[str, str] = os.environ) -> Mapping[str, str]:
@@ -45,11 +44,8 @@ def scheduler_url(variables: Mapping[str, str]) -> str:
 
 def ask(url: str, body: Mapping[str, Any] | None = None) -> Any:
     """The JSON answer of GET, or of POST with a body. Raises NotFound, ConfigurationError, Unavailable, Unreachable."""
-    data = None if body is None else json.dumps(body).encode()
     try:
-        request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-        with _DIRECT.open(request, timeout=PATIENCE_SECONDS) as answer:
-            return json.loads(answer.read(MOST_BYTES))
+        return exchange_json(url, body, timeout=PATIENCE_SECONDS, limit=MOST_BYTES)
     except urllib.error.HTTPError as refused:
         raise _refusal(url, refused) from refused
     except (OSError, ValueError) as error:

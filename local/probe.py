@@ -62,12 +62,27 @@ def request_json(
 
     Raises Unreachable for no answer, an error status or an answer that is not JSON.
     """
+    try:
+        return exchange_json(url, body, method=method, timeout=timeout)
+    except (OSError, ValueError) as error:
+        raise Unreachable(f"{url}: {error}", url=url) from error
+
+
+def exchange_json(
+    url: str,
+    body: object = None,
+    *,
+    method: str | None = None,
+    timeout: float = 10.0,
+    limit: int = _BODY_LIMIT,
+) -> Any:
+    """The same with urllib's own errors, for who tells more of them: HTTPError, OSError, ValueError.
+
+    ``limit``: bytes that are read of the answer.
+    """
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(
         url, data=data, method=method, headers={"Content-Type": "application/json"}
     )
-    try:
-        with _DIRECT.open(request, timeout=timeout) as answer:
-            return json.loads(answer.read(_BODY_LIMIT) or b"null")
-    except (OSError, ValueError) as error:
-        raise Unreachable(f"{url}: {error}", url=url) from error
+    with _DIRECT.open(request, timeout=timeout) as answer:
+        return json.loads(answer.read(limit) or b"null")

@@ -7,6 +7,7 @@ structlog binds lazily.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Any, cast
 
@@ -20,6 +21,9 @@ with without("rich"):
 
 log_context = bound_contextvars
 """``with log_context(key=value)``: every line inside carries these."""
+COMMIT_VARIABLE = "DOVETAIL_COMMIT"
+"""What the image was built of; set by its build."""
+SHOWN_COMMIT = 7
 TEXT_LIMIT = 2048
 """Longest text value in one log key, in characters: an object dump must not fill the disk."""
 
@@ -38,6 +42,18 @@ def _name_logger(_logger: Any, _name: str, event: structlog.types.EventDict) -> 
     return event
 
 
+def _commit() -> structlog.types.Processor:
+    """OPS-20: seven characters of the build's commit on every line, where it is known."""
+    commit = os.environ.get(COMMIT_VARIABLE, "")[:SHOWN_COMMIT]
+
+    def add(_logger: Any, _name: str, event: structlog.types.EventDict) -> Any:
+        if commit:
+            event.setdefault("commit", commit)
+        return event
+
+    return add
+
+
 def _upper_level(_logger: Any, _name: str, event: structlog.types.EventDict) -> Any:
     event["level"] = str(event["level"]).upper()
     return event
@@ -53,6 +69,7 @@ def configure(level: str = "info", *, stream: Any = None) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
             structlog.processors.EventRenamer("message"),
             _name_logger,
+            _commit(),
             # Local variables stay out of tracebacks: they may hold user data and credentials.
             structlog.processors.ExceptionRenderer(
                 structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=20)

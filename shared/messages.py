@@ -154,6 +154,16 @@ class TerminateMachine(Message):
         return f"{self.kind}/{self.name}"
 
 
+class DrainNode(Message):
+    """interruption -> terminator: this node is not ours, and its annotation says until when it is drained."""
+
+    node: str = NAME
+
+    @property
+    def key(self) -> str:
+        return f"Node/{self.node}"
+
+
 class InterruptionReceived(Message):
     """interruption -> scheduler: EC2 takes these instances back."""
 
@@ -201,7 +211,7 @@ TYPES: dict[str, type[Message]] = {
     for kind in (
         PodUnschedulable, PodResolved, LaunchMachine, MachineLaunched, LaunchFailed, NodeJoined, NodeClassChanged,
         NodePoolChanged, MachineRegistered, MachineInitialized, MachineTerminated, TerminateMachine,
-        InterruptionReceived, PlanDecided, DisruptionDecided,
+        InterruptionReceived, PlanDecided, DisruptionDecided, DrainNode,
     )
 }  # fmt: skip
 

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from shared.domain.nodepools import V1ALPHA5
+
+GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"
+"""MET-02, how a machine ends: within its pool's budgets only; within them, but its pods may be ended; at once."""
+MACHINE_EVENTS = ("created", "terminated", "launched", "registered", "initialized", "disrupted")
+
+
+class Counted(Protocol):
+    """A machine, as far as it is counted."""
+
+    @property
+    def pool(self) -> str: ...
+    @property
+    def capacity_type(self) -> str: ...
+    @property
+    def generation_api(self) -> str: ...
+
 
 _LIFETIMES = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -32,7 +52,7 @@ class Metrics:
         self.machines_created = Counter(
             "karpenter_nodeclaims_created_total",
             "Machines created (MET-01).",
-            ["reason", "nodepool"],
+            ["reason", "nodepool", "min_values_relaxed"],
             registry=registry,
         )
         self.machines_terminated = Counter(
@@ -44,7 +64,7 @@ class Metrics:
         self.machines_disrupted = Counter(
             "karpenter_nodeclaims_disrupted_total",
             "Machines that were ordered away (MET-01).",
-            ["reason", "nodepool", "capacity_type"],
+            ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"],
             registry=registry,
         )
         self.machines_drifted = Counter(
@@ -73,6 +93,29 @@ class Metrics:
         self._count_lifecycle(registry)
         self._count_disruption(registry)
         self._count_terminations(registry)
+
+    def count_created(
+        self, reason: str, pool: str, generation_api: str, *, relaxed: bool = False
+    ) -> None:
+        """MET-01, MET-12: a machine was written. ``relaxed``: of fewer kinds than its pool asks for."""
+        self.machines_created.labels(reason, pool, str(relaxed).lower()).inc()
+        if generation_api == V1ALPHA5:
+            self._of_machines["created"].labels(reason, pool).inc()
+
+    def count_disrupted(
+        self, machine: Counted, reason: str, mode: str = FORCEFUL, *, policy: str = ""
+    ) -> None:
+        """MET-01, MET-02, MET-12: it was ordered away. ``policy``: its pool's word on consolidation, if that counts."""
+        self.machines_disrupted.labels(
+            reason, machine.pool, machine.capacity_type, policy, mode
+        ).inc()
+        if machine.generation_api == V1ALPHA5:
+            self._of_machines["disrupted"].labels(reason, machine.pool).inc()
+
+    def count_event(self, machine: Counted, event: str) -> None:
+        """MET-12: terminated, launched, registered or initialized; other metrics say it of NodeClaims."""
+        if machine.generation_api == V1ALPHA5:
+            self._of_machines[event].labels(machine.pool).inc()
 
     def _count_terminations(self, registry: CollectorRegistry) -> None:
         """How nodes end (MET-01, MET-03, TRM-14)."""
@@ -140,8 +183,8 @@ class Metrics:
         )
         self.disruption_eligible = Gauge(
             "karpenter_voluntary_disruption_eligible_nodes",
-            "Candidates of the last pass.",
-            ["generation"],
+            "Candidates of the last pass that are empty, have drifted or may be consolidated (MET-06).",
+            ["reason"],
             registry=registry,
         )
         self.disruption_seconds = Histogram(
@@ -168,9 +211,30 @@ class Metrics:
             ["nodepool", "reason"],
             registry=registry,
         )
+        self.consuming_budgets = Gauge(
+            "karpenter_nodepools_nodes_consuming_budgets",
+            "Machines that count against the budgets: down, or on their way out (DIS-24, DIS-25).",
+            ["nodepool", "reason"],
+            registry=registry,
+        )
+        self.pods_disrupted = Counter(
+            "karpenter_pods_disruption_initiated_total",
+            "Pods that have to move because a command deletes their machine (EXE-06).",
+            ["reason"],
+            registry=registry,
+        )
 
     def _count_lifecycle(self, registry: CollectorRegistry) -> None:
         """What became of machines between launch and end."""
+        self._of_machines = {
+            event: Gauge(
+                f"karpenter_machines_{event}",
+                f"Machines of Provisioners {event}, under the name of v0.31; only grows (MET-12).",
+                ["reason", "provisioner"] if event in ("created", "disrupted") else ["provisioner"],
+                registry=registry,
+            )
+            for event in MACHINE_EVENTS
+        }
         self.nodes_created = Counter(
             "karpenter_nodes_created_total",
             "Nodes that were registered (MET-03).",
@@ -225,5 +289,11 @@ class Metrics:
             "karpenter_interruption_instance_status_unhealthy_total",
             "Instances of ours that fail a status check or have an event scheduled (INT-31).",
             ["category"],
+            registry=registry,
+        )
+        self.lifecycle_actions = Counter(
+            "dovetail_lifecycle_actions_total",
+            "Termination lifecycle hooks by what was done: taken, heartbeat, continue, over, failed (INT-41).",
+            ["result"],
             registry=registry,
         )

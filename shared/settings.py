@@ -8,42 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
-from shared.domain.durations import go_duration_seconds
-from shared.domain.feature_gates import FeatureGates, parse_feature_gates
-from shared.domain.json_template import json_object
-from shared.domain.tags import parse_tags
 from shared.errors import ConfigurationError
+from shared.setting_types import Duration, Gates, Tags, WebhookTemplate
 
 AT_START = ("cluster_name",)
 """Streams, tags and leases carry these: a change waits for the next start."""
-
-
-def parse_duration(value: object) -> object:
-    """Seconds of a Go duration such as ``1s``, ``250ms`` or ``1m30s``; plain numbers are seconds.
-
-    Anything else is handed back for pydantic to refuse with the field's name.
-    """
-    seconds = go_duration_seconds(value) if isinstance(value, str) else None
-    return value if seconds is None else seconds
-
-
-def _gates(value: object) -> object:
-    return parse_feature_gates(value) if isinstance(value, str) else value
-
-
-def _tags(value: object) -> object:
-    return parse_tags(value) if isinstance(value, str) else value
-
-
-WebhookTemplate = Annotated[str, AfterValidator(json_object)]
-Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=30 * 24 * 3600)]
-Gates = Annotated[FeatureGates, NoDecode, BeforeValidator(_gates)]
-Tags = Annotated[dict[str, str], NoDecode, BeforeValidator(_tags)]
 
 
 class ServiceSettings(BaseSettings):
@@ -158,6 +132,13 @@ class SchedulerSettings(ServiceSettings):
         pattern="^(Strict|BestEffort)$",
         description="Strict: no machine below a pool's minValues; BestEffort: fewer types will do.",
     )
+    ignore_dra_requests: bool = Field(
+        True, description="Leave pods with resource claims alone; false: plan them too (POD-08)."
+    )
+    scheduler_config: str = Field(
+        "",
+        description="kube-scheduler's configuration, or a path to it: its default spread constraints hold (SCH-85).",
+    )
     nominate: str = Field(
         "auto",
         pattern="^(auto|on|off)$",
@@ -233,6 +214,9 @@ class LauncherSettings(AwsSettings):
     )
     aws_tags: Tags = Field(
         {}, description="JSON object of tags for everything that is made in AWS."
+    )
+    enable_zonal_shift: bool = Field(
+        False, description="Buy nothing in a zone that the cluster is shifted away from (GAT-03)."
     )
     disable_dry_run: bool = Field(
         False, description="Do not try out with dry runs whether a node class may launch (EC-18)."
@@ -310,6 +294,22 @@ class InterruptionSettings(AwsSettings):
         '{"text": "$cluster: $reason, $action: $machines"}',
         description="JSON of a post. $cluster, $kind, $reason, $action, $count, $machines, $nodes, $instances, "
         "$types, $zones, $pools and $time are filled in.",
+    )
+    lifecycle_hooks: Literal["off", "cordon", "drain"] = Field(
+        "off",
+        description="Termination lifecycle hooks of auto scaling groups, for nodes that no pool owns (INT-41).",
+    )
+    lifecycle_managed_tag: str = Field(
+        "aws-node-termination-handler/managed",
+        description="Only nodes whose label, auto scaling group or instance carries this key; empty: all nodes.",
+    )
+    lifecycle_heartbeat: Duration = Field(
+        300.0,
+        description="How often a hook is kept waiting; at least twice within its heartbeat timeout. 0: never.",
+    )
+    lifecycle_drain_limit: Duration = Field(
+        3600.0,
+        description="How long such a node may drain before its pods are deleted; ends before the hook does.",
     )
     imds_endpoint: str = Field(
         "http://169.254.169.254", description="Instance metadata service, for --source imds."

@@ -48,6 +48,8 @@ class Control:
             **LaunchingControl(emulator).handlers,
             **EventControl(emulator).handlers,
             "settings": self._settings,
+            "clock": self._clock,
+            "zonal-shift": self._zonal_shift,
             "clear": self._clear,
             "reset": self._reset,
         }
@@ -102,6 +104,18 @@ class Control:
         wanted = requests.SettingsRequest.model_validate_json(body)
         for name, value in wanted.changes().items():
             setattr(self._emulator.behaviour, name, value)
+        return {"ok": True}
+
+    def _clock(self, body: bytes) -> Any:
+        self._emulator.step(requests.ClockRequest.model_validate_json(body).step_seconds)
+        return {"ok": True, "now": self._emulator.clock.now()}
+
+    def _zonal_shift(self, body: bytes) -> Any:
+        wanted = requests.ZonalShiftRequest.model_validate_json(body)
+        zone_id = self._emulator.catalogue.zone_ids.get(wanted.zone)
+        if zone_id is None:
+            raise ControlError(f"{wanted.zone} is no zone", "zone", "name one, as in us-west-2a")
+        self._emulator.zonal_shifts.set(zone_id, active=wanted.active)
         return {"ok": True}
 
     def _stated_capacity(self) -> Any:

@@ -14,12 +14,14 @@ from typing import Any
 from moto.sqs.models import sqs_backends
 
 from local.aws import control_requests as requests
+from local.aws.autoscaling_groups import end_by_group
 from local.aws.control_requests import ControlError
 from local.aws.emulator import Emulator
 from local.aws.instances import ENDING, Instance
 from local.aws.malformed import MALFORMED
 from local.aws.moto_state import ACCOUNT_ID
 from local.aws.notices import Maintenance
+from local.aws.refusal import RequestRefused
 from local.aws.statuses import Status
 
 MAINTENANCE_SECONDS = 3600.0
@@ -66,8 +68,20 @@ class EventControl:
             events.recommend_rebalance(region, instance_id, zone)
         elif wanted.kind == "capacity-reservation":
             events.warn_capacity_reservation(region, instance_id, zone)
+        elif wanted.kind == "autoscaling":
+            self._scale_in(instance, instance_id, wanted.heartbeat_timeout_seconds)
         else:
             self._change_state(instance, instance_id, wanted.state)
+
+    def _scale_in(self, instance: Instance | None, instance_id: str, seconds: float) -> None:
+        if instance is None:
+            raise ControlError(
+                f"unknown instance {instance_id}", "instanceId", "a group ends only its own"
+            )
+        try:
+            end_by_group(self._emulator.autoscaling, instance, seconds)
+        except RequestRefused as refused:
+            raise ControlError(refused.message, "instanceId", "name a live instance") from refused
 
     def _change_state(self, instance: Instance | None, instance_id: str, state: str) -> None:
         """Stopping and ending really happen, and are announced as they do; other states are only

@@ -178,7 +178,11 @@ class InterruptionRequest(Chosen):
     ``copies`` above 1: the queue delivers each message so often, with the same id.
     """
 
-    kind: Literal["spot", "rebalance", "state-change", "health", "capacity-reservation"]
+    kind: Literal[
+        "spot", "rebalance", "state-change", "health", "capacity-reservation", "autoscaling"
+    ]
+    heartbeat_timeout_seconds: float = Field(3600.0, ge=1, le=7200)
+    """autoscaling: of the hook that waits, for an instance whose group is made for it."""
     notice_seconds: float | None = Field(None, ge=0, le=3600)
     state: Literal["pending", "running", "stopping", "stopped", "shutting-down", "terminated"] = (
         "stopping"
@@ -237,6 +241,19 @@ class LifecycleRequest(Chosen):
     """What the metadata service answers at autoscaling/target-lifecycle-state; null: nothing."""
 
     target_lifecycle_state: str | None = Field(None, max_length=100)
+
+
+class ZonalShiftRequest(ControlRequest):
+    """Shift the cluster away from a zone, or end that."""
+
+    zone: str = Field(min_length=1, max_length=100)
+    active: bool = True
+
+
+class ClockRequest(ControlRequest):
+    """So much time passes at once."""
+
+    step_seconds: float = Field(gt=0, le=30 * 86_400)
 
 
 class SettingsRequest(ControlRequest):

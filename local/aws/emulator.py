@@ -11,6 +11,7 @@ from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBacken
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
 from local.aws import addresses, moto_state
+from local.aws.autoscaling import AutoScaling
 from local.aws.capacity import Capacity, Quotas
 from local.aws.catalogue import Catalogue
 from local.aws.faults import Faults
@@ -23,10 +24,12 @@ from local.aws.recorder import Recorder
 from local.aws.reservations import Reservations
 from local.aws.settings import Behaviour, EmulatorSettings
 from local.aws.statuses import Statuses
+from local.aws.stepped_clock import SteppedClock
 from local.aws.supply import Supply
 from local.aws.timers import Timers
 from local.aws.tokens import Tokens
 from local.aws.trail import Trail
+from local.aws.zonal_shifts import ZonalShifts
 from shared.clock import Clock
 
 
@@ -49,7 +52,7 @@ class Emulator:
         self, settings: EmulatorSettings, clock: Clock, seed: Callable[[Emulator], None]
     ) -> None:
         self.settings = settings
-        self.clock = clock
+        self.clock = clock = SteppedClock(clock)
         self._seed = seed
         self.behaviour = Behaviour.from_settings(settings)
         self.timers = Timers(clock)
@@ -63,6 +66,7 @@ class Emulator:
         self.trail = Trail()
         self.notices = Notices()
         self.statuses = Statuses()
+        self.zonal_shifts = ZonalShifts()
         self.inventory = Inventory(
             clock,
             self.behaviour,
@@ -73,6 +77,13 @@ class Emulator:
         )
         self.interruptions = Interruptions(
             self.inventory, self.behaviour, self.timers, clock, self.notices
+        )
+        self.autoscaling = AutoScaling(
+            self.inventory,
+            self.notices,
+            self.timers,
+            clock,
+            self.interruptions.announce_lifecycle,
         )
         self.reservations = Reservations(self.inventory.all)
         self.launcher = Launcher(
@@ -92,6 +103,11 @@ class Emulator:
         """Let time stand still."""
         self.timers.stop()
 
+    def step(self, seconds: float) -> None:
+        """Let time pass at once: what falls due meanwhile happens now."""
+        self.clock.step(seconds)
+        self.timers.wake()
+
     def clear(self) -> None:
         """Good weather again: no faults, shortages or quotas, timings as configured. What was
         launched stays.
@@ -101,6 +117,7 @@ class Emulator:
             self.capacity.clear()
             self.quotas.clear()
             self.statuses.clear()
+            self.zonal_shifts.clear()
             for subnet in moto_state.all_subnets(self.ec2(self.settings.region)):
                 addresses.restore(subnet)
             self._restore_behaviour()
@@ -116,6 +133,7 @@ class Emulator:
             self.reservations.clear()
             self.placement_groups.clear()
             self.notices.clear()
+            self.autoscaling.clear()
             self.tokens.clear()
             self.launcher.clear()
             moto_state.reset()
@@ -146,5 +164,6 @@ class Emulator:
 
     def _forget(self, instance: Instance) -> None:
         self.notices.forget(instance.instance_id)
+        self.autoscaling.forget(instance.instance_id)
         self.statuses.forget(instance.instance_id)
         self.ec2(instance.region).tags.pop(instance.instance_id, None)

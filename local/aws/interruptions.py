@@ -29,6 +29,7 @@ REBALANCE = "EC2 Instance Rebalance Recommendation"
 STATE_CHANGE = "EC2 Instance State-change Notification"
 HEALTH = "AWS Health Event"
 CAPACITY_RESERVATION = "EC2 Capacity Reservation Instance Interruption Warning"
+LIFECYCLE_TERMINATION = "EC2 Instance-terminate Lifecycle Action"
 
 
 class Interruptions:
@@ -77,6 +78,14 @@ class Interruptions:
         """The capacity reservation warning (INT-14); nothing else happens."""
         detail = {"instance-id": instance_id, "instance-action": "terminate"}
         self._put(region, "aws.ec2", CAPACITY_RESERVATION, detail, [_arn(zone, instance_id)])
+
+    def announce_lifecycle(self, region: str, detail: Mapping[str, str]) -> None:
+        """A hook of an auto scaling group waits (INT-41)."""
+        group = (
+            f"arn:aws:autoscaling:{region}:{ACCOUNT_ID}:autoScalingGroup:*:autoScalingGroupName/"
+        )
+        resources = [group + detail["AutoScalingGroupName"]]
+        self._put(region, "aws.autoscaling", LIFECYCLE_TERMINATION, detail, resources)
 
     def announce_state(self, instance: Instance, state: str) -> None:
         """The state-change notification that EC2 sends on every change."""

@@ -13,6 +13,9 @@ from functools import wraps
 from typing import Any
 from urllib.parse import parse_qsl
 
+from moto.autoscaling.exceptions import ValidationError
+from moto.autoscaling.models import AutoScalingBackend
+from moto.autoscaling.responses import AutoScalingResponse
 from moto.core.parse import PROTOCOL_PARSERS
 from moto.core.responses import ActionResult
 from moto.core.utils import get_service_model
@@ -24,7 +27,8 @@ from moto.events.utils import EventTemplateParser
 from moto.ssm.models import Parameter, ParameterDict
 from werkzeug.datastructures import MultiDict
 
-from local.aws import actions, placement_groups
+from local.aws import actions, autoscaling_actions, placement_groups
+from local.aws.autoscaling import global_timeout
 from local.aws.emulator import Emulator
 from local.aws.filters import page
 from local.aws.fleet_request import create_fleet
@@ -49,6 +53,7 @@ Action = Callable[[Emulator, str, Mapping[str, Any]], Any]
 def install(emulator: Emulator) -> None:
     """Put the emulator's answers in the place of moto's."""
     _install_actions(emulator)
+    _install_auto_scaling(emulator)
     _install_instance_type_paging()
     _install_tag_check(emulator)
     _install_address_count()
@@ -88,6 +93,32 @@ def _answering(emulator: Emulator, action: Action) -> Callable[[Any], Any]:
         except RequestRefused as refused:
             raise EC2ClientError(refused.code, refused.message) from refused
         return (200, dict(XML), answer) if isinstance(answer, str) else ActionResult(answer)
+
+    return method
+
+
+def _install_auto_scaling(emulator: Emulator) -> None:
+    """moto 5.2.5 has no lifecycle actions, its groups know only instances of their own, and every hook of its waits
+    for two days.
+    """
+    for name, action in autoscaling_actions.ACTIONS.items():
+        setattr(AutoScalingResponse, name, _scaling(emulator, action))
+    create = AutoScalingBackend.create_lifecycle_hook
+
+    def create_with_its_own_limit(self: Any, *parts: Any, **named: Any) -> Any:
+        hook = create(self, *parts, **named)
+        hook.global_timeout = int(global_timeout(hook.heartbeat_timeout))
+        return hook
+
+    AutoScalingBackend.create_lifecycle_hook = create_with_its_own_limit
+
+
+def _scaling(emulator: Emulator, action: autoscaling_actions.Action) -> Callable[[Any], Any]:
+    def method(self: Any) -> Any:
+        try:
+            return ActionResult(action(emulator, self.region, self.params))
+        except RequestRefused as refused:
+            raise ValidationError(refused.message) from refused
 
     return method
 

@@ -20,8 +20,8 @@ BODY_LIMIT = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Service and region come from the signature; ``action`` is empty for REST services such as
-    EKS.
+    """Service and region come from the signature; ``action`` is empty for most calls of REST services
+    such as EKS.
     """
 
     service: str
@@ -53,8 +53,8 @@ def read(environ: Mapping[str, Any], body: bytes, default_region: str) -> Reques
     if form and not target:
         action = dict(parse_qsl(body.decode("utf-8", "replace"))).get("Action", "")
     service = match["service"] if match else target.partition(".")[0].lower()
-    if not action and service == "eks":
-        action = _eks_action(environ)
+    if not action:
+        action = _rest_action(service, environ)
     return Request(
         service=service,
         region=match["region"] if match else default_region,
@@ -64,11 +64,18 @@ def read(environ: Mapping[str, Any], body: bytes, default_region: str) -> Reques
     )
 
 
-def _eks_action(environ: Mapping[str, Any]) -> str:
-    """EKS is REST; only the one call that Dovetail makes gets a name."""
-    path = [part for part in str(environ.get("PATH_INFO", "")).split("/") if part]
-    single = environ.get("REQUEST_METHOD") == "GET" and len(path) == 2 and path[0] == "clusters"
-    return "DescribeCluster" if single else ""
+_REST_ACTIONS = {
+    ("eks", "clusters"): "DescribeCluster",
+    ("arc-zonal-shift", "managedresources"): "GetManagedResource",
+}
+
+
+def _rest_action(service: str, environ: Mapping[str, Any]) -> str:
+    """Of REST services only the calls that Dovetail makes get a name."""
+    kind, _, one = str(environ.get("PATH_INFO", "")).strip("/").partition("/")
+    is_whole = service != "eks" or "/" not in one
+    is_read = environ.get("REQUEST_METHOD") == "GET" and one and is_whole
+    return _REST_ACTIONS.get((service, kind), "") if is_read else ""
 
 
 def error_answer(request: Request, code: str, message: str) -> tuple[str, bytes]:

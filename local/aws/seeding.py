@@ -38,8 +38,9 @@ RULES = {
     "Rebalance": ("aws.ec2", interruptions.REBALANCE),
     "InstanceStateChange": ("aws.ec2", interruptions.STATE_CHANGE),
     "CapacityReservationInterruption": ("aws.ec2", interruptions.CAPACITY_RESERVATION),
+    "LifecycleTermination": ("aws.autoscaling", interruptions.LIFECYCLE_TERMINATION),
 }
-"""EventBridge rules of INT-06: name -> (source, detail type)."""
+"""EventBridge rules of INT-06 and INT-41: name -> (source, detail type)."""
 
 
 def seed(emulator: Emulator) -> None:

@@ -52,6 +52,11 @@ class Timers:
         with self._wake:
             self._heap.clear()
 
+    def wake(self) -> None:
+        """The clock made a step: look what is due."""
+        with self._wake:
+            self._wake.notify()
+
     def stop(self) -> None:
         """End the thread and wait for it at most a second."""
         with self._wake:

@@ -24,7 +24,7 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from local.aws import imds, moto_patches, moto_speed, pricing, protocol
+from local.aws import imds, moto_patches, moto_speed, pricing, protocol, zonal_shifts
 from local.aws.control import PREFIX, Control
 from local.aws.emulator import Emulator
 from local.aws.faults import DROPPED, Fault
@@ -119,6 +119,9 @@ class Application:
     def _work(self, request: protocol.Request, environ: dict[str, Any]) -> Answer:
         if str(environ.get("HTTP_X_AMZ_TARGET", "")).startswith(pricing.TARGET_PREFIX):
             return self._answer_pricing(request)
+        path = str(environ.get("PATH_INFO", ""))
+        if path.startswith(zonal_shifts.PATH):
+            return _json(200, self._emulator.zonal_shifts.resource(path))
         serial = self._emulator.inventory.lock if request.service == "ec2" else nullcontext()
         with serial:
             return self._answer_moto(request, environ)

@@ -80,8 +80,15 @@ def prune(
 
 
 def _pruned_list(values: list[Any], schema: Schema, path: str) -> tuple[list[Any], list[str]]:
+    if _are_scalars(values):
+        return values, []
     pairs = [prune(v, schema, f"{path}[{i}]", root=False) for i, v in enumerate(values)]
     return [kept for kept, _ in pairs], [lost for _, dropped in pairs for lost in dropped]
+
+
+def _are_scalars(values: list[Any]) -> bool:
+    """Nothing in them can be pruned or filled: a machine names 600 instance types."""
+    return not any(isinstance(value, (dict, list)) for value in values)
 
 
 def _field_schema(schema: Schema, name: str) -> Schema | None:
@@ -97,6 +104,8 @@ def _field_schema(schema: Schema, name: str) -> Schema | None:
 def with_defaults(value: Any, schema: Schema) -> Any:
     """``value`` with every missing field that has a ``default``, at any depth."""
     if isinstance(value, list):
+        if _are_scalars(value):
+            return value
         return [with_defaults(entry, schema.get("items") or {}) for entry in value]
     if not isinstance(value, dict):
         return value
@@ -154,6 +163,35 @@ def check_schema(schema: Schema) -> None:
     jsonschema.Draft202012Validator.check_schema(translated(schema))
 
 
+def _items(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    """The keyword ``items``. Texts that are right are seen to be right without a validator for each of them."""
+    if not (
+        isinstance(instance, list) and set(map(type, instance)) <= {str} and _suit(instance, items)
+    ):
+        yield from _GENERAL_ITEMS(validator, items, instance, schema)
+
+
+def _suit(texts: list[str], schema: Any) -> bool:
+    """Whether all of them are certainly valid; False for a schema that says more than texts' usual rules."""
+    if not schema.keys() <= {"type", "maxLength", "minLength", "pattern"}:
+        return False
+    if "string" not in schema.get("type", ("string",)):
+        return False
+    shortest, longest = min(map(len, texts), default=0), max(map(len, texts), default=0)
+    if texts and shortest < schema.get("minLength", 0):
+        return False
+    if longest > schema.get("maxLength", longest):
+        return False
+    pattern = schema.get("pattern")
+    return pattern is None or all(map(re.compile(pattern).search, texts))
+
+
+_GENERAL_ITEMS = jsonschema.Draft202012Validator.VALIDATORS["items"]
+_Checker = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator, {"items": _items}
+)
+
+
 class Validator:
     """Checks objects against one structural schema.
 
@@ -163,14 +201,17 @@ class Validator:
 
     def __init__(self, schema: Schema, path: str = "") -> None:
         self._schema = schema
-        self._checker = jsonschema.Draft202012Validator(translated(schema))
+        whole = translated(schema)
+        parts = whole.pop("properties", {})
+        self._checker = _Checker({**whole, "properties": dict.fromkeys(parts, True)})
+        self._parts = {name: _Checker(part) for name, part in parts.items()}
         self._rules, self.rule_errors = compile_rules(schema, path)
 
     def errors(self, document: dict[str, Any], old: Any = ABSENT) -> list[FieldError]:
         """Everything wrong with ``document``, which replaces ``old``, in order of the fields' paths."""
         found = [
             error
-            for problem in self._checker.iter_errors(document)
+            for problem in self._problems(document, old)
             if not _unchanged(document, old, problem.absolute_path)
             for error in _field_errors(problem)
         ]
@@ -181,6 +222,16 @@ class Validator:
         if any(error.reason in SHAPELESS for error in found):
             return [*found, invalid_value(ROOT, "null", UNCHECKED)]
         return [*found, *broken_rules(self._rules, document, old)]
+
+    def _problems(self, document: dict[str, Any], old: Any) -> Iterator[Any]:
+        """The object's own, then those of its parts; a part that an update leaves as it is is not looked at."""
+        yield from self._checker.iter_errors(document)
+        for name, checker in self._parts.items():
+            if name not in document or _unchanged(document, old, [name]):
+                continue
+            for problem in checker.iter_errors(document[name]):
+                problem.path.appendleft(name)
+                yield problem
 
 
 SHAPELESS = {
@@ -269,6 +320,8 @@ def _duplicates(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
                 yield from _duplicates(entry, part, f"{path}.{name}" if path else name)
     elif isinstance(value, list):
         yield from _duplicate_entries(value, schema, path)
+        if _are_scalars(value):
+            return
         for index, entry in enumerate(value):
             yield from _duplicates(entry, schema.get("items") or {}, f"{path}[{index}]")
 

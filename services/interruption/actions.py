@@ -48,6 +48,9 @@ _ACTIONS = {
         "Scheduled event was cancelled or is over",
         event_type=NORMAL,
     ),
+    notices.HEALED: Action(
+        False, "InstanceHealthy", "Instance passes its status checks again", event_type=NORMAL
+    ),
     notices.CAPACITY_RESERVATION: Action(
         True,
         "CapacityReservationInstanceInterrupted",
@@ -61,12 +64,14 @@ _TAINTS = {
     notices.SPOT: keys.SPOT_ITN_TAINT_KEY,
     notices.CAPACITY_RESERVATION: keys.SPOT_ITN_TAINT_KEY,
     notices.REBALANCE: keys.REBALANCE_TAINT_KEY,
+    notices.INSTANCE_STATUS: keys.IMPAIRED_TAINT_KEY,
+    notices.SYSTEM_STATUS: keys.IMPAIRED_TAINT_KEY,
 }
 
 
 def taint_for(kind: str) -> Taint:
     """INT-42: how a node is closed that is not taken away. The value tells our own from the Node Termination
-    Handler's."""
+    Handler's. What may be undone has a key of its own: two reasons on one key could not be told apart."""
     return Taint(_TAINTS.get(kind, keys.MAINTENANCE_TAINT_KEY), NO_SCHEDULE, OURS)
 
 

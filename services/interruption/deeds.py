@@ -14,7 +14,7 @@ from services.interruption.bells import Bells
 from services.interruption.directory import Directory
 from services.interruption.maintenance import Maintenance, ends, maintenance_of, parse_maintenance
 from services.interruption.memory import Memory
-from services.interruption.notices import ANNOUNCED, SCHEDULED, Notice
+from services.interruption.notices import ANNOUNCED, HEALED, INSTANCE_STATUS, SCHEDULED, Notice
 from services.interruption.own_node import OwnNode
 from services.interruption.policy import (
     REOPEN,
@@ -29,8 +29,10 @@ from services.interruption.webhook import Told, Webhook
 from shared.api.references import to_machine, to_node
 from shared.clock import Clock, rfc3339
 from shared.domain import labels as keys
+from shared.domain.expressions import Taint
 from shared.domain.machines import Machine
 from shared.domain.nodepools import CORDON, DELETE
+from shared.domain.nodes import Node
 from shared.errors import Conflict, NotFound
 from shared.kube.machines import Machines
 from shared.kube.node_marks import NodeMarks
@@ -83,7 +85,7 @@ class Deeds:
         case = Case(machine, instance, notice, action, policy)
         step = step_for(notice, policy, now=self.clock.now())
         if step == REOPEN:
-            await self._reopen(case)
+            await (self._open if notice.kind == HEALED else self._reopen)(case)
             return
         text = f"{action.text} ({DRY}, not {step})" if policy.dry_run else action.text
         again = EVENT_DEDUPE_SECONDS if step == DELETE and not policy.dry_run else TOLD_SECONDS
@@ -127,9 +129,7 @@ class Deeds:
             kind=case.notice.kind,
             instance=case.instance,
         )
-        self.metrics.machines_disrupted.labels(
-            case.notice.kind, machine.pool, machine.capacity_type
-        ).inc()
+        self.metrics.count_disrupted(machine, case.notice.kind)
         text = "Interruption triggered termination"
         await self._event(case, WARNING, "TerminatingOnInterruption", text)
         self.bells.ring(machine, case.instance, case.notice)
@@ -161,9 +161,10 @@ class Deeds:
         taint = taint_for(case.notice.kind)
         if node is None or node.terminating or taint in node.taints:
             return
+        self._memory.forget(_opening(taint, node))
         try:
             done = await self._once(
-                f"{taint.key}/{node.uid}", lambda: self.marks.taint(node.name, taint, node.uid)
+                _closing(taint, node), lambda: self.marks.taint(node.name, taint, node.uid)
             )
         except NotFound:
             return
@@ -188,25 +189,50 @@ class Deeds:
         """Whether we wrote this event on the machine just now; of two events the earlier stands."""
         machine, new = case.machine, maintenance_of(case.notice)
         held = _held(machine)
-        if machine.terminating or case.notice.deadline is None or _stands(held, new):
+        if machine.terminating or _stands(held, new):
             return False
         return await self._annotate(machine, keys.MAINTENANCE_ANNOTATION, new.text)
 
     async def _reopen(self, case: Case) -> None:
-        """An event was called off: the machine need not wait for it, and its node is open again."""
-        held = _held(case.machine)
-        if held is None or not ends(case.notice, held) or case.machine.terminating:
+        """An event was called off: the machine need not wait for it, and its node is open again.
+
+        The mirror may not show yet what the event did, and nobody calls it off a second time: so the machine is read.
+        """
+        try:
+            machine = await self.machines.get(case.machine.key)
+        except NotFound:
+            return
+        held = _held(machine)
+        if machine.uid != case.machine.uid or machine.terminating:
+            return
+        if held is None or not ends(case.notice, held):
             return
         if case.policy.dry_run:
             self._tell(case, f"dry run, not {REOPEN}")
             return
         node, taint = self.directory.node(case.instance), taint_for(SCHEDULED)
         if node is not None:
-            await self.marks.untaint(node.name, taint, node.uid)
-            self._memory.forget(f"{taint.key}/{node.uid}")
+            await self._untaint(node, taint)
         if await self._annotate(case.machine, keys.MAINTENANCE_ANNOTATION, None):
             await self._event(case, NORMAL, case.action.reason, case.action.text)
             self._tell(case, REOPEN)
+
+    async def _open(self, case: Case) -> None:
+        """The instance passes its status checks again: our taint goes. It alone says that we closed the node."""
+        node, taint = self.directory.node(case.instance), taint_for(INSTANCE_STATUS)
+        if node is None or taint not in node.taints or case.machine.terminating:
+            return
+        if case.policy.dry_run:
+            self._tell(case, f"dry run, not {REOPEN}")
+            return
+        if await self._once(_opening(taint, node), lambda: self._untaint(node, taint)):
+            await self._event(case, NORMAL, case.action.reason, case.action.text)
+            self._tell(case, REOPEN)
+
+    async def _untaint(self, node: Node, taint: Taint) -> None:
+        """Take exactly our taint off; it may be put on again at once."""
+        await self.marks.untaint(node.name, taint, node.uid)
+        self._memory.forget(_closing(taint, node))
 
     async def _annotate(self, machine: Machine, key: str, value: str | None) -> bool:
         """Whether it was written just now; a machine that is gone or replaced needs nothing."""
@@ -253,6 +279,15 @@ class Deeds:
             await self.recorder.publish(
                 involved, event_type, reason, text, dedupe_seconds=again_seconds
             )
+
+
+def _closing(taint: Taint, node: Node) -> str:
+    """Under which the deed is remembered."""
+    return f"close/{taint.key}/{node.uid}"
+
+
+def _opening(taint: Taint, node: Node) -> str:
+    return f"open/{taint.key}/{node.uid}"
 
 
 def _held(machine: Machine) -> Maintenance | None:

@@ -1,4 +1,4 @@
-"""Which machine and node of ours stands behind an EC2 instance (INT-07).
+"""Which machine and node stands behind an EC2 instance (INT-07), and which nodes an auto scaling group ends.
 
 Found in the watcher's mirror by an index that follows it, so that no message costs a listing. While the mirror cannot
 be trusted (Redis or the watcher is away), an instance that it does not know may still be ours: then the Machines are
@@ -19,14 +19,20 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from services.interruption.actions import taint_for
+from services.interruption.notices import INSTANCE_STATUS
+from shared.api.nodes import parse_node
 from shared.clock import Clock
 from shared.domain import labels as keys
+from shared.domain.expressions import Taint
 from shared.domain.machines import Machine
 from shared.domain.nodepools import NodePool
 from shared.domain.nodes import Node, provider_instance_id
 from shared.domain.records import MACHINES, NODE_POOLS, NODES, decode_record
-from shared.errors import Unavailable
+from shared.errors import InvalidObject, Unavailable
+from shared.kube.client import Kube
 from shared.kube.machines import Machines
+from shared.kube.resources import NODES as NODE_OBJECTS
 from shared.log import get_logger
 from shared.mirror import Change, MirrorReader
 
@@ -44,6 +50,7 @@ class _Provided(msgspec.Struct):
 
     provider_id: str = ""
     annotations: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
 
 
 _PROVIDED = msgspec.json.Decoder(_Provided)
@@ -57,16 +64,24 @@ class Directory:
     clock: Clock
     pools: Callable[[str], Awaitable[NodePool | None]]
     """Reads one pool from the API server; asked while the mirror has none of that key."""
+    nodes: Callable[[], Awaitable[Iterable[Node]]] | None = None
+    """Lists the nodes from the API server; asked while the mirror cannot be trusted."""
     reader: MirrorReader | None = None
     """Set by whoever makes the reader, which needs ``note`` first."""
     _keys: dict[str, dict[str, str]] = field(default_factory=lambda: {MACHINES: {}, NODES: {}})
     _instances: dict[tuple[str, str], str] = field(default_factory=dict)
     _waiting: dict[str, str] = field(default_factory=dict)
     """Machine key -> instance, of machines that wait for a scheduled event."""
+    _impaired: dict[str, str] = field(default_factory=dict)
+    """Node key -> instance, of nodes that were closed because their instance fails its status checks."""
+    _hooked: set[str] = field(default_factory=set)
+    """Names of nodes that an auto scaling group ends."""
     _read_pools: dict[str, tuple[float, NodePool | None]] = field(default_factory=dict)
     """Pool key -> when it was read (monotonic), and what."""
     _listed: dict[str, Machine] = field(default_factory=dict)
     _listed_at: float = float("-inf")
+    _listed_nodes: dict[str, Node] = field(default_factory=dict)
+    _listed_nodes_at: float = float("-inf")
     _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def loaded(self) -> None:
@@ -85,7 +100,13 @@ class Directory:
         provided = _provided(change)
         instance = provider_instance_id(provided.provider_id)
         self._waiting.pop(change.key, None)
-        if instance and keys.MAINTENANCE_ANNOTATION in provided.annotations:
+        if change.kind == NODES:
+            self._impaired.pop(change.key, None)
+            if instance and taint_for(INSTANCE_STATUS) in provided.taints:
+                self._impaired[change.key] = instance
+            ends = keys.LIFECYCLE_ANNOTATION in provided.annotations
+            (self._hooked.add if ends else self._hooked.discard)(change.key)
+        elif instance and keys.MAINTENANCE_ANNOTATION in provided.annotations:
             self._waiting[change.key] = instance
         if instance:
             self._keys[change.kind][instance] = change.key
@@ -111,6 +132,32 @@ class Directory:
         found: Node | None = self._record(NODES, instance)
         return found
 
+    async def any_node(self, instance: str) -> Node | None:
+        """The node of this instance, ours or not; None: there is none. Raises TransientError: that cannot be told."""
+        found = self.node(instance)
+        unknown = instance not in self._keys[NODES]
+        if found is not None or (unknown and self._trusted()) or self.nodes is None:
+            return found
+        async with self._listing:
+            if self.clock.monotonic() - self._listed_nodes_at > LISTED_SECONDS:
+                listed = await self.nodes()
+                self._listed_nodes = {provider_instance_id(n.provider_id): n for n in listed}
+                self._listed_nodes_at = self.clock.monotonic()
+        return self._listed_nodes.get(instance) if instance else None
+
+    def hooked(self) -> list[Node]:
+        """Nodes that an auto scaling group ends, as far as the mirror knows."""
+        found = [self._read(NODES, name) for name in sorted(self._hooked)]
+        return [node for node in found if node is not None]
+
+    def shows_node(self, name: str) -> bool:
+        """Does the mirror have a node of this name?"""
+        return self._read(NODES, name) is not None
+
+    def has_lost(self, name: str) -> bool:
+        """Is the node of this name certainly gone?"""
+        return self._trusted() and not self.shows_node(name)
+
     async def pool(self, machine: Machine) -> NodePool | None:
         """The pool of this machine, None for one without. Raises TransientError when that cannot be told now."""
         key = machine.pool_key
@@ -128,6 +175,10 @@ class Directory:
         """(instance, machine) of all machines that wait for a scheduled event, as far as the mirror knows."""
         found = [(instance, self._read(MACHINES, key)) for key, instance in self._waiting.items()]
         return [(instance, machine) for instance, machine in found if machine is not None]
+
+    def impaired(self) -> list[str]:
+        """Instances of ours whose nodes were closed for their status checks, as far as the mirror knows."""
+        return [one for one in self._impaired.values() if one in self._keys[MACHINES]]
 
     def _record(self, kind: str, instance: str) -> Any:
         return self._read(kind, self._keys[kind].get(instance, ""))
@@ -163,3 +214,14 @@ def _provided(change: Change) -> _Provided:
     except msgspec.MsgspecError as error:
         log.warning("unreadable record in the mirror", key=change.key, error=str(error))
         return _Provided()
+
+
+async def list_nodes(kube: Kube) -> list[Node]:
+    """All readable nodes, from the API server. Raises TransientError."""
+    found = []
+    for raw in (await kube.list(NODE_OBJECTS)).items:
+        try:
+            found.append(parse_node(raw))
+        except InvalidObject as error:
+            log.warning("unreadable node", error=error.message)
+    return found

@@ -8,6 +8,8 @@ from services.interruption.backlog import Backlog
 from services.interruption.bells import Bells
 from services.interruption.deeds import Deeds
 from services.interruption.directory import Directory
+from services.interruption.hook_marks import HookMarks
+from services.interruption.hooks import HookCalls, Hooks
 from services.interruption.own_node import OwnNode
 from services.interruption.webhook import Webhook
 from services.interruption.worker import Worker
@@ -29,8 +31,13 @@ class Hands:
     webhook: Webhook
 
     @classmethod
-    def of(cls, env: Environment[InterruptionSettings], directory: Directory | OwnNode) -> Hands:
-        """For one source's ``directory``."""
+    def of(
+        cls,
+        env: Environment[InterruptionSettings],
+        directory: Directory | OwnNode,
+        calls: HookCalls | None = None,
+    ) -> Hands:
+        """For one source's ``directory``; without ``calls`` no lifecycle hook is known to AWS."""
         unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
         bells = Bells(env.settings, env.bus, unavailable, env.clock)
         webhook = Webhook(env.settings, env.clock, env.random)
@@ -46,7 +53,18 @@ class Hands:
             env.recorder,
         )
         backlog = Backlog()
-        worker = Worker(backlog, directory, deeds, env.clock, env.metrics)
+        hooks = Hooks(
+            env.settings,
+            calls,
+            directory,
+            HookMarks(env.kube),
+            env.bus,
+            webhook,
+            env.clock,
+            env.metrics,
+            env.recorder,
+        )
+        worker = Worker(backlog, directory, deeds, env.clock, env.metrics, hooks)
         return cls(backlog, worker, bells, webhook)
 
     def loops(self) -> list[Loop]:

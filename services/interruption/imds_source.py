@@ -15,19 +15,23 @@ from random import Random
 from services.interruption.backlog import Backlog, Entry
 from services.interruption.imds import Imds
 from services.interruption.metadata import (
+    LIFECYCLE_STATE,
     MAINTENANCE_ID,
     REBALANCE_AT,
     SCHEDULED_EVENTS,
     SPOT_ACTION,
     called_off,
+    lifecycle_notice,
     rebalance_notice,
     scheduled_notices,
     spot_notice,
 )
 from services.interruption.notices import SCHEDULED, Notice, rank
 from services.interruption.own_node import OwnNode
+from services.interruption.policy import step_for_hook
 from shared.bus import BadMessage
 from shared.clock import Clock
+from shared.domain.nodepools import IGNORE
 from shared.errors import DovetailError, Unavailable
 from shared.kube.pacing import Backoff
 from shared.log import get_logger
@@ -113,6 +117,7 @@ class ImdsSource:
                 found.append(parse(text, instance, now=now))
             except BadMessage as error:
                 self._complain(error)  # what cannot be read must not hide the rest
+        found += await self._lifecycle(instance, now)
         events = await self.imds.get(SCHEDULED_EVENTS) or "[]"
         try:
             scheduled = scheduled_notices(events, instance, now=now)
@@ -121,6 +126,12 @@ class ImdsSource:
             return found
         await self._look_what_is_gone(scheduled)
         return [*found, *scheduled, *called_off(self.own.scheduled(), scheduled, now=now)]
+
+    async def _lifecycle(self, instance: str, now: float) -> list[Notice]:
+        if step_for_hook(self.settings) == IGNORE:
+            return []
+        notice = lifecycle_notice(await self.imds.get(LIFECYCLE_STATE) or "", instance, now=now)
+        return [notice] if notice else []
 
     async def _look_what_is_gone(self, scheduled: list[Notice]) -> None:
         """The worker may have written an event on the machine since we read it."""

@@ -40,8 +40,10 @@ def parse_maintenance(text: str) -> Maintenance | None:
 
 
 def maintenance_of(notice: Notice) -> Maintenance:
-    """What a notice announces."""
-    return Maintenance(notice.deadline or 0.0, notice.source, notice.event)
+    """What a notice announces; without a time of its own it begins when it was said."""
+    said = notice.received_at if notice.at is None else notice.at
+    start = said if notice.deadline is None else notice.deadline
+    return Maintenance(start, notice.source, notice.event)
 
 
 def ends(notice: Notice, held: Maintenance) -> bool:

@@ -14,6 +14,7 @@ import orjson
 from services.interruption.maintenance import parse_maintenance
 from services.interruption.notices import (
     IMDS,
+    LIFECYCLE,
     REBALANCE,
     SCHEDULED,
     SCHEDULED_OVER,
@@ -28,6 +29,9 @@ from shared.domain.machines import Machine
 SPOT_ACTION = "meta-data/spot/instance-action"
 REBALANCE_AT = "meta-data/events/recommendations/rebalance"
 SCHEDULED_EVENTS = "meta-data/events/maintenance/scheduled"
+LIFECYCLE_STATE = "meta-data/autoscaling/target-lifecycle-state"
+ENDING = "Terminated"
+"""Other states are InService, Standby, Detached and those of a warm pool."""
 _TIME = "%d %b %Y %H:%M:%S GMT"
 MAINTENANCE_ID = "maintenance/"
 LONGEST_EVENT = 300
@@ -43,6 +47,13 @@ def rebalance_notice(text: str, instance: str, *, now: float) -> Notice:
     """Of ``events/recommendations/rebalance``. Raises BadMessage."""
     at = _stamp(_object(text).get("noticeTime"), "noticeTime")
     return Notice(f"rebalance/{instance}/{int(at)}", REBALANCE, (instance,), at, None, now, IMDS)
+
+
+def lifecycle_notice(text: str, instance: str, *, now: float) -> Notice | None:
+    """Of ``autoscaling/target-lifecycle-state``, which names neither hook nor time. None: the group keeps it."""
+    if text.strip() != ENDING:
+        return None
+    return Notice(f"lifecycle/{instance}", LIFECYCLE, (instance,), now, None, now, IMDS)
 
 
 def scheduled_notices(text: str, instance: str, *, now: float) -> list[Notice]:

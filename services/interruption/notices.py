@@ -20,8 +20,12 @@ INSTANCE_STATUS = "instance_status"
 SYSTEM_STATUS = "system_status"
 EVENT_STATUS = "event_status"
 NO_OP = "no_op"
+LIFECYCLE = "asg_lifecycle_termination"
+"""An auto scaling group ends an instance, and its hook waits for us."""
 SCHEDULED_OVER = "scheduled_change_over"
 """A scheduled event was cancelled, or is over."""
+HEALED = "status_checks_passed"
+"""An instance whose node was closed passes its status checks again."""
 
 QUEUE = "sqs"
 STATUS_CHECKS = "instance status"
@@ -31,12 +35,22 @@ ANNOUNCED = frozenset({SCHEDULED, EVENT_STATUS})
 """Kinds whose deadline may be days away."""
 ENDED = frozenset({STOPPED, TERMINATED})
 """Kinds of instances that nobody can keep any more."""
-PATIENT = frozenset({REBALANCE, NO_OP, SCHEDULED_OVER})
+OVER = frozenset({SCHEDULED_OVER, HEALED})
+"""Kinds that undo what an earlier notice did."""
+PATIENT = frozenset({REBALANCE, NO_OP, *OVER})
 """Nothing is lost by these waiting behind all others."""
 SAME_DEADLINE_SECONDS = 5.0
 """Deadlines this close together are one: then the message that names more of our machines goes first."""
 
 Rank = tuple[bool, float, int, float]
+
+
+class HookName(msgspec.Struct, frozen=True):
+    """Which lifecycle hook waits, and the token of this wait."""
+
+    group: str
+    name: str
+    token: str = ""
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -53,6 +67,8 @@ class Notice(msgspec.Struct, frozen=True):
     source: str = QUEUE
     event: str = ""
     """What EC2 or Health call the scheduled event; empty: they did not say."""
+    hook: HookName | None = None
+    """Of a lifecycle notice from the queue; the metadata name none."""
 
 
 def rank(notice: Notice, ours: int) -> Rank:

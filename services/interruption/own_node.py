@@ -62,6 +62,11 @@ class OwnNode:
         """As of the last ``machine``."""
         return self._node if instance == self.instance else None
 
+    async def any_node(self, instance: str) -> Node | None:
+        """Read afresh; it need not be ours. None: not this instance. Raises TransientError."""
+        await self.machine(instance)
+        return self.node(instance)
+
     async def pool(self, machine: Machine) -> NodePool | None:
         """Raises TransientError when that cannot be told now."""
         return await read_pool(self.kube, machine.pool_key) if machine.pool_key else None

@@ -1,4 +1,6 @@
-"""EventBridge messages -> notices: pure (INT-05, INT-10..14).
+"""EventBridge messages -> notices: pure (INT-05, INT-10..14, INT-41).
+
+Lifecycle hooks may also write to the queue themselves, without EventBridge, directly or over SNS.
 
 What is not for us is ``no_op``: counted, deleted. What is not JSON, or is of a kind that we know but lacks what this
 kind must have, raises BadMessage: somebody should look at it.
@@ -13,7 +15,7 @@ from typing import Any
 import orjson
 
 from services.interruption import notices
-from services.interruption.notices import NO_OP, Notice
+from services.interruption.notices import NO_OP, HookName, Notice
 from shared.bus import BadMessage
 from shared.clock import parse_rfc3339
 
@@ -21,6 +23,10 @@ NOTICE_SECONDS = 120.0
 """EC2 gives two minutes from the warning to the end of an instance."""
 LONGEST_ID = 100
 LONGEST_EVENT = 300
+LONGEST_NAME = 255
+"""Of groups, hooks and tokens."""
+LIFECYCLE_TYPE = "EC2 Instance-terminate Lifecycle Action"
+TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
 _STATES = {
     "stopping": notices.STOPPED,
     "stopped": notices.STOPPED,
@@ -35,20 +41,45 @@ _IGNORED: Reading = (NO_OP, (), None)
 
 def parse(body: str, *, received_at: float = 0.0) -> Notice:
     """Read one SQS body. Raises BadMessage that names what is wrong with it."""
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise BadMessage(f"not JSON: {error}") from error
-    if not isinstance(document, dict) or not isinstance(document.get("detail", {}), dict):
+    document = _unpacked(_json(body))
+    detail = document.get("detail", {})
+    if not isinstance(detail, dict):
         raise BadMessage("not an EventBridge event: an object with a detail object is expected")
     name = str(document.get("id") or "")[:LONGEST_ID] or "unnamed"
     at = _rfc3339(document.get("time"))
     triple = tuple(str(document.get(part)) for part in ("version", "source", "detail-type"))
     read = _PARSERS.get(triple)
-    kind, instances, deadline = read(document.get("detail", {}), at) if read else _IGNORED
+    kind, instances, deadline = read(detail, at) if read else _IGNORED
+    hook = _hook(detail) if kind == notices.LIFECYCLE else None
     return Notice(
-        name, kind, instances, at, deadline, received_at, event=_event(document.get("detail", {}))
-    )
+        name, kind, instances, at, deadline, received_at, event=_event(detail), hook=hook
+    )  # fmt: skip
+
+
+def _json(body: str) -> Json:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadMessage(f"not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise BadMessage("not an EventBridge event: an object with a detail object is expected")
+    return document
+
+
+def _unpacked(document: Json) -> Json:
+    """What SNS wrapped, and what a hook wrote itself, as EventBridge would have written it."""
+    if document.get("Type") == "Notification" and isinstance(document.get("Message"), str):
+        document = _json(document["Message"])
+    if document.get("Service") != "AWS Auto Scaling" or "detail" in document:
+        return document
+    return {
+        "version": "0",
+        "id": document.get("RequestId"),
+        "source": "aws.autoscaling",
+        "detail-type": LIFECYCLE_TYPE,
+        "time": document.get("Time"),
+        "detail": document,
+    }
 
 
 def _event(detail: Json) -> str:
@@ -119,6 +150,28 @@ def _health(detail: Json, _at: float | None) -> Reading:
     return notices.SCHEDULED, found, _rfc1123(detail.get("startTime"))
 
 
+def _lifecycle(detail: Json, at: float | None) -> Reading:
+    """INT-41. Test notifications have no transition. How long the hook waits the event does not say: it is urgent."""
+    if detail.get("LifecycleTransition") != TERMINATING:
+        return _IGNORED
+    return notices.LIFECYCLE, (_text(detail, "EC2InstanceId"),), _in_two_minutes(at)
+
+
+def _hook(detail: Json) -> HookName:
+    token = detail.get("LifecycleActionToken") or ""
+    if not isinstance(token, str):
+        raise BadMessage("detail.LifecycleActionToken: a text is expected")
+    group, name = (_text(detail, key) for key in ("AutoScalingGroupName", "LifecycleHookName"))
+    return HookName(group, name, token[:LONGEST_NAME])
+
+
+def _text(detail: Json, field: str) -> str:
+    found = detail.get(field)
+    if not isinstance(found, str) or not found or len(found) > LONGEST_NAME:
+        raise BadMessage(f"detail.{field}: a name is expected")
+    return found
+
+
 _PARSERS: dict[tuple[str, ...], Callable[[Json, float | None], Reading]] = {
     ("0", "aws.ec2", "EC2 Spot Instance Interruption Warning"): _spot,
     ("0", "aws.ec2", "EC2 Instance Rebalance Recommendation"): _rebalance,
@@ -129,4 +182,5 @@ _PARSERS: dict[tuple[str, ...], Callable[[Json, float | None], Reading]] = {
         "EC2 Capacity Reservation Instance Interruption Warning",
     ): _capacity_reservation,
     ("0", "aws.health", "AWS Health Event"): _health,
+    ("0", "aws.autoscaling", LIFECYCLE_TYPE): _lifecycle,
 }

@@ -11,8 +11,8 @@ import msgspec
 from services.interruption.notices import (
     ANNOUNCED,
     ENDED,
+    OVER,
     REBALANCE,
-    SCHEDULED_OVER,
     Notice,
 )
 from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE, NodePool
@@ -50,7 +50,7 @@ def policy_of(pool: NodePool | None, settings: InterruptionSettings) -> Policy:
 
 def step_for(notice: Notice, policy: Policy, *, now: float) -> str:
     """What to do with a machine now; in a dry run, what would be done. ``now``: seconds since the epoch."""
-    if notice.kind == SCHEDULED_OVER:
+    if notice.kind in OVER:
         return REOPEN
     if notice.kind == REBALANCE:
         return _for_recommendation(policy)
@@ -58,6 +58,12 @@ def step_for(notice: Notice, policy: Policy, *, now: float) -> str:
         return WAIT
     # An instance that has ended needs its record and its node gone, whatever a pool thinks of draining.
     return CORDON if policy.mode == CORDON and notice.kind not in ENDED else DELETE
+
+
+def step_for_hook(settings: InterruptionSettings) -> str:
+    """What to do with a node that its auto scaling group ends: IGNORE, CORDON or DRAIN; in a dry run, what would be."""
+    wanted = settings.lifecycle_hooks
+    return CORDON if wanted == DRAIN and settings.interruption_mode == CORDON else wanted
 
 
 def _for_recommendation(policy: Policy) -> str:

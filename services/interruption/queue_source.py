@@ -1,8 +1,8 @@
 """The SQS queue as a source of notices (INT-01..04).
 
-One long poll at a time while it is quiet; a poll that comes back full calls the others, so a storm is read by several
-pollers at once. A message is deleted when it was handled, in batches, or when it cannot be read: then its first 4 KiB
-stay among the dead letters of the stream ``interruptions``.
+One long poll at a time while it is quiet; a poll that comes back half full calls the others, so a storm is read by
+several pollers at once. A message is deleted when it was handled, in batches, or when it cannot be read: then its
+first 4 KiB stay among the dead letters of the stream ``interruptions``.
 
 What may go wrong: the queue is missing or forbidden: ``problem`` says so on /readyz, and it is looked for again, ever
 more slowly. A deletion fails: the message comes again and is found to be handled.
@@ -38,16 +38,21 @@ POLLERS = 8
 VISIBILITY_SECONDS = 20
 MARGIN_SECONDS = 1.0
 """A delivery counts as run out this much before SQS thinks so."""
+STORM_MESSAGES = BATCH // 2
+"""SQS may hand out fewer than it has; as many at once are a storm."""
 STORM_WAIT_SECONDS = 1
 LOOK_SECONDS = 5.0
 """How often an empty INTERRUPTION_QUEUE is read again: it may stand in the ConfigMap (OPS-04)."""
 LONGEST_BACKOFF_SECONDS = 30.0
-DELETERS = 2
+DELETERS = 4
+"""Batches of deletions on their way."""
 GATHER_SECONDS = 0.2
 """How long a batch of deletions may gather: each call costs as much as handling several messages."""
 WAITING_RECEIPTS = 10_000
 FLUSH_SECONDS = 3.0
 LETTER_BYTES = 4096
+LETTERS_PAUSE_SECONDS = 5.0
+"""After a letter that could not be kept no other is tried for this long: warnings must not wait behind it."""
 UNREADABLE = "unreadable"
 
 Bury = Callable[[str, bytes, Exception], Awaitable[None]]
@@ -72,6 +77,8 @@ class QueueSource:
     """Monotonic time of the last poll that SQS answered, or of the last look at an empty setting."""
     _done: asyncio.Queue[str] = field(default_factory=lambda: asyncio.Queue(WAITING_RECEIPTS))
     _idle: bool = False
+    _letters_from: float = 0.0
+    """Monotonic time until which Redis is not asked again."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until ``stop``. Messages that were received and not handled by then come again."""
@@ -114,7 +121,7 @@ class QueueSource:
             received = await self._receive(self.settings.receive_wait_seconds)
             self.problem = ""
             backoff.reset()
-            if received == BATCH:
+            if received >= STORM_MESSAGES:
                 await self._drain()
 
     async def _drain(self) -> None:
@@ -157,10 +164,13 @@ class QueueSource:
         """INT-04: no repeat cures it. It is deleted once it is kept."""
         log.error("unreadable interruption message", id=message.id, error=fault)
         self.metrics.interruptions_received.labels(UNREADABLE).inc()
+        if self.clock.monotonic() < self._letters_from:
+            return
         try:
             body = message.body.encode("utf-8", "replace")[:LETTER_BYTES]
             await self.bury(message.id, body, BadMessage(fault))
         except DovetailError as failure:
+            self._letters_from = self.clock.monotonic() + LETTERS_PAUSE_SECONDS
             log.warning("cannot keep the message, it comes again", error=failure.message)
             return
         self._delete(message.receipt)
@@ -184,22 +194,36 @@ class QueueSource:
             log.warning("messages were not deleted, they come again", count=self._done.qsize())
 
     async def _delete_for_ever(self) -> None:
-        async def delete() -> None:
-            while True:
-                await self._delete_batch(await self._gathered())
+        """One gathers, so that batches are full; several are on their way, so that a slow answer holds up none."""
+        gate = asyncio.Semaphore(DELETERS)
+        unfinished: list[list[str]] = []
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(DELETERS):
-                group.create_task(delete())
+        def ended(batch: list[str], task: asyncio.Task[None]) -> None:
+            gate.release()
+            if not task.cancelled():
+                unfinished.remove(batch)
 
-    async def _gathered(self) -> list[str]:
-        """A full batch, or what came within ``GATHER_SECONDS`` of the first."""
-        batch = [await self._done.get()]
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    await gate.acquire()
+                    batch: list[str] = []
+                    unfinished.append(batch)
+                    await self._gather(batch)
+                    deleting = group.create_task(self._delete_batch(batch))
+                    deleting.add_done_callback(partial(ended, batch))
+        finally:
+            # The last round has them; to delete one twice does no harm.
+            for receipt in (receipt for batch in unfinished for receipt in batch):
+                self._delete(receipt)
+
+    async def _gather(self, batch: list[str]) -> None:
+        """Fill ``batch``, or take what comes within ``GATHER_SECONDS`` of the first."""
+        batch.append(await self._done.get())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GATHER_SECONDS):
                 while len(batch) < BATCH:
                     batch.append(await self._done.get())
-        return batch
 
     async def _delete_batch(self, receipts: list[str]) -> None:
         try:

@@ -9,8 +9,12 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 
-from services.interruption.directory import KINDS, Directory
+from services.interruption.directory import KINDS, Directory, list_nodes
 from services.interruption.hands import Hands
+from services.interruption.hook_keeper import PERIOD_SECONDS as LOOK_PERIOD
+from services.interruption.hook_keeper import HookKeeper
+from services.interruption.hook_marks import HookMarks
+from services.interruption.hooks import HookCalls
 from services.interruption.queue_source import Bury, QueueSource
 from services.interruption.status_source import StatusSource
 from services.interruption.waiting_source import PERIOD_SECONDS, WaitingSource
@@ -30,7 +34,12 @@ from shared.settings import InterruptionSettings
 async def build(env: Environment[InterruptionSettings]) -> Service:
     """Wire the interruption service. Without a queue it says so and reads instance statuses only (INT-01, INT-30)."""
     cloud = await open_cloud(env, ping=lambda cloud: _ask_queue(cloud, env.settings))
-    directory = Directory(Machines(env.kube), env.clock, partial(read_pool, env.kube))
+    directory = Directory(
+        Machines(env.kube),
+        env.clock,
+        partial(read_pool, env.kube),
+        partial(list_nodes, env.kube),
+    )
     mirror = directory.reader = MirrorReader(
         env.settings.redis_url,
         env.bus.prefix,
@@ -39,7 +48,17 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         kinds=KINDS,
         on_change=directory.note,
     )
-    hands = Hands.of(env, directory)
+    hands = Hands.of(env, directory, HookCalls(cloud.autoscaling, cloud.ec2))
+    keeper = HookKeeper(
+        cloud.autoscaling,
+        directory,
+        HookMarks(env.kube),
+        hands.webhook,
+        env.clock,
+        env.random,
+        env.metrics,
+        env.recorder,
+    )
     queue = QueueSource(
         env.settings,
         cloud.sqs,
@@ -62,12 +81,14 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         periodic(
             "scheduled events", PERIOD_SECONDS, waiting.look, clock=env.clock, jitter=env.random
         ),
+        periodic("lifecycle hooks", LOOK_PERIOD, keeper.look, clock=env.clock, jitter=env.random),
         *hands.loops(),
     ]
 
     def status() -> dict[str, object]:
         read = {"queue": queue.url or None, "instanceStatuses": statuses.problem or "read"}
-        return {**read, **hands.status()}
+        hooks = {"lifecycleHooks": {"waiting": keeper.waiting, "problem": keeper.problem}}
+        return {**read, **hooks, **hands.status()}
 
     return Service("interruption", loops, env.metrics, status, lambda: _missing(queue))
 

@@ -16,8 +16,10 @@ from services.interruption.statuses import (
     Name,
     called_off,
     first_seen,
+    healed,
     name_of,
     notice_of,
+    passing_since,
     serious,
 )
 from shared.clock import Clock
@@ -51,6 +53,8 @@ class StatusSource:
     problem: str = ""
     last_progress: float = 0.0
     _since: dict[Name, float] = field(default_factory=dict)
+    _passing: dict[str, float] = field(default_factory=dict)
+    """Instance -> since when it passes its checks, while its node is still closed."""
     _counted: set[Name] = field(default_factory=set)
 
     def progress(self) -> float:
@@ -93,7 +97,9 @@ class StatusSource:
         for one in found:
             notice = notice_of(one, self._since[name_of(one)], now=now)
             await self.backlog.put(Entry(notice), rank(notice, 1))
-        for notice in called_off(self.directory.scheduled(), found, now=now):
+        self._passing = passing_since(self.directory.impaired(), ours, self._passing, now=now)
+        over = called_off(self.directory.scheduled(), found, now=now)
+        for notice in (*over, *healed(self._passing, now=now)):
             await self.backlog.put(Entry(notice), rank(notice, 1))
 
     def _count(self, found: list[Ailment]) -> None:

@@ -1,7 +1,7 @@
 """Ailments of instances -> notices: pure (INT-15, INT-30).
 
-A check that fails for a moment heals by itself; only after two minutes is the instance given up. A scheduled event is
-certain and acted on at once.
+A check that fails for a moment heals by itself; only after two minutes is the instance given up, and only after two
+minutes is it believed to be healthy again. A scheduled event is certain and acted on at once.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from services.interruption.maintenance import parse_maintenance
-from services.interruption.notices import SCHEDULED_OVER, STATUS_CHECKS, Notice
+from services.interruption.notices import HEALED, SCHEDULED_OVER, STATUS_CHECKS, Notice
 from shared.cloud.instance_status import EVENT_STATUS, Ailment
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 
 IMPAIRED_SECONDS = 120.0
+HEALTHY_SECONDS = 120.0
 Name = tuple[str, str]
 """(instance, category)."""
 
@@ -67,6 +68,23 @@ def called_off(
         Notice(f"over/{instance}", SCHEDULED_OVER, (instance,), now, None, now, STATUS_CHECKS)
         for instance, machine in waiting
         if instance not in scheduled and _is_ours(machine)
+    ]
+
+
+def passing_since(
+    closed: Iterable[str], ailments: Iterable[Ailment], before: Mapping[str, float], *, now: float
+) -> dict[str, float]:
+    """Since when each of the ``closed`` instances passes both status checks, as far as we looked."""
+    failing = {one.instance for one in ailments if one.category != EVENT_STATUS}
+    return {one: before.get(one, now) for one in closed if one not in failing}
+
+
+def healed(passing: Mapping[str, float], *, now: float) -> list[Notice]:
+    """Notices that instances are healthy, once that lasted."""
+    return [
+        Notice(f"healthy/{one}", HEALED, (one,), since, None, now, STATUS_CHECKS)
+        for one, since in passing.items()
+        if now - since >= HEALTHY_SECONDS
     ]
 
 

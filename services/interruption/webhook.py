@@ -20,7 +20,9 @@ import aiohttp
 import msgspec
 
 from shared.clock import Clock, rfc3339
+from shared.domain import labels as keys
 from shared.domain.machines import Machine
+from shared.domain.nodes import Node
 from shared.kube.pacing import Backoff
 from shared.kube.stopping import run_until
 from shared.log import get_logger
@@ -47,7 +49,8 @@ class Told(msgspec.Struct, frozen=True):
     kind: str
     reason: str
     action: str
-    machine: Machine
+    machine: Machine | Node
+    """A node that is not ours has no machine and speaks for itself."""
     node: str = ""
 
     @property
@@ -164,8 +167,8 @@ def filled(template: str, bundle: list[Told], place: dict[str, str]) -> Any:
         "machines": _names([machine.name for machine in machines]),
         "nodes": _names([told.node for told in bundle]),
         "instances": _names([machine.provider_id.rpartition("/")[2] for machine in machines]),
-        "types": _names([machine.instance_type for machine in machines]),
-        "zones": _names([machine.zone for machine in machines]),
+        "types": _names([machine.labels.get(keys.INSTANCE_TYPE, "") for machine in machines]),
+        "zones": _names([machine.labels.get(keys.ZONE, "") for machine in machines]),
         "pools": _names([machine.pool for machine in machines]),
     }
     return _filled(json.loads(template), values)

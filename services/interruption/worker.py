@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from services.interruption.actions import Action, action_for
 from services.interruption.backlog import Backlog, Entry
 from services.interruption.deeds import Deeds
 from services.interruption.directory import Directory
-from services.interruption.notices import Notice
+from services.interruption.hooks import Hooks
+from services.interruption.notices import LIFECYCLE, Notice
 from services.interruption.own_node import OwnNode
 from shared.clock import Clock
 from shared.errors import DovetailError
@@ -37,11 +39,15 @@ class Worker:
     deeds: Deeds
     clock: Clock
     metrics: Metrics
+    hooks: Hooks | None = None
+    """For nodes that are not ours."""
     handled: Counter[str] = field(default_factory=Counter)
     """Notices by kind."""
     failed: int = 0
     """Handlings that failed; their notices come again."""
     _calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    """By instance, while somebody holds or awaits it."""
     _moved: float = 0.0
 
     @property
@@ -86,6 +92,8 @@ class Worker:
 
     async def handle(self, notice: Notice) -> None:
         """Act on one notice. Raises the first failure, after the other instances had their turn."""
+        if notice.kind == LIFECYCLE and self.hooks is not None:
+            await self.hooks.take(notice)
         action = action_for(notice.kind)
         if action is not None:
             each = (self._instance(name, action, notice) for name in notice.instances)
@@ -99,7 +107,9 @@ class Worker:
             self.metrics.interruption_seconds.observe(late)  # INT-24
 
     async def _instance(self, instance: str, action: Action, notice: Notice) -> None:
-        async with self._calls:
+        """One notice at a time about one instance: a cancellation must find what its event did."""
+        turn = self._turns.setdefault(instance, asyncio.Lock())
+        async with turn, self._calls:
             machine = await self.directory.machine(instance)
             if machine is not None:
                 await self.deeds.act(machine, instance, action, notice)

@@ -55,14 +55,23 @@ def epoch_of(machine: Machine) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def is_stale(machine: Machine, current: int, machines: Iterable[Machine]) -> bool:
+def first_made(machines: Iterable[Machine]) -> dict[int, float]:
+    """When the oldest machine of each epoch was made."""
+    found: dict[int, float] = {}
+    for machine in machines:
+        epoch = epoch_of(machine)
+        found[epoch] = min(machine.created_at, found.get(epoch, machine.created_at))
+    return found
+
+
+def is_stale(machine: Machine, current: int, oldest: Mapping[int, float]) -> bool:
     """F14: was it made after a newer leader had begun to make machines? Stamps are whole seconds: of a tie the
-    machine gets the benefit.
+    machine gets the benefit. ``oldest``: see ``first_made``.
     """
     epoch = epoch_of(machine)
     if epoch >= current:
         return False
-    newer = (other.created_at for other in machines if epoch_of(other) > epoch)
+    newer = (made_at for other, made_at in oldest.items() if other > epoch)
     return machine.created_at > min(newer, default=float("inf"))
 
 

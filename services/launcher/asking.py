@@ -5,13 +5,13 @@ Machines of one plan are mostly alike, so what was worked out for one is used fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
 
-from services.launcher.admission import Admission, NotNow, StaleEpoch, is_stale
+from services.launcher.admission import Admission, NotNow, StaleEpoch, first_made, is_stale
 from services.launcher.capacity_reservations import offered
 from services.launcher.choices import Chosen, choose
 from services.launcher.fleet import Json, digest, fleet_request, instance_tags
@@ -29,7 +29,7 @@ from shared.domain.reservations import Reservation, with_reserved
 from shared.domain.size_settings import SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InvalidObject, NotFound
-from shared.mirror.offerings import CatalogueStore
+from shared.mirror.offerings import CatalogueSource
 from shared.settings import LauncherSettings
 
 
@@ -59,11 +59,11 @@ class Round:
     """What all machines of one round have in common, and what was worked out for them so far."""
 
     ledger: Ledger
-    machines: Mapping[str, Machine]
-    """All there are, by uid."""
     epoch: int
     catalogue: Catalogue
     unavailable: frozenset[OfferingKey]
+    oldest: Mapping[int, float]
+    """When the first machine of each epoch was made."""
     limits: dict[str, Mapping[str, int]] = field(default_factory=dict)
     chosen: dict[bytes, Chosen] = field(default_factory=dict)
     requests: dict[tuple[bytes, tuple[str, ...]], Wanted] = field(default_factory=dict)
@@ -76,17 +76,18 @@ class Asking:
     admission: Admission
     node_classes: NodeClasses
     templates: Templates
-    catalogues: CatalogueStore
+    catalogues: CatalogueSource
     shortage: Shortage
     settings: LauncherSettings
 
-    async def round(self, ledger: Ledger, machines: Mapping[str, Machine]) -> Round:
-        """Raises NotNow without a catalogue, and TransientError."""
+    async def round(self, ledger: Ledger, machines: Iterable[Machine]) -> Round:
+        """``machines``: all there are. Raises NotNow without a catalogue, and TransientError."""
         catalogue = await self.catalogues.get()
         if catalogue is None:
             raise NotNow("NoCatalogue", "the catalogue of instance types is not read yet")
         unavailable = await self.shortage.known()
-        return Round(ledger, machines, await self.admission.epoch(), catalogue, unavailable)
+        epoch, oldest = await self.admission.epoch(), first_made(machines)
+        return Round(ledger, epoch, catalogue, unavailable, oldest)
 
     async def ask(self, machine: Machine, now: Round) -> Asked:
         """What this machine asks for; room is kept for it in the ledger.
@@ -97,7 +98,7 @@ class Asking:
         refusal = now.ledger.refusal(SafetyLimits(settings.max_nodes, settings.launches_per_minute))
         if refusal:
             raise NotNow("SafetyLimit", refusal)
-        if is_stale(machine, now.epoch, now.machines.values()):
+        if is_stale(machine, now.epoch, now.oldest):
             raise StaleEpoch(
                 "made by a scheduler that had lost its lease; its pods are planned anew"
             )

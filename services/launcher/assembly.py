@@ -7,6 +7,7 @@ import asyncio
 from services.launcher.admission import Admission, CurrentEpoch, no_election
 from services.launcher.asking import Asking
 from services.launcher.calling import Calling
+from services.launcher.claims import Claims
 from services.launcher.launch import Launch
 from services.launcher.node_classes import NodeClasses
 from services.launcher.outcomes import Outcomes
@@ -21,7 +22,7 @@ from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.metrics import Metrics
 from shared.mirror.launch_backoff import LaunchBackoff
-from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
 from shared.settings import LauncherSettings
 
 
@@ -35,7 +36,7 @@ def assemble(
     metrics: Metrics,
     node_classes: NodeClasses,
     templates: Templates,
-    catalogues: CatalogueStore,
+    catalogues: CatalogueSource,
     unavailable: UnavailableOfferings,
     backoff: LaunchBackoff,
     writer: Writer,
@@ -54,14 +55,16 @@ def assemble(
         shortage,
         settings,
     )
+    records = LaunchRecords(kube, clock)
     calling = Calling(
         cloud,
         settings.cluster_name,
-        LaunchRecords(kube, clock),
+        records,
         Outcomes(machines, writer, clock, metrics, catalogues, node_classes),
         shortage,
         templates,
         Turns(Pace(lambda: settings.create_fleet_per_second), clock, sleep),
         CallBudget(clock),
+        Claims(records, machines),
     )
     return Launch(machines, asking, calling, clock, settings)

@@ -7,8 +7,10 @@
     refused, repeated  the first call may have worked all the same: look for its instances by tag
     older than 10 min  EC2 may have forgotten the token: never sent again, look by tag
 
-A look by tag is believed that there are none only when a second one a minute later agrees, for EC2 shows new
-instances late (F20). What happens to a machine is written before the record goes, so that a crash repeats it.
+A look by tag is believed that there are none only when a second one two minutes later agrees, for EC2 shows new
+instances late (F20). Before every call the record's machines are read again, and the record goes if another launcher's
+call is for one of them (see ``claims``). What happens to a machine is written before the record goes, so that a crash
+repeats it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.launcher.claims import Claims
 from services.launcher.dealing import adopted, dealt
 from services.launcher.fleet import TOKEN_TAG, cluster_tag
 from services.launcher.outcomes import NO_CAPACITY, Outcomes
@@ -32,6 +35,8 @@ from shared.cloud.records import FleetInstance, FleetResult, Instance
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
+from shared.domain.nodepools import V1ALPHA5
+from shared.domain.nodes import provider_instance_id
 from shared.errors import (
     DovetailError,
     InsufficientCapacity,
@@ -47,7 +52,10 @@ log = get_logger(__name__)
 RETRY_SECONDS = 2.0
 REPEATABLE_SECONDS = 600.0
 """So long a request may be sent again with its token."""
-LOOKS_APART_SECONDS = 60.0
+LOOKS_APART_SECONDS = 120.0
+"""EC2 may show an instance a minute and a half after its start (F20), and the call before the look may have worked."""
+NAMES_SECONDS = 1.0
+"""A launch waits no longer for the host names in its log."""
 WRITES_AT_ONCE = 16
 MOST_LOOKED = 1000
 """Records that are looked for by tag at a time; to forget them costs a minute."""
@@ -68,13 +76,14 @@ class Calling:
     templates: Templates
     turns: Turns
     budget: CallBudget
+    claims: Claims
     _looked: dict[str, float] = field(default_factory=dict)
     """Token -> monotonic time of the first look by tag that left machines without."""
 
-    async def again(self, record: LaunchRecord, machines: Mapping[str, Machine]) -> Answers:
-        """Go on with a record that was found open. ``machines``: all that there are, by uid."""
+    async def again(self, record: LaunchRecord) -> Answers:
+        """Go on with a record that was found open."""
         if self.records.age(record) > REPEATABLE_SECONDS:
-            return await self._adopt(record, machines)
+            return await self._look_up(record)
         wait = self.budget.wait(record.uids)
         if wait:
             return _later(record.uids, wait)
@@ -82,13 +91,21 @@ class Calling:
         if sent is None:
             return _later(record.uids, QUEUE_FULL_SECONDS)
         if self.records.age(record) > REPEATABLE_SECONDS:
-            return await self._adopt(record, machines)
-        return await self.send(record, machines, sent, fresh=False)
+            return await self._look_up(record)
+        return await self.send(record, sent, fresh=False)
 
-    async def send(
-        self, record: LaunchRecord, machines: Mapping[str, Machine], sent: float, *, fresh: bool
-    ) -> Answers:
+    async def _look_up(self, record: LaunchRecord) -> Answers:
+        """It is too old to be sent."""
+        machines = await self.claims.hold(record, fresh=False)
+        if machines is None:
+            return _later(record.uids, RETRY_SECONDS)
+        return await self._adopt(record, machines)
+
+    async def send(self, record: LaunchRecord, sent: float, *, fresh: bool) -> Answers:
         """The call itself, in a turn that began at ``sent``. ``fresh``: it was never sent before."""
+        machines = await self.claims.hold(record, fresh=fresh)
+        if machines is None:
+            return _later(record.uids, RETRY_SECONDS)
         self.budget.spend(record.uids)
         waiting = _waiting(record, machines)
         await self.shortage.reserve(record)
@@ -126,12 +143,18 @@ class Calling:
     ) -> Answers:
         """LCH-54, LCH-61: instances and errors may come together, both count."""
         await self.shortage.settle(record, result.instances)
-        pairs, short = dealt(record, result.instances)
-        present = ((machines.get(subject.uid), one) for subject, one in pairs)
+        owned = {
+            uid: provider_instance_id(machine.provider_id)
+            for uid, machine in machines.items()
+            if machine.provider_id
+        }
+        pairs, short = dealt(record, result.instances, owned)
+        known = ((machines.get(subject.uid), one) for subject, one in pairs)
+        present = [(machine, one) for machine, one in known if machine is not None]
+        names = await self._host_names(present)
         await _all(
-            self.outcomes.launched(machine, _given(record, one))
+            self.outcomes.launched(machine, _given(record, one, names.get(one.id, "")))
             for machine, one in present
-            if machine is not None
         )
         await self.shortage.remember(record, result.errors)
         answers: Answers = dict.fromkeys(record.uids)
@@ -139,6 +162,19 @@ class Calling:
             answers |= await self._fall_short(record, machines, short, result)
         await self._close(record)
         return answers
+
+    async def _host_names(self, present: Iterable[tuple[Machine, FleetInstance]]) -> dict[str, str]:
+        """LCH-72 [5]: by instance id, for the log alone: what EC2 does not tell at once stays untold."""
+        ids = [one.id for machine, one in present if machine.generation_api == V1ALPHA5]
+        if not ids:
+            return {}
+        try:
+            async with asyncio.timeout(NAMES_SECONDS):
+                found = await self.cloud.ec2.instances(ids=ids)
+        except (DovetailError, TimeoutError) as error:
+            log.debug("cannot look up host names", error=str(error))
+            return {}
+        return {instance.id: instance.private_dns_name for instance in found}
 
     async def _fall_short(
         self,
@@ -195,7 +231,9 @@ class Calling:
         alive = [instance for instance in found if instance.state in LIVE_STATES]
         owned = [machine.provider_id for machine in machines.values()]
         pairs = adopted(_waiting(record, machines), alive, owned)
-        await _all(self.outcomes.launched(one, _found(record, it)) for one, it in pairs)
+        for one, it in pairs:
+            if not await self.outcomes.launched(one, _found(record, it)):
+                return _later(record.uids, RETRY_SECONDS)  # somebody else deals them out now
         served = {machine.uid for machine, _ in pairs}
         left = [one for one in _waiting(record, machines) if one.uid not in served]
         now = self.turns.clock.monotonic()
@@ -242,7 +280,7 @@ def is_waiting(machine: Machine) -> bool:
     return not machine.provider_id and not machine.terminating
 
 
-def _given(record: LaunchRecord, one: FleetInstance) -> Given:
+def _given(record: LaunchRecord, one: FleetInstance, hostname: str) -> Given:
     reservation = record.reservations.get(one.launch_template_id, "")
     return Given(
         id=one.id,
@@ -251,6 +289,8 @@ def _given(record: LaunchRecord, one: FleetInstance) -> Given:
         capacity_type=keys.RESERVED if reservation else one.capacity_type,
         image=record.images.get(one.launch_template_id, ""),
         reservation_id=reservation,
+        token=record.token,
+        hostname=hostname,
     )
 
 
@@ -263,6 +303,8 @@ def _found(record: LaunchRecord, one: Instance) -> Given:
         capacity_type=keys.RESERVED if reservation else one.capacity_type,
         image=one.image_id,
         reservation_id=reservation,
+        token=record.token,
+        hostname=one.private_dns_name,
     )
 
 
@@ -274,11 +316,11 @@ def _later(uids: Iterable[str], seconds: float) -> Answers:
     return {uid: RetryLater(seconds) for uid in uids}
 
 
-async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def _all(works: Iterable[Coroutine[Any, Any, object]]) -> None:
     """A few at a time. The first error is raised when all have ended: what could be written down is."""
     gate = asyncio.Semaphore(WRITES_AT_ONCE)
 
-    async def one(work: Coroutine[Any, Any, None]) -> None:
+    async def one(work: Coroutine[Any, Any, object]) -> None:
         async with gate:
             await work
 

@@ -17,7 +17,12 @@ from shared.clock import Clock
 from shared.cloud.records import CapacityReservation
 from shared.cloud.session import Cloud
 from shared.domain.nodepools import NodeClass, SelectorTerm
-from shared.domain.reservations import CAPACITY_BLOCK, Reservation
+from shared.domain.reservations import (
+    CAPACITY_BLOCK,
+    INTERRUPTIBLE_LABEL,
+    TYPE_LABEL,
+    Reservation,
+)
 from shared.errors import TransientError
 from shared.log import get_logger
 
@@ -120,6 +125,13 @@ class CapacityReservations:
             return self._listed
         self._listed, self._listed_at, self.counted_at = tuple(found), now, self.clock.now()
         return self._listed
+
+    def labels_of(self, reservation_id: str) -> dict[str, str]:
+        """IT-44: what a node in this reservation says of it, as far as it is known."""
+        for one in self._listed:
+            if one.id == reservation_id:
+                return {TYPE_LABEL: one.kind, INTERRUPTIBLE_LABEL: str(one.interruptible).lower()}
+        return {}
 
     @property
     def is_counted(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from services.launcher.records import LaunchRecord, Subject
 from shared.cloud.records import FleetInstance, Instance
@@ -11,16 +11,28 @@ from shared.domain.nodes import provider_instance_id
 
 
 def dealt(
-    record: LaunchRecord, instances: Sequence[FleetInstance]
+    record: LaunchRecord, instances: Sequence[FleetInstance], owned: Mapping[str, str]
 ) -> tuple[list[tuple[Subject, FleetInstance]], tuple[Subject, ...]]:
     """Instances of an answer by id to the record's machines in order, and the machines that are left without.
 
-    Every replay deals alike, whatever became of the machines meanwhile. Instances beyond the machines are nobody's:
-    the sweep ends them (LCH-54).
+    Every replay deals alike, whatever became of the machines meanwhile. Only what was adopted before, when EC2 showed
+    some of the instances and not the others, stays where it is: ``owned`` is the instance id by uid of the record's
+    machines. Instances beyond the machines are nobody's: the sweep ends them (LCH-54).
     """
     ordered = sorted(instances, key=lambda instance: instance.id)
-    pairs = list(zip(record.subjects, ordered, strict=False))
-    return pairs, record.subjects[len(pairs) :]
+    holder = {instance: uid for uid, instance in owned.items()}
+    pairs = [
+        (subject, one)
+        for subject, one in zip(record.subjects, ordered, strict=False)
+        if holder.get(one.id, subject.uid) == subject.uid
+        and owned.get(subject.uid, one.id) == one.id
+    ]
+    served = {subject.uid for subject, _ in pairs} | owned.keys()
+    taken = {one.id for _, one in pairs} | holder.keys()
+    without = [subject for subject in record.subjects if subject.uid not in served]
+    free = [one for one in ordered if one.id not in taken]
+    pairs += zip(without, free, strict=False)
+    return pairs, tuple(without[len(free) :])
 
 
 def adopted(

@@ -32,7 +32,7 @@ from shared.kube.machines import Machines
 from shared.kube.pools import readable_pools
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueStore
+from shared.mirror.offerings import CatalogueSource
 
 log = get_logger(__name__)
 
@@ -54,7 +54,7 @@ class DriftMarks:
     clock: Clock
     gates: FeatureGates
     node_classes: NodeClasses
-    catalogues: CatalogueStore
+    catalogues: CatalogueSource
     writer: Writer
     metrics: Metrics
     _changed: set[str] = field(default_factory=set)

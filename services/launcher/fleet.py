@@ -23,7 +23,6 @@ from shared.domain.nodepools import V1, NodeClass
 MOST_TYPES = 60
 """LCH-46."""
 TOKEN_TAG = "dovetail.sh/launch-token"  # a tag key, no secret
-MACHINE_TAG = "dovetail.sh/machine"
 CLUSTER_NAME_TAG = "eks:eks-cluster-name"
 MOST_OVERRIDES = 300
 """EC2 takes no more capacity pools in one fleet."""
@@ -107,12 +106,8 @@ def fleet_request(
 
     Empty of configurations when no template starts any of the choices.
     """
-    overrides = _cheapest(_pools(choices, templates, subnets))
-    strategy = (
-        {"SpotOptions": {"AllocationStrategy": "price-capacity-optimized"}}
-        if capacity_type == keys.SPOT
-        else {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}}
-    )
+    listed = tuple(choices)
+    overrides = _cheapest(_pools(listed, templates, subnets))
     return {
         "Type": "instant",
         "TargetCapacitySpecification": {
@@ -122,9 +117,19 @@ def fleet_request(
         "TagSpecifications": [
             tag_specification(kind, dict(tags)) for kind in ("instance", "volume", "fleet")
         ],
-        **strategy,
+        **_strategy(capacity_type, listed),
         **({"Context": context} if context else {}),
     }
+
+
+def _strategy(capacity_type: str, choices: Iterable[Choice]) -> Json:
+    """LCH-51. EC2 knows its own prices only: where an administrator corrected any, the order of ours decides."""
+    corrected = any(offering.overlaid for choice in choices for offering in choice.offerings)
+    if capacity_type == keys.SPOT:
+        name = "capacity-optimized-prioritized" if corrected else "price-capacity-optimized"
+        return {"SpotOptions": {"AllocationStrategy": name}}
+    name = "prioritized" if corrected else "lowest-price"
+    return {"OnDemandOptions": {"AllocationStrategy": name}}
 
 
 _Pool = tuple[Template, int, Json]
@@ -201,7 +206,7 @@ def addressed(request: Json, machines: Sequence[Machine], token: str) -> Json:
     """
     ours = {TOKEN_TAG: token}
     if len(machines) == 1:
-        ours[MACHINE_TAG] = machines[0].name
+        ours[keys.MACHINE_TAG] = machines[0].name
     target = {**request["TargetCapacitySpecification"], "TotalTargetCapacity": len(machines)}
     specifications = [
         tag_specification(one["ResourceType"], {**tags_from(one["Tags"]), **ours})

@@ -19,7 +19,7 @@ from services.launcher.health import PoolHealth
 from services.launcher.inventory import GONE_STATES, Inventory, take_inventory
 from services.launcher.orphans import Orphans
 from services.launcher.sightings import Breaker
-from services.launcher.widows import Widows
+from services.launcher.widows import VISIBLE_SECONDS, Widows
 from services.launcher.writing import Writer
 from shared.clock import Clock, parse_rfc3339
 from shared.cloud.session import Cloud
@@ -109,9 +109,7 @@ class Garbage:
         self._suspicious = bool(stale) or any(one.first for one in seen)
 
     async def _end_record(self, record: Mapping[str, Any], look: Inventory) -> None:
-        """End what the token started for nobody, then the record. EC2 may list it late: until the grace is over the
-        record stays.
-        """
+        """End what the token started for nobody, then the record, once EC2 would show what it started (F20)."""
         token = str(record["spec"]["clientToken"])
         tags = {cluster_tag(self.settings.cluster_name): "owned", TOKEN_TAG: token}
         found = await self.cloud.ec2.instances(tags=tags)
@@ -122,7 +120,7 @@ class Garbage:
         if stray and look.readable:
             log.warning("terminating instances of a launch nobody wants", instances=stray)
             await self.cloud.ec2.terminate(stray)
-        elif age > self.settings.garbage_grace and not stray:
+        elif age > VISIBLE_SECONDS and not stray:
             await self._drop(token)
 
     async def _drop(self, token: str) -> None:

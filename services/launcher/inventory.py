@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.launcher.cluster_nodes import ClusterNodes, cluster_nodes
-from services.launcher.fleet import CLUSTER_NAME_TAG, MACHINE_TAG, TOKEN_TAG, cluster_tag
+from services.launcher.fleet import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.cloud.ec2 import Ec2
 from shared.cloud.records import Instance
 from shared.domain import labels as keys
@@ -107,6 +107,6 @@ def pool_of(instance: Instance) -> str:
 
 def machine_of(instance: Instance) -> str:
     """Key of the machine its tags name; empty for one that was launched together with others and never tagged."""
-    name = instance.tags.get(keys.NODE_CLAIM_TAG) or instance.tags.get(MACHINE_TAG)
+    name = instance.tags.get(keys.NODE_CLAIM_TAG) or instance.tags.get(keys.MACHINE_TAG)
     kind = "NodeClaim" if keys.NODE_CLASS in instance.tags else "Machine"
     return f"{kind}/{name}" if name else ""

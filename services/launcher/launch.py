@@ -69,10 +69,16 @@ class Launch:
     _running: dict[str, asyncio.Future[None]] = field(default_factory=dict)
     _carried: dict[str, asyncio.Future[Answers]] = field(default_factory=dict)
     _reserved: dict[str, Reservation] = field(default_factory=dict)
+    _rest_until: float = float("-inf")
+    """By the loop's time, as the batches': after a round machines are collected for as long as it took."""
 
     def __post_init__(self) -> None:
         self._batches: Batcher[str, None] = Batcher(
-            self._round, idle=IDLE_SECONDS, longest=LONGEST_SECONDS, most=MOST_MACHINES
+            self._round,
+            idle=IDLE_SECONDS,
+            longest=LONGEST_SECONDS,
+            most=MOST_MACHINES,
+            busy=self._is_busy,
         )
 
     async def launch(self, key: str) -> None:
@@ -100,16 +106,23 @@ class Launch:
         if not answer.cancelled():
             answer.exception()  # it is the callers' to handle, and there may be none left
 
+    def _is_busy(self) -> bool:
+        """Each round looks at all machines there are: a thousand that come one by one must not be a thousand rounds."""
+        return self._deciding.locked() or asyncio.get_running_loop().time() < self._rest_until
+
     async def _round(self, keys: list[str]) -> Sequence[BaseException | None]:
         """One round for these machines; an answer for each."""
         try:
             async with self._deciding:
+                loop = asyncio.get_running_loop()
+                began = loop.time()
                 uids, answers, jobs = await self._decide(keys)
+                self._rest_until = loop.time() + min(loop.time() - began, LONGEST_SECONDS)
         except DovetailError as error:
             log.warning("cannot look what to launch", machines=len(keys), error=error.message)
             return [RetryLater(RETRY_SECONDS)] * len(keys)
-        ended = await asyncio.gather(*(job() for job in jobs), return_exceptions=True)
-        for found in ended:
+        done = await asyncio.gather(*(job() for job in jobs), return_exceptions=True)
+        for found in done:
             if isinstance(found, BaseException):
                 raise found
             answers |= found
@@ -125,7 +138,7 @@ class Launch:
         waiting = [by_key[key] for key in keys if key in by_key and is_waiting(by_key[key])]
         record_of = {uid: record for record in records for uid in record.uids}
         again = {record_of[m.uid].token: record_of[m.uid] for m in waiting if m.uid in record_of}
-        jobs: list[Job] = [self._again(record, machines) for record in again.values()]
+        jobs: list[Job] = [self._again(record) for record in again.values()]
         fresh = [m for m in waiting if m.uid not in record_of and m.uid not in unreadable]
         answers: Answers = {m.uid: RetryLater(WAIT_SECONDS) for m in waiting if m.uid in unreadable}
         if fresh:
@@ -143,7 +156,7 @@ class Launch:
         answers: Answers = {}
         groups: dict[str, list[Asked]] = {}
         try:
-            now = await self.asking.round(ledger, machines)
+            now = await self.asking.round(ledger, machines.values())
         except (NotNow, TransientError) as error:
             log.info("nothing can be launched now", reason=error.message)
             return {machine.uid: RetryLater(RETRY_SECONDS) for machine in fresh}, []
@@ -185,7 +198,7 @@ class Launch:
         )
         return RetryLater(self.settings.resync_seconds if lasting else RETRY_SECONDS)
 
-    def _again(self, record: LaunchRecord, machines: dict[str, Machine]) -> Job:
+    def _again(self, record: LaunchRecord) -> Job:
         """Go on with a record; whoever comes to it meanwhile waits for the same end."""
 
         async def job() -> Answers:
@@ -195,7 +208,7 @@ class Launch:
             self._carried[record.token] = end = asyncio.get_running_loop().create_future()
             answers: Answers = {uid: RetryLater(RETRY_SECONDS) for uid in record.uids}
             try:
-                answers = await self._settled(record.uids, self.calling.again(record, machines))
+                answers = await self._settled(record.uids, self.calling.again(record))
             finally:
                 del self._carried[record.token]
                 end.set_result(answers)
@@ -224,11 +237,8 @@ class Launch:
         if sent is None or await self.asking.admission.epoch() != now.epoch:
             wait = QUEUE_FULL_SECONDS if sent is None else RETRY_SECONDS
             return answers | {asked.machine.uid: RetryLater(wait) for asked in ready}
-        intended = self._record(ready, now.epoch)
-        record = await self.calling.records.write(intended)
-        known = {asked.machine.uid: asked.machine for asked in ready}
-        fresh = record is intended
-        return answers | await self.calling.send(record, known, sent, fresh=fresh)
+        record, fresh = await self.calling.records.write(self._record(ready, now.epoch))
+        return answers | await self.calling.send(record, sent, fresh=fresh)
 
     def _record(self, group: Sequence[Asked], epoch: int) -> LaunchRecord:
         machines = [asked.machine for asked in group]

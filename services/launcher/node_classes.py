@@ -68,15 +68,17 @@ class NodeClasses:
     """Keys of classes that are being deleted and carry our finalizer."""
 
     def __post_init__(self) -> None:
-        profiles = Profiles(self.cloud, self.clock, self.settings)
-        groups = PlacementGroups(self.cloud, self.clock)
+        self.profiles = Profiles(self.cloud, self.clock, self.settings)
+        self._groups = PlacementGroups(self.cloud, self.clock)
         images = Images(self.cloud, self.clock)
         gate = self.settings.feature_gates.reserved_capacity
         self.reservations = CapacityReservations(self.cloud, self.clock, gate)
-        self._discovery = Discovery(self.cloud, images, profiles, groups, self.reservations)
+        self._discovery = Discovery(
+            self.cloud, images, self.profiles, self._groups, self.reservations
+        )
         self._authorization = Authorization(self.cloud, self.clock, self.settings)
         self._finalizer = ClassFinalizer(
-            self.kube, self.cloud, profiles, self.recorder, self.settings
+            self.kube, self.cloud, self.profiles, self.recorder, self.settings
         )
 
     async def cluster(self) -> EksCluster:
@@ -86,7 +88,7 @@ class NodeClasses:
             return self._cluster[1]
         found = await self.cloud.eks.cluster(self.settings.cluster_name)
         if self._cluster is None or self._cluster[1].version != found.version:
-            log.info("discovered kubernetes version", kubernetes_version=found.version)
+            log.debug("discovered kubernetes version", **{"kubernetes-version": found.version})
         self._cluster = (now, found)
         return found
 
@@ -124,6 +126,12 @@ class NodeClasses:
             records = [parse(raw).record for raw in await self._listed(resource)]
             found |= {record.key: record for record in records if record is not None}
         return found
+
+    def place_labels(self, key: str, reservation_id: str) -> dict[str, str]:
+        """IT-44: labels of the reservation and of the class's placement group that a machine runs in."""
+        resolved = self._known.get(key)
+        group = self._groups.labels_of(resolved[1].node_class) if resolved else {}
+        return {**group, **self.reservations.labels_of(reservation_id)}
 
     def _held(self, key: str) -> Resolved | None:
         found = self._known.get(key)

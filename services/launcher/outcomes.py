@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from services.launcher.node_classes import NodeClasses
 from services.launcher.writing import Given, Writer
 from shared import streams
@@ -12,13 +14,15 @@ from shared.domain import labels as keys
 from shared.domain.instance_sizes import adapted
 from shared.domain.instance_types import InstanceType
 from shared.domain.machines import LAUNCHED, Condition, Machine
+from shared.domain.nodepools import V1
+from shared.domain.resources import format_resources
 from shared.domain.size_settings import SizeSettings
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.machines import Machines
 from shared.log import get_logger
 from shared.messages import LaunchFailed, MachineLaunched
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueStore
+from shared.mirror.offerings import CatalogueSource
 
 log = get_logger(__name__)
 
@@ -41,24 +45,21 @@ class Outcomes:
     writer: Writer
     clock: Clock
     metrics: Metrics
-    catalogues: CatalogueStore
+    catalogues: CatalogueSource
     node_classes: NodeClasses
 
-    async def launched(self, machine: Machine, given: Given) -> None:
-        """It has this instance, unless it is gone meanwhile: then the sweep ends the instance."""
+    async def launched(self, machine: Machine, given: Given) -> bool:
+        """It has this instance. False if it is gone meanwhile or has another: then the sweep ends the instance."""
         kind = await self._kind(machine, given.instance_type)
+        labels = self.node_classes.place_labels(machine.node_class_key, given.reservation_id)
+        given = replace(given, labels=labels)
         if not await self.writer.launched(machine, given, kind):
             log.warning("instance is nobody's", machine=machine.name, id=given.id)
-            return
-        log.info(
-            "launched instance",
-            machine=machine.name,
-            id=given.id,
-            instance_type=given.instance_type,
-            zone=given.zone,
-            capacity_type=given.capacity_type,
-        )
+            return False
+        self.metrics.count_event(machine, "launched")
+        _tell(machine, given, kind)
         await self.writer.tell(streams.MACHINES, MachineLaunched(machine=machine.key), machine.uid)
+        return True
 
     async def _kind(self, machine: Machine, name: str) -> InstanceType | None:
         """The type with the sizes that this machine gets; None for one that the catalogue does not have.
@@ -83,7 +84,7 @@ class Outcomes:
             machine, "Warning", reason, f"{machine.kind} {machine.name} event: {message}"
         )
         why = _METRIC_REASONS[reason]
-        self.metrics.machines_disrupted.labels(why, machine.pool, machine.capacity_type).inc()
+        self.metrics.count_disrupted(machine, why)
         await self.writer.delete(machine, why.replace("_", " "))
         failed = LaunchFailed(machine=machine.key, reason=message[:256])
         await self.writer.tell(streams.MACHINES, failed, machine.uid)
@@ -110,6 +111,31 @@ class Outcomes:
         """Say what it waits for."""
         condition = Condition("Unknown", reason, message[:LONGEST_MESSAGE], self.clock.now())
         await self.writer.condition(machine, LAUNCHED, condition)
+
+
+def _tell(machine: Machine, given: Given, kind: InstanceType | None) -> None:
+    """LCH-72, in each generation's words. A v1alpha5 line names the host, once EC2 shows the instance."""
+    where = {
+        "instance-type": given.instance_type,
+        "zone": given.zone,
+        "capacity-type": given.capacity_type,
+    }
+    if machine.generation_api == V1:
+        log.info(
+            "launched nodeclaim",
+            NodeClaim={"name": machine.name},
+            **{"provider-id": given.provider_id, **where},
+            allocatable=format_resources(kind.allocatable()) if kind else {},
+        )
+        return
+    log.info(
+        "launched new instance",
+        provisioner=machine.pool,
+        machine=machine.name,
+        id=given.id,
+        hostname=given.hostname,
+        **where,
+    )
 
 
 def attempt_of(machine: Machine) -> int:

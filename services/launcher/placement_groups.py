@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from shared.clock import Clock
 from shared.cloud.session import Cloud
+from shared.domain import labels as keys
 from shared.domain.nodepools import NodeClass
 from shared.errors import InvalidObject
 
@@ -16,6 +17,7 @@ NOT_FOUND = "PlacementGroupNotFound"
 FRESH_SECONDS = 24 * 3600.0
 """LCH-90."""
 MOST_KNOWN = 1000
+GROUP_LABEL = keys.AWS_PREFIX + "placement-group-id"
 
 
 @dataclass
@@ -25,6 +27,8 @@ class PlacementGroups:
     cloud: Cloud
     clock: Clock
     _seen: dict[tuple[tuple[str, str], ...], float] = field(default_factory=dict)
+    _ids: dict[tuple[tuple[str, str], ...], str] = field(default_factory=dict)
+    """Of the groups that were seen."""
 
     async def check(self, node_class: NodeClass) -> None:
         """Raises InvalidObject unless the class's group exists, or it names none."""
@@ -35,7 +39,8 @@ class PlacementGroups:
         since, now = self._seen.get(name), self.clock.monotonic()
         if since is not None and now - since < FRESH_SECONDS:
             return
-        if not await self.cloud.ec2.placement_groups(selector):
+        found = await self.cloud.ec2.placement_groups(selector)
+        if not found:
             shown = " ".join(f"{key} {value}" for key, value in name)
             raise InvalidObject(
                 f"EC2 has no placement group with {shown}; make it, or select another",
@@ -44,4 +49,10 @@ class PlacementGroups:
             )
         if len(self._seen) >= MOST_KNOWN:
             self._seen.clear()
-        self._seen[name] = now
+            self._ids.clear()
+        self._seen[name], self._ids[name] = now, found[0].id
+
+    def labels_of(self, node_class: NodeClass) -> dict[str, str]:
+        """IT-44: what nodes of the class say of their group; nothing before it was checked."""
+        found = self._ids.get(tuple(sorted(node_class.placement_group.items())))
+        return {GROUP_LABEL: found} if found else {}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from services.launcher.fleet import CLUSTER_NAME_TAG, cluster_tag
 from shared.clock import Clock
+from shared.cloud.iam import InstanceProfile
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.nodepools import V1, NodeClass
@@ -51,13 +52,11 @@ class Profiles:
 
     async def resolve(self, node_class: NodeClass) -> str:
         """The name of the profile that its machines get; empty for none. Raises InvalidObject."""
-        if node_class.generation_api != V1:
-            return node_class.instance_profile or self.settings.default_instance_profile
-        name = node_class.instance_profile or self._name(node_class)
+        name = self.name_of(node_class)
         since = self._seen.get(name)
-        if since is not None and self.clock.monotonic() - since < FRESH_SECONDS:
+        if not name or (since is not None and self.clock.monotonic() - since < FRESH_SECONDS):
             return name
-        if node_class.role:
+        if node_class.role and not node_class.instance_profile:
             await self._ensure(name, node_class)
         else:
             await self._check(name)
@@ -70,10 +69,24 @@ class Profiles:
         """Delete every profile that was made for this class."""
         path = profile_path(self.settings.cluster_name, self.settings.aws_region, uid)
         for profile in await self.cloud.iam.instance_profiles(path):
-            await self.cloud.iam.delete_instance_profile(profile)
-            self._seen.pop(profile.name, None)
+            await self.delete(profile)
 
-    def _name(self, node_class: NodeClass) -> str:
+    async def made(self) -> list[InstanceProfile]:
+        """Every profile that was made for any class of this cluster."""
+        path = profile_path(self.settings.cluster_name, self.settings.aws_region, "")
+        return await self.cloud.iam.instance_profiles_below(path.rstrip("/") + "/")
+
+    async def delete(self, profile: InstanceProfile) -> None:
+        """Take it away, and believe no longer that it is there."""
+        self._seen.pop(profile.name, None)
+        await self.cloud.iam.delete_instance_profile(profile)
+
+    def name_of(self, node_class: NodeClass) -> str:
+        """T-05, EC-07: empty for none."""
+        if node_class.instance_profile:
+            return node_class.instance_profile
+        if node_class.generation_api != V1:
+            return self.settings.default_instance_profile
         cluster, region = self.settings.cluster_name, self.settings.aws_region
         return profile_name(cluster, region, node_class.uid, node_class.role)
 
@@ -106,7 +119,7 @@ class Profiles:
             log.warning("cannot check the instance profile", profile=name, error=error.message)
         except NotFound as error:
             raise InvalidObject(
-                f"IAM has no instance profile {name}; create it, or give a role instead",
+                f"IAM has no instance profile {name}; create it, or name another",
                 field="spec.instanceProfile",
                 reason=NOT_FOUND,
             ) from error

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from services.launcher.fleet import Json, capacity_type_of
 from shared.clock import Clock, parse_rfc3339, rfc3339
@@ -44,6 +45,8 @@ class LaunchRecord(msgspec.Struct, frozen=True):
     """Launch template id -> capacity reservation that it starts in."""
     attempt: int = 0
     epoch: int = 0
+    revision: int = 0
+    """The API server's, in the order of creation; 0 for one that is not stored, or whose server counts otherwise."""
 
     @property
     def capacity_type(self) -> str:
@@ -76,7 +79,14 @@ def read_record(raw: Mapping[str, Any]) -> LaunchRecord:
         reservations=spec.get("reservations") or {},
         attempt=int(spec.get("attempt") or 0),
         epoch=int(spec.get("epoch") or 0),
+        revision=revision_of(raw),
     )
+
+
+def revision_of(raw: Mapping[str, Any]) -> int:
+    """When the API server took it, counted in its changes: a record is never changed after that."""
+    text = str((raw.get("metadata") or {}).get("resourceVersion") or "")
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def record_body(record: LaunchRecord) -> Json:
@@ -122,16 +132,29 @@ class LaunchRecords:
                 unreadable |= _uids_in(raw)
         return found, frozenset(unreadable)
 
-    async def write(self, record: LaunchRecord) -> LaunchRecord:
-        """Store it, or find what another launcher stored under this token: that one counts.
+    async def write(self, record: LaunchRecord) -> tuple[LaunchRecord, bool]:
+        """Store it, or find what another launcher stored under this token: that one counts. True: it is new.
 
         Raises TransientError: no record, no call.
         """
         try:
-            await self.kube.create(LAUNCH_RECORDS, record_body(record))
+            stored = await self.kube.create(LAUNCH_RECORDS, record_body(record))
         except AlreadyExists:
-            return read_record(await self.kube.get(LAUNCH_RECORDS, record.token))
-        return record
+            return read_record(await self.kube.get(LAUNCH_RECORDS, record.token)), False
+        return replace(record, revision=revision_of(stored)), True
+
+    async def is_first(self, record: LaunchRecord) -> bool:
+        """Does no other open record, older than this one, name any of its machines? One without a revision, and one
+        that cannot be read, count as older.
+        """
+        records, unreadable = await self.look()
+        mine = set(record.uids)
+        return mine.isdisjoint(unreadable) and not any(
+            other.token != record.token
+            and not mine.isdisjoint(other.uids)
+            and not 0 < record.revision < other.revision
+            for other in records
+        )
 
     async def drop(self, token: str) -> None:
         """The call is over, all that came of it is written down."""

@@ -103,6 +103,9 @@ class Registration:
     async def _machine_of(self, provider_id: str) -> Machine | None:
         """Hundreds of nodes that join together must not cause as many lists: who waits shares the next one."""
         ticket = self._known.listings
+        launched = self.writer.launches.pop(provider_id, None)
+        if launched is not None:
+            self._known.machines[provider_id] = launched
         if provider_id not in self._known.machines:
             async with self._known.lock:
                 if self._known.listings == ticket:
@@ -155,9 +158,15 @@ class Registration:
         if reason:
             await self._expire(machine, reason)
         elif node is None and machine.provider_id and not machine.has(REGISTERED):
-            condition = Condition("Unknown", missing, "waiting for the node", self.clock.now())
-            await self.writer.condition(machine, REGISTERED, condition)
+            await self._say_missing(machine, missing)
         return bool(reason)
+
+    async def _say_missing(self, machine: Machine, reason: str) -> None:
+        """Once: a thousand machines that wait for their nodes are looked at again and again."""
+        known = machine.conditions.get(REGISTERED)
+        if known is None or (known.status, known.reason) != ("Unknown", reason):
+            condition = Condition("Unknown", reason, "waiting for the node", self.clock.now())
+            await self.writer.condition(machine, REGISTERED, condition)
 
     async def _advance(self, machine: Machine, node: Node) -> bool:
         """One step, or two when both are due. True when something was written."""
@@ -196,6 +205,7 @@ class Registration:
         await self.writer.condition(machine, REGISTERED, condition, {"nodeName": node.name})
         log.info(worded(machine, "registered nodeclaim"), machine=machine.name, node=node.name)
         self.metrics.nodes_created.labels(machine.pool, machine.zone).inc()
+        self.metrics.count_event(machine, "registered")
         await self.health.registered(machine)
         await self.writer.tell(
             streams.MACHINES, MachineRegistered(machine=machine.key), machine.uid
@@ -231,6 +241,7 @@ class Registration:
         await self.writer.condition(
             machine, INITIALIZED, Condition("True", INITIALIZED, "", self.clock.now())
         )
+        self.metrics.count_event(machine, "initialized")
         log.info(worded(machine, "initialized nodeclaim"), machine=machine.name, node=node.name)
         await self.writer.tell(streams.MACHINES, MachineInitialized(machine=key), machine.uid)
         await self._learn(machine, node)
@@ -252,7 +263,7 @@ class Registration:
         log.debug(text, machine=machine.name, timeout=seconds, reason=reason)
         if not await self.writer.delete(machine, reason):
             return
-        self.metrics.machines_disrupted.labels(reason, machine.pool, machine.capacity_type).inc()
+        self.metrics.count_disrupted(machine, reason)
         await self.writer.event(
             machine, "Warning", "FailedRegistration" if late else "FailedLaunch",
             f"deleted: no node registered within {seconds:.0f} s; look at the instance's console output"

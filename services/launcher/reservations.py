@@ -119,8 +119,7 @@ class ReservationNews:
             if machine.terminating or machine.labels.get(ID_LABEL) not in ending:
                 continue
             if await self.writer.delete(machine, BLOCK_ENDS):
-                counted = (BLOCK_ENDS, machine.pool, machine.capacity_type)
-                self.metrics.machines_disrupted.labels(*counted).inc()
+                self.metrics.count_disrupted(machine, BLOCK_ENDS)
                 log.info(
                     worded(machine, "deleting nodeclaim, its capacity block ends"),
                     machine=machine.name,

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from services.launcher import consistency, reservations, tagging
+from services.launcher import (
+    consistency,
+    overlays,
+    profile_garbage,
+    reservations,
+    tagging,
+    zonal_shift,
+)
 from services.launcher.assembly import assemble
 from services.launcher.catalogues import Catalogues
 from services.launcher.drift_marks import LOOK_SECONDS, DriftMarks
@@ -18,6 +25,7 @@ from services.launcher.health import PoolHealth
 from services.launcher.launch import MOST_MACHINES
 from services.launcher.memory import DiscoveredMemory
 from services.launcher.node_classes import NodeClasses
+from services.launcher.overlays import Overlays
 from services.launcher.reading import READ_SECONDS, Reading
 from services.launcher.registration import Registration
 from services.launcher.template_store import SWEEP_SECONDS, TemplateStore
@@ -26,11 +34,13 @@ from services.launcher.writing import Writer
 from shared import streams
 from shared.aws import open_cloud, role_of
 from shared.cloud.instance_model import ModelSettings
+from shared.cloud.session import Cloud
 from shared.environment import Entry, Environment
 from shared.kube.machines import Machines
 from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.learned_memory import LearnedMemory
-from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.offerings import CatalogueSource, CatalogueStore, UnavailableOfferings
+from shared.mirror.overlays import OverlaidCatalogues, OverlayStore
 from shared.mirror.registrations import RegistrationOutcomes
 from shared.mirror.reservations import ReservationStore
 from shared.mirror.template_use import TemplateUse
@@ -65,6 +75,9 @@ async def build(env: Environment[LauncherSettings]) -> Service:
     use = TemplateUse(env.bus.redis, env.bus.prefix, env.clock)
     stored = TemplateStore(env.kube, cloud, env.clock, settings, use)
     backoff = LaunchBackoff(env.bus.redis, env.bus.prefix, env.clock)
+    correcting = settings.feature_gates.node_overlay
+    overlaid = OverlaidCatalogues(store, OverlayStore(env.bus.redis, env.bus.prefix))
+    corrected: CatalogueSource = overlaid if correcting else store
     launch = assemble(
         kube=env.kube,
         machines=machines,
@@ -74,7 +87,7 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         metrics=env.metrics,
         node_classes=node_classes,
         templates=Templates(node_classes, settings, stored),
-        catalogues=store,
+        catalogues=corrected,
         unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
         backoff=backoff,
         writer=writer,
@@ -90,13 +103,6 @@ async def build(env: Environment[LauncherSettings]) -> Service:
     )  # fmt: skip
     handlers = Handlers(env.kube, machines, launch, registration, node_classes, drift, env.metrics)
     garbage = Garbage(env.kube, machines, cloud, env.clock, settings, writer, env.metrics, health)
-    checks = consistency.Consistency(env.kube, machines, env.clock, env.metrics, writer)
-    tags = tagging.Tagging(machines, cloud, env.clock)
-    reserved = reservations.Reservations(env.kube, machines, cloud)
-    told = reservations.ReservationNews(
-        machines, node_classes, ReservationStore(env.bus.redis, env.bus.prefix), env.clock, writer,
-        env.metrics,
-    )  # fmt: skip
 
     def status() -> dict[str, object]:
         held = catalogues.held
@@ -136,12 +142,49 @@ async def build(env: Environment[LauncherSettings]) -> Service:
             late_seconds=GARBAGE_LATE_SECONDS,
             progress=lambda: garbage.last_progress,
         ),
+        *_upkeep(env, cloud, store, node_classes, machines, writer),
+    ]
+    return Service("launcher", loops, env.metrics, status, missing)
+
+
+def _upkeep(
+    env: Environment[LauncherSettings],
+    cloud: Cloud,
+    store: CatalogueStore,
+    node_classes: NodeClasses,
+    machines: Machines,
+    writer: Writer,
+) -> list[Loop]:
+    """What is looked at by the clock alone, beside launches and the lives of machines."""
+    settings, redis, prefix = env.settings, env.bus.redis, env.bus.prefix
+    timed = partial(periodic, clock=env.clock, jitter=env.random)
+    holding = OverlayStore(redis, prefix)
+    gate = settings.feature_gates.node_overlay
+    corrections = Overlays(env.kube, holding, store, env.clock, gate)
+    checks = consistency.Consistency(env.kube, machines, env.clock, env.metrics, writer)
+    tags = tagging.Tagging(machines, cloud, env.clock)
+    unused = profile_garbage.ProfileGarbage(
+        env.kube, machines, cloud, env.clock, settings, node_classes.profiles
+    )
+    unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
+    shifts = zonal_shift.ZonalShifts(
+        env.kube, cloud, node_classes, store, unavailable, env.recorder,
+        settings.enable_zonal_shift,
+    )  # fmt: skip
+    reserved = reservations.Reservations(env.kube, machines, cloud)
+    told = reservations.ReservationNews(
+        machines, node_classes, ReservationStore(env.bus.redis, env.bus.prefix), env.clock, writer,
+        env.metrics,
+    )  # fmt: skip
+    return [
         timed("consistency", consistency.PERIOD_SECONDS, checks.check_all),
+        timed("overlays", overlays.PERIOD_SECONDS, corrections.look),
         timed("tags", tagging.PERIOD_SECONDS, tags.tag_some),
+        timed("instance profiles", profile_garbage.PERIOD_SECONDS, unused.sweep),
+        timed("zonal shifts", zonal_shift.PERIOD_SECONDS, shifts.look),
         timed("reservations", reservations.PERIOD_SECONDS, reserved.relabel),
         timed("capacity reservations", reservations.PERIOD_SECONDS, told.look),
     ]
-    return Service("launcher", loops, env.metrics, status, missing)
 
 
 ENTRY = Entry("launcher", LauncherSettings, build)

@@ -21,7 +21,7 @@ from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
@@ -45,7 +45,7 @@ class Shortage:
     """Writes it to Redis, to the metrics, and to this launcher's own memory of subnets."""
 
     unavailable: UnavailableOfferings
-    catalogues: CatalogueStore
+    catalogues: CatalogueSource
     clock: Clock
     settings: LauncherSettings
     metrics: Metrics

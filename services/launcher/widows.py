@@ -184,8 +184,7 @@ class Widows:
         )
         if not await self.writer.delete(machine, reason):
             return
-        labels = ("garbage_collected", machine.pool, machine.capacity_type)
-        self.metrics.machines_disrupted.labels(*labels).inc()
+        self.metrics.count_disrupted(machine, "garbage_collected")
         await self.writer.event(machine, "Warning", reason, text)
         if not machine.has(REGISTERED):
             await self.health.failed(machine)  # LCH-67: the next one would end the same way

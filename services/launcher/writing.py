@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from shared.domain import labels as keys
 from shared.domain.instance_types import InstanceType
 from shared.domain.machines import LAUNCHED, Condition, Machine
 from shared.domain.nodepools import V1
+from shared.domain.reservations import ID_LABEL
 from shared.domain.resources import format_resources
 from shared.errors import Conflict, NotFound
 from shared.kube.machines import Machines
@@ -24,6 +25,7 @@ from shared.messages import Message, TerminateMachine, send
 
 log = get_logger(__name__)
 
+MOST_LAUNCHES = 10_000
 EVENT_SECONDS = 120.0
 """EVT-01."""
 
@@ -37,6 +39,17 @@ class Given(msgspec.Struct, frozen=True):
     capacity_type: str
     image: str = ""
     reservation_id: str = ""
+    token: str = ""
+    """Client token of the call that started it."""
+    labels: dict[str, str] = {}
+    """What else its node says of where it runs (IT-44)."""
+    hostname: str = ""
+    """Its private DNS name, empty while EC2 does not show the instance (F20)."""
+
+    @property
+    def provider_id(self) -> str:
+        """LCH-58."""
+        return f"aws:///{self.zone}/{self.id}"
 
 
 @dataclass
@@ -47,6 +60,8 @@ class Writer:
     bus: Bus
     clock: Clock
     recorder: Recorder
+    launches: dict[str, str] = field(default_factory=dict)
+    """Provider id -> machine, of late: whoever sees the node need not list all machines. Incomplete by nature."""
 
     async def launched(self, machine: Machine, given: Given, kind: InstanceType | None) -> bool:
         """LCH-58, LCH-59: the labels first and providerID last, in a compare-and-set on an empty one (F1).
@@ -54,7 +69,7 @@ class Writer:
         With a providerID the launch counts as done and its record goes; until then a crash repeats all of it. False
         when the machine is gone, replaced, or has another instance: then this one is nobody's.
         """
-        provider_id = f"aws:///{given.zone}/{given.id}"
+        provider_id = given.provider_id
 
         def has_another(stored: Machine) -> bool:
             return stored.uid != machine.uid or stored.provider_id not in ("", provider_id)
@@ -72,9 +87,17 @@ class Writer:
             status["capacity"] = format_resources(kind.capacity)
             status["allocatable"] = format_resources(kind.allocatable())
         condition = Condition("True", LAUNCHED, "", self.clock.now())
-        return await self.machines.write_condition(
+        written = await self.machines.write_condition(
             machine, LAUNCHED, condition, status, unless=has_another
         )
+        if written:
+            self._remember(provider_id, machine.key)
+        return written
+
+    def _remember(self, provider_id: str, key: str) -> None:
+        if len(self.launches) >= MOST_LAUNCHES:
+            self.launches.clear()
+        self.launches[provider_id] = key
 
     async def condition(
         self,
@@ -128,11 +151,12 @@ def _metadata(given: Given, kind: InstanceType | None) -> dict[str, Any]:
     if given.image:
         decided[keys.AWS_PREFIX + "instance-ami-id"] = given.image
     if given.reservation_id:
-        decided[keys.AWS_PREFIX + "capacity-reservation-id"] = given.reservation_id
-    metadata: dict[str, Any] = {"labels": {**instance_labels(kind), **decided}}
+        decided[ID_LABEL] = given.reservation_id
+    metadata: dict[str, Any] = {"labels": {**instance_labels(kind), **given.labels, **decided}}
     price = price_of(kind, given.zone, given.capacity_type)
-    if price is not None:
-        metadata["annotations"] = {keys.PRICE_ANNOTATION: str(price)}
+    said = {keys.PRICE_ANNOTATION: None if price is None else str(price)}
+    said[keys.LAUNCH_TOKEN_ANNOTATION] = given.token or None
+    metadata["annotations"] = {key: text for key, text in said.items() if text is not None}
     return metadata
 
 

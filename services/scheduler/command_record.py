@@ -18,8 +18,6 @@ from shared.domain.machines import INITIALIZED, Machine
 LEAST_WAIT_SECONDS, MOST_WAIT_SECONDS = 600.0, 3600.0
 WAIT_PER_CANDIDATE_SECONDS = 0.08
 """EXE-05: how long replacements may take, by the number of machines that are being disrupted."""
-STARTING_SECONDS = 30.0
-"""A record without its replacements after this long belongs to a scheduler that is gone."""
 MOST_CANDIDATES = 200
 
 
@@ -62,13 +60,18 @@ def read(text: str) -> CommandRecord | None:
         return None
 
 
+def holder(machine: Machine) -> CommandRecord | None:
+    """The command that holds this machine, by its own annotation; a record copied from another machine does not."""
+    record = read(machine.annotations.get(keys.COMMAND_ANNOTATION, ""))
+    return record if record is not None and machine.key in record.candidates else None
+
+
 def running(machines: Iterable[Machine]) -> dict[str, CommandRecord]:
     """By id, every command that still holds a machine. Of two versions the further one counts."""
     found: dict[str, CommandRecord] = {}
     for machine in machines:
-        text = machine.annotations.get(keys.COMMAND_ANNOTATION)
-        record = read(text) if text and not machine.terminating else None
-        if record is not None and machine.key in record.candidates:
+        record = None if machine.terminating else holder(machine)
+        if record is not None:
             known = found.get(record.id)
             if known is None or record.created:
                 found[record.id] = record
@@ -76,15 +79,26 @@ def running(machines: Iterable[Machine]) -> dict[str, CommandRecord]:
 
 
 def step(
-    record: CommandRecord, machines: Mapping[str, Machine], *, now: float, disrupted: int
+    record: CommandRecord,
+    machines: Mapping[str, Machine],
+    *,
+    now: float,
+    disrupted: int,
+    ours: bool,
 ) -> Step:
-    """EXE-04..06. ``machines`` by key; ``disrupted``: candidates of all running commands."""
+    """EXE-04..06. ``machines`` by key; ``disrupted``: candidates of all running commands; ``ours``: this process began
+    it a moment ago.
+
+    A command is begun in one go. One that is found half begun was cut off there, and nobody knows how long ago: it is
+    taken back, for to decide anew costs little.
+    """
     held = [m for key in record.candidates if (m := machines.get(key)) and not m.terminating]
     if not held:
         return Step("over")
     age = now - record.begun_at
-    if record.replacements and not record.created:
-        return Step("roll back", "its scheduler ended") if age > STARTING_SECONDS else Step("wait")
+    begun = record.created if record.replacements else ours
+    if not begun:
+        return Step("roll back", "whoever began it did not get to the end of that")
     lost = [key for key in record.replacements if key not in machines or machines[key].terminating]
     if lost:
         return Step("roll back", f"replacement {lost[0]} is gone")

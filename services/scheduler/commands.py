@@ -8,13 +8,21 @@ ready yet are deleted; one that is ready stays as a normal node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from services.scheduler.command_record import CommandRecord, Step, running, step, written
+from services.scheduler.command_record import (
+    CommandRecord,
+    Step,
+    holder,
+    running,
+    step,
+    written,
+)
 from services.scheduler.marks import occupied_nodes
 from services.scheduler.planning import Planner
 from services.scheduler.telling import Teller
@@ -29,8 +37,16 @@ from shared.disruption.records import Command
 from shared.domain import labels as keys
 from shared.domain.machines import DISRUPTION_REASON, INITIALIZED, MACHINE_KINDS, Condition, Machine
 from shared.domain.nodepools import POOL_KINDS, V1
+from shared.domain.pods import is_reschedulable
 from shared.domain.snapshot import Snapshot
-from shared.errors import AlreadyExists, Conflict, DovetailError, NotFound, TransientError
+from shared.errors import (
+    AlreadyExists,
+    Conflict,
+    DovetailError,
+    InvalidObject,
+    NotFound,
+    TransientError,
+)
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.node_marks import NodeMarks, is_closed
@@ -117,22 +133,21 @@ class Commands:
 
     async def start(self, command: Command, snapshot: Snapshot) -> bool:
         """EXE-01..03. False when it failed and everything was taken back."""
-        command = _with_names_of_its_own(command, self.clock.now())
-        record = self._record(command)
-        self.teller.disrupting(command)
+        id_ = _id_of(command, self.clock.now())
+        command = _with_names_of_its_own(command, id_)
+        record = self._record(command, id_)
+        self.teller.disrupting(command, id_)
         self._assume(record)
         self._targets[record.id] = command.targets
         try:
             await self._mark(command, record)
             for planned in command.replacements:
                 stored = await self.create(
-                    planned, snapshot, cause=command.id, reason=command.reason.lower()
+                    planned, snapshot, cause=id_, reason=command.reason.lower()
                 )
                 await self.teller.launching(stored, command.reason)
         except DovetailError as error:
-            log.warning("cannot disrupt", command=record.id, error=error.message)
-            await self._roll_back(record, error.message)
-            return False
+            return await self._give_up(record, error)
         if command.replacements:
             return await self._confirm(command, record)
         await self._delete(record, [c.machine for c in command.candidates])
@@ -144,7 +159,8 @@ class Commands:
         records = self.records()
         disrupted = sum(len(record.candidates) for record in records)
         for record in records:
-            what = step(record, machines, now=self.clock.now(), disrupted=disrupted)
+            ours = record.id in self._assumed
+            what = step(record, machines, now=self.clock.now(), disrupted=disrupted, ours=ours)
             if what.next in ("wait", "delete") and self._is_halted(record, machines):
                 what = Step("roll back", "disruption was switched off")
             try:
@@ -176,10 +192,10 @@ class Commands:
             waiting = [m for key in record.replacements if (m := machines.get(key))]
             await self.teller.waiting(record, waiting)
 
-    def _record(self, command: Command) -> CommandRecord:
+    def _record(self, command: Command, id_: str) -> CommandRecord:
         names = tuple(_key_of(planned) for planned in command.replacements)
         return CommandRecord(
-            id=command.id,
+            id=id_,
             method=command.method,
             reason=command.reason,
             candidates=tuple(c.machine.key for c in command.candidates),
@@ -192,8 +208,13 @@ class Commands:
         self._assumed[record.id] = Assumed(record, self.clock.monotonic(), over)
 
     async def _mark(self, command: Command, record: CommandRecord) -> None:
-        """The record first: whoever finds a closed node finds out why. Raises on any failure."""
-        await self._write(record, (c.machine for c in command.candidates))
+        """The record first: whoever finds a closed node finds out why. Raises on any failure, Conflict for a machine
+        that another command holds although our picture does not show it yet (EXE-08)."""
+        for candidate in command.candidates:
+            await self.machines.annotate(
+                candidate.machine, keys.COMMAND_ANNOTATION, written(record),
+                unless=lambda stored: holder(stored) is not None,
+            )  # fmt: skip
         for candidate in command.candidates:
             generation = candidate.machine.generation_api
             if generation == V1 or command.replacements:  # EXE-07
@@ -201,11 +222,6 @@ class Commands:
             if generation == V1:
                 condition = Condition("True", command.reason, command.text, self.clock.now())
                 await self.machines.write_condition(candidate.machine, DISRUPTION_REASON, condition)
-
-    async def _write(self, record: CommandRecord, machines: Iterable[Machine]) -> None:
-        for machine in machines:
-            note = {"annotations": {keys.COMMAND_ANNOTATION: written(record)}}
-            await self.machines.patch(machine, note)
 
     async def create(
         self, planned: PlannedMachine, snapshot: Snapshot, *, cause: str, reason: str
@@ -222,7 +238,8 @@ class Commands:
             if stored.terminating:
                 raise
         self.view.assume(stored, now=self.clock.monotonic())
-        self.metrics.machines_created.labels(reason, pool.name).inc()
+        relaxed = planned.min_values_relaxed
+        self.metrics.count_created(reason, pool.name, pool.generation_api, relaxed=relaxed)
         return stored
 
     async def launch(self, key: str, cause: str) -> None:
@@ -237,11 +254,12 @@ class Commands:
             record.begun_at, True, record.text,
         )  # fmt: skip
         self._assume(record)
+        note = {"annotations": {keys.COMMAND_ANNOTATION: written(record)}}
         try:
-            await self._write(record, (c.machine for c in command.candidates))
+            for candidate in command.candidates:
+                await self.machines.patch(candidate.machine, note)
         except DovetailError as error:
-            await self._roll_back(record, error.message)
-            return False
+            return await self._give_up(record, error)
         for key in record.replacements:
             await self.launch(key, record.id)
         return True
@@ -255,11 +273,20 @@ class Commands:
                 continue
             if not await self.delete(machine):
                 continue
-            await self.teller.terminating(record, machine, self.view.pools())
+            await self._told(record, machine)
             await self._spend(machine)
             await self.order(TerminateMachine.of(machine, record.reason.lower()), record.id)
         self._assume(record, over=True)
         await self.teller.decided(record)
+
+    async def _told(self, record: CommandRecord, machine: Machine) -> None:
+        node = self.view.nodes().get(machine.node_name)
+        pool = self.view.pools().get(machine.pool_key)
+        await self.teller.terminating(record, machine, pool, node)
+        moving = sum(
+            is_reschedulable(pod) and pod.node_name == machine.node_name for pod in self.view.pods()
+        )
+        self.metrics.pods_disrupted.labels(record.reason.lower()).inc(moving)
 
     async def order(self, message: TerminateMachine, cause: str) -> None:
         """Tell the terminator. Not heard, it finds the deletion on its list."""
@@ -275,35 +302,59 @@ class Commands:
         listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={machine.node_name}")
         return bool(occupied_nodes(parse_pod(raw) for raw in listed.items))
 
-    async def _roll_back(self, record: CommandRecord, why: str) -> None:
-        """EXE-05. Nodes first: their pods are what people wait for."""
-        machines = {m.key: m for m in self.view.machines(now=self.clock.monotonic())}
-        for key in record.candidates:
-            if machine := machines.get(key):
-                await self._release(machine)
-        unready = 0
-        for key in record.replacements:
-            machine = machines.get(key)
-            if machine is not None and not machine.has(INITIALIZED) and not machine.terminating:
-                await self.delete(machine)
-                unready += 1
-        self._assume(record, over=True)
-        self.teller.failed(record, why, unready)
+    async def _give_up(self, record: CommandRecord, error: DovetailError) -> bool:
+        """A command that could not be begun. What cannot be taken back now is found by the next step."""
+        log.warning("cannot disrupt", command=record.id, error=error.message)
+        try:
+            await self._roll_back(record, error.message)
+        except DovetailError as second:
+            log.warning("roll back waits", command=record.id, error=second.message)
+            self._assumed.pop(record.id, None)
+        return False
 
-    async def _release(self, machine: Machine) -> None:
-        """Open the node, take condition and record off: in this order, so that a crash leaves the record to the end."""
-        if machine.terminating:
-            return
+    async def _roll_back(self, record: CommandRecord, why: str) -> None:
+        """EXE-05. Nodes first: their pods are what people wait for. Records last: after a crash in between the next
+        scheduler finds what is left to do."""
+        held = [m for key in record.candidates if (m := await self._stored(key))]
+        held = [m for m in held if not m.terminating and _is_held_by(m, record)]
+        for machine in held:
+            await self._reopen(machine)
+        made = [m for key in record.replacements if (m := await self._stored(key))]
+        unready = [m for m in made if not m.has(INITIALIZED) and not m.terminating]
+        for machine in unready:
+            await self.delete(machine)
+        for machine in held:
+            await self._take_off_record(machine)
+        self._assume(record, over=True)
+        self.teller.failed(record, why, len(unready))
+
+    async def _stored(self, key: str) -> Machine | None:
+        """As it is on the API server: the picture may lack what a scheduler did right before it died."""
+        try:
+            return await self.machines.get(key)
+        except (NotFound, InvalidObject):
+            return None
+
+    async def _reopen(self, machine: Machine) -> None:
+        """Let pods come again, and say that it stays."""
         await self.marks.open(machine.node_name, machine.generation_api)
         if machine.generation_api == V1:
             condition = Condition("False", "RolledBack", "", self.clock.now())
             await self.machines.write_condition(
                 machine, DISRUPTION_REASON, condition, unless=lambda m: not m.has(DISRUPTION_REASON)
             )
+
+    async def _take_off_record(self, machine: Machine) -> None:
         try:
             await self.machines.patch(machine, {"annotations": {keys.COMMAND_ANNOTATION: None}})
         except (NotFound, Conflict) as error:
             log.info("machine changed meanwhile", machine=machine.name, error=error.message)
+
+    async def _release(self, machine: Machine) -> None:
+        """One machine stays, whatever becomes of its command."""
+        if not machine.terminating:
+            await self._reopen(machine)
+            await self._take_off_record(machine)
 
     async def clean(self) -> None:
         """DIS-02: closed nodes that no command holds are opened again."""
@@ -319,12 +370,23 @@ class Commands:
                 await self._release(machine)
 
 
-def _with_names_of_its_own(command: Command, now: float) -> Command:
+def _is_held_by(machine: Machine, record: CommandRecord) -> bool:
+    """Not by another command: that one's marks are none of ours."""
+    known = holder(machine)
+    return known is None or known.id == record.id
+
+
+def _id_of(command: Command, now: float) -> str:
+    """Of this start: the same decision taken twice makes two commands, and what one has come to says nothing of the
+    other."""
+    return hashlib.sha256(f"{command.id}|{now}".encode()).hexdigest()[:16]
+
+
+def _with_names_of_its_own(command: Command, id_: str) -> Command:
     """A plan names machines after what it is about, so the simulation's replacement may well be called what the machine
     is called that it replaces: planned for the same pods once. A retried command must not meet its own leftovers."""
-    identity = f"{command.id}|{now}"
     renamed = (
-        replace(planned, name=machine_name(planned.pool, identity, index))
+        replace(planned, name=machine_name(planned.pool, id_, index))
         for index, planned in enumerate(command.replacements)
     )
     return replace(command, replacements=tuple(renamed))

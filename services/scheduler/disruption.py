@@ -9,16 +9,18 @@ mirror that is incomplete or old (OPS-13).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from services.scheduler.commands import Commands
 from services.scheduler.marks import Mark, due, occupied_nodes
 from services.scheduler.methods import (
     CONSOLIDATIONS,
+    Look,
     Method,
     allowed_in,
     delayed,
+    look_at,
     methods_of,
 )
 from services.scheduler.planning import Planner
@@ -26,13 +28,15 @@ from services.scheduler.replicas import Replicas
 from services.scheduler.view import View
 from shared.clock import Clock
 from shared.disruption import expiration
-from shared.disruption.budgets import REASONS, allowed_now
+from shared.disruption.budgets import REASONS, allowed_now, usage
 from shared.disruption.candidates import offering_prices, survey
 from shared.disruption.churn import Churn
 from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines import EMPTY, Condition, Machine
 from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.nodes import Node
+from shared.domain.snapshot import Snapshot
 from shared.errors import Conflict, NotFound, TransientError
 from shared.log import get_logger
 from shared.messages import TerminateMachine
@@ -62,8 +66,8 @@ class Pace:
 
     next_look: float = 0.0
     pending: Pending | None = None
-    quiet_generation: int = -1
-    """The mirror's generation at which nothing was to be consolidated."""
+    quiet: Look | None = None
+    """What the pass saw that found nothing to consolidate."""
     quiet_since: float = 0.0
     unseen: frozenset[str] = frozenset()
 
@@ -229,7 +233,7 @@ class Disruption:
             spent=await self._spent(),
         )
         self._allowed = allowed
-        await self.commands.teller.budgets(snapshot, allowed, REASONS)
+        await self._tell(snapshot, nodes, busy, now=now)
         return World(
             snapshot=snapshot,
             candidates=tuple(c for c in found.candidates if c.machine.generation_api == generation),
@@ -238,6 +242,16 @@ class Disruption:
             gates=self.settings.feature_gates,
             solver=self.planner.solver_settings(),
         )
+
+    async def _tell(
+        self, snapshot: Snapshot, nodes: Mapping[str, Node], busy: Set[str], *, now: float
+    ) -> None:
+        """What a look found, whatever comes of it."""
+        teller = self.commands.teller
+        teller.candidates(self.candidates)
+        teller.consuming(snapshot, usage(snapshot.machines, nodes, busy)[1], REASONS)
+        await teller.budgets(snapshot, self._allowed, REASONS)
+        await teller.annotations(snapshot.pods, now=now)
 
     async def _spent(self) -> dict[str, int]:
         try:
@@ -248,10 +262,10 @@ class Disruption:
 
     async def _first_command(self, world: World, generation: str, pace: Pace) -> Command | None:
         """DIS-03, DIS-05: the first method that finds something."""
-        quiet = self._is_quiet(world, pace)
-        for method in methods_of(
-            generation, self.settings.consolidation, pace.unseen, self._churn()
-        ):
+        churn = self._churn()
+        look = look_at(world, churn)
+        quiet = self._is_quiet(look, pace)
+        for method in methods_of(generation, self.settings.consolidation, pace.unseen, churn):
             if quiet and method.name in CONSOLIDATIONS:
                 continue
             proposal = await self._ask(method, world)
@@ -260,7 +274,7 @@ class Disruption:
             if proposal.commands:
                 return proposal.commands[0]
         if not quiet and allowed_in(world):
-            pace.quiet_generation = world.snapshot.generation
+            pace.quiet = look
             pace.quiet_since = self.clock.monotonic()
         return None
 
@@ -271,9 +285,9 @@ class Disruption:
             rest_seconds=self.settings.consolidation_rest,
         )
 
-    def _is_quiet(self, world: World, pace: Pace) -> bool:
+    def _is_quiet(self, look: Look, pace: Pace) -> bool:
         """DIS-27."""
-        same = pace.quiet_generation == world.snapshot.generation and not pace.unseen
+        same = pace.quiet == look and not pace.unseen
         return same and self.clock.monotonic() - pace.quiet_since < UNCHANGED_SECONDS
 
     async def _ask(self, method: Method, world: World) -> Proposal:
@@ -296,7 +310,7 @@ class Disruption:
         world = await self._world(generation)
         if world is None:
             return
-        verdict = await asyncio.to_thread(validate, world, command)
+        verdict = await asyncio.to_thread(validate, world, command, self._churn())
         if verdict.command is None:
             await self.commands.teller.invalid(command, verdict)
             pace.next_look = self.clock.monotonic() + self.settings.disruption_period

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from shared.disruption import (
 from shared.disruption.churn import Churn
 from shared.disruption.records import Command, Proposal, World
 from shared.domain.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED, V1ALPHA5
+from shared.domain.snapshot import OfferingKey
 
 CONSOLIDATIONS = frozenset({global_plan.METHOD, multi_node.METHOD, single_node.METHOD})
 _DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
@@ -85,6 +87,31 @@ def delayed(command: Command) -> bool:
     ttl = first.pool.empty_ttl_seconds
     waited = first.machine.generation_api == V1ALPHA5 and ttl is not None
     return not (command.method == emptiness.METHOD and waited)
+
+
+class Look(NamedTuple):
+    """All that consolidation's answer depends on: equal looks get equal answers (DIS-27)."""
+
+    generation: int
+    """Of the mirror; what follows changes without it, by time or by our own doing."""
+    catalogue: str
+    unavailable: frozenset[OfferingKey]
+    allowed: tuple[tuple[tuple[str, str], int], ...]
+    candidates: frozenset[tuple[str, str, bool]]
+    """(machine UID, what blocks it, whether it rests): without those that are nominated or in a command."""
+
+
+def look_at(world: World, churn: Churn) -> Look:
+    """What this pass sees."""
+    return Look(
+        world.snapshot.generation,
+        world.snapshot.catalogue.generation,
+        world.snapshot.unavailable,
+        tuple(sorted(world.allowed.items())),
+        frozenset(
+            (c.machine.uid, c.blocker, churn.rests(c, now=world.now)) for c in world.candidates
+        ),
+    )
 
 
 def allowed_in(world: World) -> bool:

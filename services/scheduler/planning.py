@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from services.scheduler import plan_logs
 from services.scheduler.futility import LOOK_SECONDS, Futility
 from services.scheduler.handover import Handover
+from services.scheduler.hints import Hints
 from services.scheduler.report import Reporter
 from services.scheduler.view import View, pods_to_move, waiting_pods
 from services.scheduler.window import Window
@@ -21,7 +23,7 @@ from shared.api.node_claims import planned_object
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain.machines import MACHINE_KINDS
-from shared.domain.pods import Pod
+from shared.domain.pods import Pod, SpreadConstraint
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists, DovetailError
@@ -30,10 +32,11 @@ from shared.leadership import Leadership
 from shared.log import get_logger
 from shared.messages import LaunchMachine, PlanDecided, send
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
 from shared.runtime import pause
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.relaxation import IGNORE
 from shared.solver.solve import SolverSettings, solve
 
 log = get_logger(__name__)
@@ -56,7 +59,7 @@ class Planner:
     bus: Bus
     clock: Clock
     metrics: Metrics
-    catalogues: CatalogueStore
+    catalogues: CatalogueSource
     unavailable: UnavailableOfferings
     reporter: Reporter
     handover: Handover
@@ -68,6 +71,9 @@ class Planner:
     last_plan: Plan | None = None
     problem: str = ""
     futility: Futility = field(default_factory=Futility)
+    hints: Hints = field(default_factory=Hints)
+    default_spread: tuple[SpreadConstraint, ...] = ()
+    """For pods without constraints of their own (SCH-85)."""
     _looked_at: float = float("-inf")
     _stale: bool = False
     _nominated: dict[str, float] = field(default_factory=dict)
@@ -146,11 +152,17 @@ class Planner:
         waiting = waiting_pods(snapshot.pods)
         if not waiting and not moving:
             return
+        plan_logs.considering(waiting, moving)
+        if self.settings.preference_policy != IGNORE:
+            self.hints.tell(waiting, now=self.clock.monotonic())
+        started = self.clock.monotonic()
         plan = await self._solve(snapshot, moving)
+        seconds = self.clock.monotonic() - started
         machines = {machine.name: machine for machine in snapshot.machines}
         wanted, holds = self.futility.judge(
             plan, snapshot.pods, machines, now=self.clock.monotonic()
         )
+        plan_logs.decided(plan, wanted, snapshot, seconds=seconds)
         await self.reporter.held_back(holds, snapshot)
         created = await self._create(wanted, plan, snapshot)
         self._nominate(plan, created)
@@ -179,7 +191,7 @@ class Planner:
         seconds = self.clock.monotonic() - started
         self.metrics.scheduling_seconds.observe(seconds)
         self.metrics.unschedulable_pods.set(len(plan.unschedulable))
-        self.metrics.ignored_pods.set(sum(bool(pod.faults) for pod in snapshot.pods))
+        self.metrics.ignored_pods.set(sum(map(self._is_ignored, snapshot.pods)))
         log.info(
             "computed plan",
             plan=plan.id,
@@ -193,6 +205,10 @@ class Planner:
         )
         return plan
 
+    def _is_ignored(self, pod: Pod) -> bool:
+        """POD-03, POD-08."""
+        return bool(pod.faults) or (pod.claims_devices and self.settings.ignore_dra_requests)
+
     def solver_settings(self) -> SolverSettings:
         """As the operator chose."""
         return SolverSettings(
@@ -201,6 +217,8 @@ class Planner:
             packing_policy=self.settings.packing_policy,
             effort=self.settings.packing_effort,
             most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
+            ignore_device_claims=self.settings.ignore_dra_requests,
+            default_spread=self.default_spread,
         )
 
     async def _create(
@@ -237,7 +255,10 @@ class Planner:
             return False
         if stored is not None:
             self.view.assume(stored, now=self.clock.monotonic())
-            self.metrics.machines_created.labels("provisioned", pool.name).inc()
+            relaxed = planned.min_values_relaxed
+            self.metrics.count_created(
+                "provisioned", pool.name, pool.generation_api, relaxed=relaxed
+            )
         await self._ring(f"{MACHINE_KINDS[pool.generation_api]}/{planned.name}", plan.id)
         return True
 

@@ -1,33 +1,29 @@
-"""Tells people what a plan decided: pod events Nominated and FailedScheduling, and one log line per new Machine."""
+"""Tells people what a plan decided: pod events Nominated and FailedScheduling, and what became of each Machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from services.scheduler import plan_logs
 from services.scheduler.futility import Hold, workload_of
 from shared.api.references import to_pod, to_pool
+from shared.domain.nodepools import V1, V1ALPHA5
 from shared.domain.pods import Pod, is_provisionable
-from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.reasons import NO_DEVICES, NO_TYPES, pool_unusable
 
 log = get_logger(__name__)
 
 MOST_POD_EVENTS = 200
 """Per plan and kind; the events say the same for 10,000 pods of one Deployment."""
-NAMES_SHOWN = 5
 FAILED_SCHEDULING_SECONDS = 300.0
-
-
-def some(names: Iterable[str]) -> str:
-    """``a, b, c, d, e and 3 other(s)`` (BAT-09)."""
-    listed = list(names)
-    text = ", ".join(listed[:NAMES_SHOWN])
-    rest = len(listed) - NAMES_SHOWN
-    return f"{text} and {rest} other(s)" if rest > 0 else text
+NO_TYPES_SECONDS = 60.0
+NO_POOLS = "no dynamic nodepools found"
+_NOUNS = {V1: "nodeclaim", V1ALPHA5: "machine"}
 
 
 @dataclass
@@ -36,25 +32,41 @@ class Reporter:
 
     recorder: Recorder
     last_reasons: dict[str, str]
+    _told: frozenset[str] = frozenset()
+    """What the log says of pools already (OPS-22)."""
 
     async def tell(self, plan: Plan, snapshot: Snapshot, created: list[PlannedMachine]) -> None:
         """Report one plan (BAT-09, SCH-110, SCH-111)."""
         pods = {pod.uid: pod for pod in snapshot.pods}
+        plan_logs.created(created, snapshot)
+        nouns = {pool.key: _NOUNS[pool.generation_api] for pool in snapshot.pools}
         for machine in created:
-            log.info(
-                "created machine",
-                pool=machine.pool,
-                machine=machine.name,
-                pods=len(machine.pods),
-                requests=format_resources(machine.requests),
-                instance_types=some(machine.instance_types),
-            )
-        for machine in created:
-            target = f"machine/{machine.name}"
+            target = f"{nouns.get(machine.pool_key, _NOUNS[V1])}/{machine.name}"
             await self._nominated([pods[uid] for uid in machine.pods if uid in pods], target)
+        targets = _targets(snapshot)
         for name, uids in plan.existing.items():
-            await self._nominated([pods[uid] for uid in uids if uid in pods], f"node/{name}")
+            target = targets.get(name, f"node/{name}")
+            await self._nominated([pods[uid] for uid in uids if uid in pods], target)
         await self._failed(plan, pods)
+        await self._pools(plan, snapshot)
+
+    async def _pools(self, plan: Plan, snapshot: Snapshot) -> None:
+        """SCH-112, SCH-113, API-04: pools that can give nothing, whatever is asked of them."""
+        empty = [pool for pool in snapshot.pools if pool_unusable(pool, NO_TYPES) in plan.faults]
+        said = {pool.key for pool in empty}
+        for pool in empty:
+            if pool.key not in self._told:
+                log.info("skipping, no resolved instance types found", pool=pool.key)
+            text = "its requirements filter out every instance type that is offered"
+            await self.recorder.publish(
+                to_pool(pool), "Warning", "NoCompatibleInstanceTypes", text,
+                dedupe_seconds=NO_TYPES_SECONDS,
+            )  # fmt: skip
+        if all(pool.is_static for pool in snapshot.pools):
+            said.add(NO_POOLS)
+            if NO_POOLS not in self._told:
+                log.info(NO_POOLS)
+        self._told = frozenset(said)
 
     async def held_back(self, holds: Iterable[Hold], snapshot: Snapshot) -> None:
         """Machines that are not bought because the last ones for the same pods took none of them."""
@@ -90,7 +102,7 @@ class Reporter:
         for uid, reason in list(reasons.items())[:MOST_POD_EVENTS]:
             if uid not in pods:
                 continue
-            log.error("could not schedule pod", pod=pods[uid].key, reason=reason)
+            _log(pods[uid], reason)
             await self.recorder.publish(
                 to_pod(pods[uid]),
                 "Warning",
@@ -98,6 +110,26 @@ class Reporter:
                 f"Failed to schedule pod, {reason}",
                 dedupe_seconds=FAILED_SCHEDULING_SECONDS,
             )
+
+
+def _targets(snapshot: Snapshot) -> dict[str, str]:
+    """SCH-110: by the name of a node, or of a machine without one: what events call it."""
+    found = {}
+    for machine in snapshot.machines:
+        text = f"{_NOUNS[machine.generation_api]}/{machine.name}"
+        node = f", node/{machine.node_name}" if machine.node_name else ""
+        found[machine.node_name or machine.name] = text + node
+    return found
+
+
+def _log(pod: Pod, reason: str) -> None:
+    """SCH-111; a pod that is not planned at all is no error of the cluster's (POD-03, POD-08)."""
+    if pod.faults:
+        log.debug("ignoring pod", pod=pod.key, error=reason)
+    elif reason == NO_DEVICES:
+        log.info("ignoring pod, DRA is not supported", pod=pod.key)
+    else:
+        log.error("could not schedule pod", pod=pod.key, reason=reason)
 
 
 def _controller(pod: Pod) -> str:

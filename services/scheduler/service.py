@@ -5,6 +5,8 @@ It reads the cluster from the mirror only, and refuses to decide while the mirro
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from services.scheduler.commands import Commands
 from services.scheduler.disruption import Disruption
 from services.scheduler.explain import Explainer
@@ -16,6 +18,8 @@ from services.scheduler.simulate import Simulator
 from services.scheduler.telling import Teller
 from services.scheduler.view import View
 from shared import streams
+from shared.api.scheduler_config import default_spread
+from shared.domain.pods import SpreadConstraint
 from shared.domain.records import (
     CLAIMS,
     MACHINES,
@@ -27,12 +31,14 @@ from shared.domain.records import (
     VOLUMES,
 )
 from shared.environment import Entry, Environment
+from shared.errors import ConfigurationError, InvalidObject
 from shared.kube.machines import Machines
 from shared.leadership import Leadership
 from shared.mirror import Change, MirrorReader
 from shared.mirror.disruption_rate import DisruptionRate
-from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
-from shared.mirror.reservations import ReservedCatalogues
+from shared.mirror.offerings import CatalogueSource, CatalogueStore, UnavailableOfferings
+from shared.mirror.overlays import OverlaidCatalogues, OverlayStore
+from shared.mirror.reservations import ReservationStore, ReservedCatalogues
 from shared.runtime import Loop, Service, periodic
 from shared.settings import SchedulerSettings
 
@@ -60,9 +66,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         on_change=on_change,
     )
     view, machines = View(reader), Machines(env.kube)
-    reserving = env.settings.feature_gates.reserved_capacity
-    store = ReservedCatalogues if reserving else CatalogueStore
-    catalogues = store(env.bus.redis, env.bus.prefix)
+    catalogues = _catalogues(env)
     reporter = Reporter(env.recorder, {})
     handover = Handover(env.settings, view, env.kube, env.clock)
     planner = _planner(env, view, machines, catalogues, reporter, handover, leadership)
@@ -129,11 +133,22 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
     )
 
 
+def _catalogues(env: Environment[SchedulerSettings]) -> CatalogueSource:
+    """As it may be bought now: what administrators correct, then what is paid for already (NO-01, IT-04)."""
+    redis, prefix, gates = env.bus.redis, env.bus.prefix, env.settings.feature_gates
+    source: CatalogueSource = CatalogueStore(redis, prefix)
+    if gates.node_overlay:
+        source = OverlaidCatalogues(source, OverlayStore(redis, prefix))
+    if gates.reserved_capacity:
+        source = ReservedCatalogues(source, ReservationStore(redis, prefix))
+    return source
+
+
 def _planner(
     env: Environment[SchedulerSettings],
     view: View,
     machines: Machines,
-    catalogues: CatalogueStore,
+    catalogues: CatalogueSource,
     reporter: Reporter,
     handover: Handover,
     leadership: Leadership,
@@ -150,7 +165,19 @@ def _planner(
         reporter=reporter,
         handover=handover,
         leadership=leadership,
+        default_spread=_default_spread(env.settings.scheduler_config),
     )
+
+
+def _default_spread(setting: str) -> tuple[SpreadConstraint, ...]:
+    """SCH-85. Raises ConfigurationError that names the field."""
+    try:
+        is_path = setting.startswith("/")
+        return default_spread(Path(setting).read_text() if is_path else setting)
+    except OSError as error:
+        raise ConfigurationError(f"SCHEDULER_CONFIG: cannot read {setting}: {error}") from error
+    except (InvalidObject, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"wrong settings: SCHEDULER_CONFIG: {error}") from error
 
 
 ENTRY = Entry("scheduler", SchedulerSettings, build)

@@ -21,7 +21,7 @@ from shared.cloud.bundled import BUNDLED_REGION, bundled_catalogue
 from shared.domain.instance_types import Catalogue
 from shared.errors import ConfigurationError, DovetailError
 from shared.log import get_logger
-from shared.mirror.offerings import CatalogueStore
+from shared.mirror.offerings import CatalogueSource
 from shared.runtime import Answer, Question
 from shared.simulation.objects import flattened
 from shared.simulation.options import Options, read_options
@@ -52,7 +52,7 @@ class Refused(Exception):
 class Simulator:
     """Answers one request at a time."""
 
-    catalogues: CatalogueStore
+    catalogues: CatalogueSource
     clock: Clock
     _busy: bool = field(default=False, init=False)
 

@@ -5,31 +5,35 @@ Both generations have their words: Karpenter's users match on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from services.scheduler.command_record import CommandRecord
 from services.scheduler.marks import Mark
 from shared import streams
-from shared.api.references import to_machine, to_node, to_pool
+from shared.api.references import to_machine, to_node, to_pod, to_pool
 from shared.bus import Bus
 from shared.clock import Clock
-from shared.disruption import emptiness, expiration
-from shared.disruption.records import BLOCKED, REJECTED, Command, Rejection
-from shared.disruption.validation import Verdict
-from shared.domain.machines import EMPTY, INITIALIZED, Machine
+from shared.disruption import drift, emptiness, expiration, static_drift
+from shared.disruption.pod_blocks import note_on
+from shared.disruption.records import BLOCKED, REJECTED, Candidate, Command, Rejection
+from shared.disruption.verdict import Verdict
+from shared.domain.machines import CONSOLIDATABLE, DRIFTED, EMPTY, INITIALIZED, Machine
 from shared.domain.nodepools import V1ALPHA5, NodePool
 from shared.domain.nodes import Node
+from shared.domain.pods import Pod
 from shared.domain.snapshot import Snapshot
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.messages import DisruptionDecided, send
-from shared.metrics import Metrics
+from shared.metrics import EVENTUAL, GRACEFUL, Metrics
 
 log = get_logger(__name__)
 
 REJECTED_SECONDS = 900.0
 """Of all events about machines that stay (CON-01)."""
+NOTED_SECONDS = 3600.0
+"""Of events about a pod's annotation."""
 FIRST_NAMES = 5
 
 
@@ -42,18 +46,18 @@ class Teller:
     bus: Bus
     clock: Clock
 
-    def disrupting(self, command: Command) -> None:
-        """EXE-01."""
+    def disrupting(self, command: Command, id_: str) -> None:
+        """EXE-01. ``id_``: of the record."""
         self.metrics.disruption_decisions.labels(
             command.decision, command.reason.lower(), command.method
         ).inc()
         names = [c.node.name for c in command.candidates]
         if command.candidates[0].machine.generation_api == V1ALPHA5:
-            log.info(_deprovisioning(command), command=command.id)
+            log.info(_deprovisioning(command), command=id_)
             return
         log.info(
             "disrupting node(s)",
-            **{"command-id": command.id, "disrupted-node-count": len(names)},
+            **{"command-id": id_, "disrupted-node-count": len(names)},
             command=command.text,
             reason=command.reason.lower(),
             decision=command.decision,
@@ -61,6 +65,13 @@ class Teller:
                 "replacement-node-count": len(command.replacements),
                 "pod-count": command.moved_pods,
                 "disrupted-nodes": names[:FIRST_NAMES],
+                "replacement-nodes": [
+                    {
+                        "capacity-type": planned.offering.capacity_type,
+                        "instance-types": ", ".join(planned.instance_types[:FIRST_NAMES]),
+                    }
+                    for planned in command.replacements[:FIRST_NAMES]
+                ],
                 "saving-micro-usd-per-hour": command.saving_micro_usd_per_hour,
             },
         )
@@ -81,16 +92,17 @@ class Teller:
                 )  # fmt: skip
 
     async def terminating(
-        self, record: CommandRecord, machine: Machine, pools: Mapping[str, NodePool]
+        self, record: CommandRecord, machine: Machine, pool: NodePool | None, node: Node | None
     ) -> None:
         """EXE-06."""
-        pool = pools.get(machine.pool_key)
         text = _ending(record, machine, pool)
         log.info(text, node=machine.node_name, machine=machine.name)
-        await self.recorder.publish(to_machine(machine), "Normal", "DisruptionTerminating", text)
-        self.metrics.machines_disrupted.labels(
-            record.reason.lower(), machine.pool, machine.capacity_type
-        ).inc()
+        for involved in (to_machine(machine), node and to_node(node)):
+            if involved:
+                await self.recorder.publish(involved, "Normal", "DisruptionTerminating", text)
+        mode = EVENTUAL if record.method in (drift.METHOD, static_drift.METHOD) else GRACEFUL
+        policy = pool.consolidation_policy if pool else ""
+        self.metrics.count_disrupted(machine, record.reason.lower(), mode, policy=policy)
 
     def marked(self, mark: Mark, pool: NodePool | None) -> None:
         """DIS-32, in the seeds' words."""
@@ -104,7 +116,30 @@ class Teller:
     def expired(self, machine: Machine) -> None:
         """DIS-60."""
         log.info("deleting expired nodeclaim", NodeClaim=machine.name, Node=machine.node_name)
-        self.metrics.machines_disrupted.labels("expired", machine.pool, machine.capacity_type).inc()
+        self.metrics.count_disrupted(machine, "expired")
+
+    def candidates(self, candidates: Collection[Candidate]) -> None:
+        """MET-06."""
+        eligible = self.metrics.disruption_eligible
+        eligible.labels("empty").set(sum(one.empty for one in candidates))
+        eligible.labels("drifted").set(sum(one.machine.has(DRIFTED) for one in candidates))
+        full = sum(one.machine.has(CONSOLIDATABLE) and not one.empty for one in candidates)
+        eligible.labels("underutilized").set(full)
+
+    async def annotations(self, pods: Iterable[Pod], *, now: float) -> None:
+        """DIS-11: what a pod's own word to stay comes to."""
+        for pod in pods:
+            if pod.node_name and (note := note_on(pod, now=now)):
+                await self.recorder.publish(to_pod(pod), *note, dedupe_seconds=NOTED_SECONDS)
+
+    def consuming(
+        self, snapshot: Snapshot, consuming: Mapping[str, int], reasons: Iterable[str]
+    ) -> None:
+        """DIS-25. ``consuming``: by pool key."""
+        for reason in reasons:
+            for pool in snapshot.pools:
+                used = consuming.get(pool.key, 0)
+                self.metrics.consuming_budgets.labels(pool.name, reason).set(used)
 
     async def budgets(
         self, snapshot: Snapshot, allowed: Mapping[tuple[str, str], int], reasons: Iterable[str]

@@ -111,9 +111,7 @@ class NodeRepair:
         self.metrics.unhealthy_disrupted.labels(
             snake_case(illness.condition), machine.pool, machine.capacity_type, machine.image_id
         ).inc()
-        self.metrics.machines_disrupted.labels(
-            "unhealthy", machine.pool, machine.capacity_type
-        ).inc()
+        self.metrics.count_disrupted(machine, "unhealthy")
         self.add(machine.kind, machine.name)
 
     async def _tell_blocked(self, key: str, node: Node, machine: Machine) -> None:

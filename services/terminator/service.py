@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from services.terminator.assembly import assemble
+from services.terminator.hooked import HookedNodes
 from services.terminator.repairing import LOOK_SECONDS, NodeRepair
 from services.terminator.work import Work
 from shared import streams
@@ -24,7 +25,8 @@ async def build(env: Environment[TerminatorSettings]) -> Service:
         metrics=env.metrics,
         recorder=env.recorder,
     )
-    work = Work(termination, env.kube, env.metrics, env.settings.poll_seconds)
+    hooked = HookedNodes(env.kube, env.clock, termination.clearing.evictions, env.recorder)
+    work = Work(termination, env.kube, env.metrics, env.settings.poll_seconds, hooked)
     repair = NodeRepair(
         env.kube,
         Machines(env.kube),

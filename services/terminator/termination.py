@@ -42,6 +42,8 @@ class Memory:
     node: Node | None
     ordered: float | None = None
     """When the instance's end was ordered, monotonic."""
+    doubted: bool = False
+    """EC2 does not know the instance, and its node is Ready all the same: that was said."""
 
 
 @dataclass
@@ -156,7 +158,8 @@ class Termination:
     ) -> bool:
         """True when the instance is gone for good."""
         sighting = await self.instances.look(memory.instance_id)
-        if sighting.is_gone:
+        unlikely = sighting.state == ABSENT and node is not None and node.ready
+        if sighting.is_gone and not unlikely:
             return True
         if sighting.state == SHUTTING_DOWN:
             if machine is not None:
@@ -166,6 +169,12 @@ class Termination:
             return False
         if sighting.state != ABSENT:
             await self._order_end(memory, node, machine)
+        elif sighting.is_gone:
+            # F23: we ask the wrong region, or the wrong account. To let go now would leak the instance.
+            if not memory.doubted:
+                log.error("termination held back: EC2 does not know it", id=memory.instance_id)
+            memory.doubted = True
+            await self.writer.unlikely_absence(node, machine, memory.instance_id)
         return False
 
     async def _is_clear(self, departure: Departure, sighting: Sighting) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from services.terminator.hooked import HookedNodes, needs_drain
 from services.terminator.termination import DONE, Termination
 from shared.bus import Envelope
 from shared.domain import labels as keys
@@ -19,7 +20,7 @@ from shared.kube.client import Kube
 from shared.kube.machines import split_key
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from shared.log import get_logger
-from shared.messages import TerminateMachine, decode
+from shared.messages import DrainNode, TerminateMachine, decode
 from shared.metrics import Metrics
 from shared.runtime import pause
 
@@ -30,6 +31,8 @@ STEPS_PER_SECOND = 100
 """A step costs about three requests. 200 drains look every 2 s, 1000 every 10 s."""
 LONGEST_PAUSE_SECONDS = 10.0
 NODE = "Node"
+DRAIN = "Drain"
+"""Of a node that is not ours."""
 
 
 @dataclass
@@ -40,6 +43,8 @@ class Work:
     kube: Kube
     metrics: Metrics
     poll_seconds: float
+    hooked: HookedNodes | None = None
+    """Drains for lifecycle hooks."""
     last_progress: float = 0.0
     """Monotonic time of the last look for new work."""
     _new: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
@@ -55,6 +60,8 @@ class Work:
         message = decode(envelope)
         if isinstance(message, TerminateMachine):
             self.add(message.kind, message.name)
+        elif isinstance(message, DrainNode):
+            self.add(DRAIN, message.node)
 
     async def resync(self) -> None:
         """List everything that is being deleted (R2). A node goes with its machine, if that goes already."""
@@ -63,6 +70,8 @@ class Work:
         for resource in (MACHINES, NODE_CLAIMS, NODES):
             for raw in (await self.kube.list(resource)).items:
                 meta = raw["metadata"]
+                if resource is NODES and needs_drain(raw):
+                    self.add(DRAIN, meta["name"])
                 ours = keys.FINALIZER in (meta.get("finalizers") or ())
                 if not meta.get("deletionTimestamp") or not ours:
                     continue
@@ -81,6 +90,8 @@ class Work:
 
     async def step(self, kind: str, name: str) -> bool:
         """The next step for one object. DONE when there is none left for it."""
+        if kind == DRAIN:
+            return await self.hooked.step(name) if self.hooked else DONE
         if kind != NODE:
             return await self.termination.step_machine(f"{kind}/{name}")
         machine = await self.termination.machine_of(name)

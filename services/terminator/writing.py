@@ -139,6 +139,17 @@ class Writer:
             if involved:
                 await self.recorder.publish(involved, "Warning", "FailedTermination", text)
 
+    async def unlikely_absence(
+        self, node: Node | None, machine: Machine | None, instance_id: str
+    ) -> None:
+        """F23: EC2 does not know an instance whose node is Ready. Nothing is let go until one of them changes."""
+        text = f"EC2 does not know {instance_id} although its node is Ready; are region and account right?"
+        for involved in (node and to_node(node), machine and to_machine(machine)):
+            if involved:
+                await self.recorder.publish(
+                    involved, "Warning", "FailedTermination", text, dedupe_seconds=BLOCKED_SECONDS
+                )
+
     async def _tell(self, machine: Machine | None, kind: str, condition: Condition) -> None:
         """v1 only: a Machine has no such conditions. Nobody waits for them, so a lost race is no failure."""
         if machine is None or machine.generation_api != V1:
@@ -175,6 +186,7 @@ class Writer:
         self.metrics.machines_terminated.labels(
             machine.pool, machine.capacity_type, machine.zone
         ).inc()
+        self.metrics.count_event(machine, "terminated")
         self.metrics.machine_termination_seconds.labels(machine.pool).observe(seconds)
         message = MachineTerminated(machine=machine.key)
         await send(self.bus, streams.MACHINES, message, cause=machine.uid, clock=self.clock)

@@ -14,6 +14,7 @@ from shared.domain.resources import parse_resources
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
+_ANNOTATIONS = ("karpenter", "dovetail.sh/")
 
 
 def parse_node(raw: Json) -> Node:
@@ -28,7 +29,7 @@ def parse_node(raw: Json) -> Node:
         created_at=parse_rfc3339(meta["creationTimestamp"]),
         labels=labels,
         annotations={
-            k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith("karpenter")
+            k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith(_ANNOTATIONS)
         },
         taints=parse_taints(spec.get("taints")),
         unschedulable=bool(spec.get("unschedulable")),

@@ -1,7 +1,8 @@
 """Merges calls that come close together into one (LCH-54, LCH-55).
 
-Items are collected until none came for ``idle`` seconds, or ``longest`` after the first, or until there are ``most``.
-Then one piece of work serves all of them, in a task of its own: a caller that is cancelled takes nobody with it.
+Items are collected until none came for ``idle`` seconds, or ``longest`` after the first, or until there are ``most``;
+while ``busy`` they go on being collected, for the next piece of work would only wait. Then one piece of work serves all
+of them, in a task of its own: a caller that is cancelled takes nobody with it.
 
 What may go wrong: the work raises. Then every caller of that batch gets the error.
 """
@@ -29,8 +30,9 @@ class Batcher(Generic[Item, Result]):
         idle: float,
         longest: float,
         most: int,
+        busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._work = work
+        self._work, self._busy = work, busy
         self._idle, self._longest, self._most = idle, longest, most
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -56,7 +58,13 @@ class Batcher(Generic[Item, Result]):
         return answer
 
     def _close(self) -> None:
-        """This batch is complete."""
+        """This batch is complete, unless whoever is to work on it is busy."""
+        if self._busy() and len(self._waiting) < self._most:
+            for timer in self._timers.values():
+                timer.cancel()
+            again = asyncio.get_running_loop().call_later(self._idle, self._close)
+            self._timers["longest"] = again  # the arrival of items does not put this one off
+            return
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -14,6 +14,7 @@ class EksCluster(msgspec.Struct, frozen=True):
     endpoint: str
     certificate_authority: str
     service_cidr: str
+    arn: str = ""
 
 
 class Eks:
@@ -31,4 +32,5 @@ class Eks:
             endpoint=cluster.get("endpoint", ""),
             certificate_authority=(cluster.get("certificateAuthority") or {}).get("data", ""),
             service_cidr=network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or "",
+            arn=cluster.get("arn", ""),
         )

@@ -38,13 +38,17 @@ class Iam:
 
     async def instance_profiles(self, path: str) -> list[InstanceProfile]:
         """The profiles whose path is exactly ``path``, which begins and ends with a slash."""
+        return [one for one in await self.instance_profiles_below(path) if one.path == path]
+
+    async def instance_profiles_below(self, path: str) -> list[InstanceProfile]:
+        """The profiles whose path begins with ``path``."""
         found: list[InstanceProfile] = []
         position: Json = {}
         for _ in range(MAXIMUM_PAGES):
             answer = await self._calls.read("list_instance_profiles", PathPrefix=path, **position)
             found += map(_profile_from, answer.get("InstanceProfiles") or ())
             if not answer.get("IsTruncated"):
-                return [profile for profile in found if profile.path == path]
+                return [profile for profile in found if profile.path.startswith(path)]
             position = {"Marker": answer["Marker"]}
         raise Unavailable(f"list_instance_profiles returned more than {MAXIMUM_PAGES} pages")
 

@@ -64,7 +64,16 @@ OPERATIONS: dict[str, frozenset[str]] = {
             "ReceiveMessage",
         }
     ),
+    "arc-zonal-shift": frozenset({"GetManagedResource"}),
     "events": frozenset({"DescribeRule", "ListRuleNamesByTarget"}),
+    "autoscaling": frozenset(
+        {
+            "CompleteLifecycleAction",
+            "DescribeLifecycleHooks",
+            "DescribeTags",
+            "RecordLifecycleActionHeartbeat",
+        }
+    ),
 }
 _SERVICE_MODEL = "service-2"
 Json = dict[str, Any]

@@ -52,6 +52,8 @@ class CapacityReservation(msgspec.Struct, frozen=True):
     left: int
     ends_at: float | None = None
     tags: dict[str, str] = msgspec.field(default_factory=dict)
+    interruptible: bool = False
+    """EC2 may take its instances back with a notice."""
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -123,6 +125,8 @@ class Instance(msgspec.Struct, frozen=True):
     placement_group: str = ""
     """Its name."""
     placement_group_id: str = ""
+    profile: str = ""
+    """Name of its instance profile."""
 
 
 def tags_from(items: list[Json] | None) -> dict[str, str]:
@@ -191,6 +195,7 @@ def capacity_reservation_from(item: Json) -> CapacityReservation:
         left=int(item.get("AvailableInstanceCount") or 0),
         ends_at=ends.timestamp() if ends else None,
         tags=tags_from(item.get("Tags")),
+        interruptible=bool(item.get("Interruptible")),
     )
 
 
@@ -223,6 +228,7 @@ def instance_from(item: Json) -> Instance:
         capacity_reservation_id=item.get("CapacityReservationId", ""),
         placement_group=placement.get("GroupName", ""),
         placement_group_id=placement.get("GroupId", ""),
+        profile=(item.get("IamInstanceProfile") or {}).get("Arn", "").rpartition("/")[2],
     )
 
 

@@ -36,6 +36,7 @@ from aiobotocore.session import AioSession
 from botocore.loaders import Loader
 
 from shared.clock import Clock
+from shared.cloud.autoscaling import AutoScaling
 from shared.cloud.calls import ServiceCalls
 from shared.cloud.dry_runs import DryRuns
 from shared.cloud.ec2 import Ec2
@@ -50,6 +51,7 @@ from shared.cloud.parsing import ThreadedParserFactory
 from shared.cloud.pricing import Pricing, pricing_region
 from shared.cloud.sqs import Sqs
 from shared.cloud.ssm import Ssm
+from shared.cloud.zonal_shift import ZonalShift
 
 CONNECT_TIMEOUT_SECONDS = 5
 READ_TIMEOUT_SECONDS = 30
@@ -178,6 +180,14 @@ class Cloud:
     @cached_property
     def events(self) -> Events:
         return Events(self._calls("events"))
+
+    @cached_property
+    def autoscaling(self) -> AutoScaling:
+        return AutoScaling(self._calls("autoscaling"))
+
+    @cached_property
+    def zonal_shift(self) -> ZonalShift:
+        return ZonalShift(self._calls("arc-zonal-shift"))
 
     @cached_property
     def pricing(self) -> Pricing:

@@ -158,13 +158,16 @@ class _Encoded:
 
     def count(self, nodes: list[str], *, moving: bool = False) -> Amounts:
         """[nodes, classes]. ``moving``: without pods that leave anyway."""
-        found = np.zeros((len(nodes), len(self._rows)), dtype=np.int64)
+        width, flat = len(self._rows), []
         for at, name in enumerate(nodes):
-            for pod in self._pods.get(name, ()):
-                row = self._row_of.get(pod.uid)
-                if row is not None and not (moving and pod.terminating):
-                    found[at, row] += 1
-        return found
+            start = at * width
+            flat += [
+                start + self._row_of[pod.uid]
+                for pod in self._pods.get(name, ())
+                if pod.uid in self._row_of and not (moving and pod.terminating)
+            ]
+        counted = np.bincount(np.array(flat, dtype=np.intp), minlength=len(nodes) * width)
+        return counted.astype(np.int64).reshape(len(nodes), width)
 
     def worth(self, counts: Amounts) -> Amounts:
         """[classes]: in the pool where it is cheapest, rounded down; 0 where nothing can be bought."""

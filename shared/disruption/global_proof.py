@@ -49,13 +49,13 @@ def prove(world: World, candidates: tuple[Candidate, ...], churn: Churn) -> Comm
     """The command that takes these away."""
     outcome = simulate(buying(world), candidates, settle=True)
     if outcome.problem:
-        return Refusal(outcome.problem, _without_place(outcome, candidates))
+        return Refusal(outcome.problem, uids_of(without_place(outcome, candidates)))
     moved = sum(len(candidate.pods) for candidate in candidates)
     bought = _affordable(world, outcome.machines, candidates, churn.due(moved))
     if isinstance(bought, Refusal):
         return bought
     saving = (total_price(candidates) or 0) - price_of(bought)
-    text = _text(len(candidates), moved, bought, saving)
+    text = told(len(candidates), moved, bought, saving)
     command = Command(
         METHOD, UNDERUTILIZED, candidates, bought, outcome.targets, saving, moved, text
     )
@@ -91,22 +91,23 @@ def _affordable(
         text = (
             f"saves ${(old - planned) / 1e6:.4f} an hour and must save more than ${due / 1e6:.4f}"
         )
-        return Refusal(text, _uids(_owners(machines, candidates)), too_dear=True)
+        return Refusal(text, uids_of(owners_of(machines, candidates)), too_dear=True)
     found = []
     for machine in machines:
         price = machine.offering.price_micro_usd_per_hour
         share = price + (spare * price // planned if planned else spare // len(machines))
-        owners = _owners((machine,), candidates)
+        owners = owners_of((machine,), candidates)
         kept = cheaper(world, machine, owners, budget=share)
         if not isinstance(kept, str) and len(machines) == 1 and len(candidates) > 1:
             kept = without_types_from(kept, candidates, world)
         if isinstance(kept, str):
-            return Refusal(kept, _uids(owners))
+            return Refusal(kept, uids_of(owners))
         found.append(kept)
     return tuple(found)
 
 
-def _text(nodes: int, pods: int, bought: tuple[PlannedMachine, ...], saving: int) -> str:
+def told(nodes: int, pods: int, bought: tuple[PlannedMachine, ...], saving: int) -> str:
+    """The command in one line, for people. ``saving``: micro-USD per hour."""
     kinds = ", ".join(machine.instance_type for machine in bought)
     verb = (
         f"replace {nodes} node(s) by {len(bought)} ({kinds})"
@@ -116,19 +117,19 @@ def _text(nodes: int, pods: int, bought: tuple[PlannedMachine, ...], saving: int
     return f"{verb}, moving {pods} pod(s), saving ${saving / 1e6:.4f} an hour"
 
 
-def _without_place(outcome: Simulation, candidates: tuple[Candidate, ...]) -> frozenset[str]:
-    """Machines whose pods stay without a place, or would go to a node that is not ready."""
+def without_place(outcome: Simulation, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """Those whose pods stay without a place, or would go to a node that is not ready."""
     moved = {pod.uid for candidate in candidates for pod in candidate.pods}
     homeless = moved & outcome.plan.unschedulable.keys()
     if not homeless:
         homeless = moved & set(outcome.on_unready)
-    return _uids(_of(homeless, candidates))
+    return _of(homeless, candidates)
 
 
-def _owners(
+def owners_of(
     machines: Iterable[PlannedMachine], candidates: tuple[Candidate, ...]
 ) -> tuple[Candidate, ...]:
-    """Those whose pods need these."""
+    """Those whose pods are to go to these machines."""
     return _of({uid for machine in machines for uid in machine.pods}, candidates)
 
 
@@ -136,5 +137,6 @@ def _of(pods: set[str], candidates: tuple[Candidate, ...]) -> tuple[Candidate, .
     return tuple(c for c in candidates if any(pod.uid in pods for pod in c.pods))
 
 
-def _uids(candidates: Iterable[Candidate]) -> frozenset[str]:
+def uids_of(candidates: Iterable[Candidate]) -> frozenset[str]:
+    """Of their machines."""
     return frozenset(candidate.machine.uid for candidate in candidates)

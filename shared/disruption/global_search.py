@@ -17,9 +17,18 @@ import numpy as np
 from shared.disruption.churn import Churn
 from shared.disruption.global_picture import NOWHERE, Picture
 from shared.solver.encode import LARGEST, Amounts, Indices, Mask
+from shared.solver.lowest_cost.problem import Floats
 
 PACKING_LOSS_PERCENT = 4
 """New machines are never filled to the last byte: their pods cost about this much more than they are worth."""
+
+
+class Move(NamedTuple):
+    """One candidate that could be replaced."""
+
+    at: int
+    saving: int
+    """Micro-USD per hour, before its move is paid."""
 
 
 class Found(NamedTuple):
@@ -50,6 +59,8 @@ class Search:
     """[candidates]: its node, or NOWHERE."""
     _open: Mask = field(init=False)
     _received: Mask = field(init=False)
+    _cost: Floats = field(init=False)
+    """[candidates]: of their disruption."""
     _rank: Indices = field(init=False)
     """[classes]: the largest pods have the lowest."""
 
@@ -58,6 +69,7 @@ class Search:
         order = self._filled_best_first()
         position = np.empty(len(order), dtype=np.intp)
         position[order] = np.arange(len(order))
+        self._cost = np.array([c.cost for c in picture.candidates], dtype=np.float64)
         self._at = np.full(len(picture.at), NOWHERE, dtype=np.intp)
         known = picture.at != NOWHERE
         self._at[known] = position[picture.at[known]]
@@ -81,7 +93,18 @@ class Search:
     def run(self) -> Found:
         """Both sets; the second uses what room and budget the first left."""
         drained = self._drain()
-        return Found(tuple(drained), tuple(self._replace(set(drained))))
+        return Found(tuple(drained), self._better_part(self._replace(set(drained))))
+
+    def _better_part(self, moves: list[Move]) -> tuple[int, ...]:
+        """Those that save at least as much per disruption as all together. The others wait for the next pass: by then
+        room was made, and they may have a better place, save more, or need not move."""
+        costs = [self.picture.candidates[move.at].cost for move in moves]
+        saving, cost = sum(move.saving for move in moves), sum(costs)
+        return tuple(
+            move.at
+            for move, own in zip(moves, costs, strict=True)
+            if move.saving * cost >= saving * own
+        )
 
     def _drain(self) -> list[int]:
         chosen = []
@@ -95,9 +118,8 @@ class Search:
 
     def _by_worth(self) -> list[int]:
         """The most that leaving saves per disruption first."""
-        cost = np.array([c.cost for c in self.picture.candidates], dtype=np.float64)
         names = np.array([c.name for c in self.picture.candidates])
-        return [int(at) for at in np.lexsort((names, -(self.picture.price / cost)))]
+        return [int(at) for at in np.lexsort((names, -(self.picture.price / self._cost)))]
 
     def _saves(self, at: int) -> int:
         return int(self.picture.price[at]) - self.churn.due(int(self.picture.pods[at]))
@@ -115,18 +137,20 @@ class Search:
         if (row := int(self._at[at])) != NOWHERE:
             self._open[row] = False
 
-    def _replace(self, gone: set[int]) -> list[int]:
-        """The prefix of the most wasteful rest with the largest gain; nothing when no prefix has any."""
-        chosen: list[int] = []
+    def _replace(self, gone: set[int]) -> list[Move]:
+        """The prefix of the rest, the most waste per disruption first, with the largest gain; nothing when no prefix
+        has any."""
+        chosen: list[Move] = []
         gain, best, length = 0, 0, 0
         for at in self._by_waste():
             if at in gone or not self._may_go(at):
                 continue
             left = self._place(at, partly=True)
             self._leave(at)
-            chosen.append(at)
             new = int(left @ self.picture.worth) if left is not None else 0
-            gain += self._saves(at) - new * (100 + PACKING_LOSS_PERCENT) // 100
+            new = new * (100 + PACKING_LOSS_PERCENT) // 100
+            chosen.append(Move(at, int(self.picture.price[at]) - new))
+            gain += self._saves(at) - new
             if gain > best:
                 best, length = gain, len(chosen)
         return chosen[:length]
@@ -134,12 +158,12 @@ class Search:
     def _by_waste(self) -> list[int]:
         picture = self.picture
         due = np.array([self.churn.due(int(pods)) for pods in picture.pods], dtype=np.int64)
-        share = (picture.excess - due) / np.maximum(picture.price, 1)
+        waste = picture.excess - due
         names = np.array([c.name for c in picture.candidates])
-        order = np.lexsort((names, -share))
+        order = np.lexsort((names, -(waste / self._cost)))
         # Pods that nothing can be bought for are worth 0: their node looks wasteful and is not.
         priceless = np.asarray((picture.load[:, picture.worth == 0] > 0).any(axis=1))
-        return [int(at) for at in order if share[at] > 0 and not priceless[at] and self.may_buy[at]]
+        return [int(at) for at in order if waste[at] > 0 and not priceless[at] and self.may_buy[at]]
 
     def _place(self, at: int, *, partly: bool) -> Amounts | None:
         """[classes]: how many of its pods found no room; None when that is not 0 and had to be (nothing is moved

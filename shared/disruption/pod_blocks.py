@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from shared.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.durations import go_duration_seconds
 from shared.domain.nodes import DISRUPTED
@@ -62,6 +63,21 @@ def is_valid(pod: Pod) -> bool:
     """Is the annotation ``true`` or a duration? ``false`` is a plain way to say no."""
     written = pod.do_not_disrupt
     return written in ("", "true", "false") or go_duration_seconds(written) is not None
+
+
+def note_on(pod: Pod, *, now: float) -> tuple[str, str, str] | None:
+    """DIS-11: (type, reason, message) of the event about a pod's timed or unreadable annotation; None: it has none."""
+    if not is_active(pod) or pod.do_not_disrupt in ("", "true", "false"):
+        return None
+    until = held_until(pod)
+    if until is None:
+        told = f"{pod.do_not_disrupt[:40]!r} is neither true nor a duration such as 30m"
+        wrong = f"ignoring the annotation {keys.DO_NOT_DISRUPT}: {told}"
+        return "Warning", "InvalidDoNotDisruptAnnotation", wrong
+    if now < until:
+        return "Normal", "DoNotDisruptUntil", f"Pod must not be disrupted until {rfc3339(until)}"
+    elapsed = f"Pod may be disrupted since {rfc3339(until)}"
+    return "Normal", "DoNotDisruptGracePeriodElapsed", elapsed
 
 
 def pdb_block(pod: Pod, pdbs: Iterable[PodDisruptionBudget]) -> str:

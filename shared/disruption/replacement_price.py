@@ -65,6 +65,14 @@ def worst_price(kind: InstanceType, wanted: Requirements, world: World) -> int |
     return None
 
 
+def price_now(planned: PlannedMachine, world: World) -> int | None:
+    """The cheapest offering that is left of its types, in micro-USD per hour; None when there is none."""
+    wanted, named = Requirements.of(planned.requirements), set(planned.instance_types)
+    kinds = (kind for kind in world.snapshot.catalogue.types if kind.name in named)
+    found = (_cheapest(world, kind, wanted) for kind in kinds)
+    return min((o.price_micro_usd_per_hour for o in found if o is not None), default=None)
+
+
 def without_types_from(
     planned: PlannedMachine, candidates: tuple[Candidate, ...], world: World
 ) -> PlannedMachine | str:

@@ -7,7 +7,7 @@ might never be: both make the answer no.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 import msgspec
 from msgspec.structs import replace
@@ -49,12 +49,18 @@ def without(snapshot: Snapshot, candidates: Iterable[Candidate]) -> Snapshot:
 
 
 def simulate(
-    world: World, candidates: tuple[Candidate, ...], *, settle: bool = False
+    world: World,
+    candidates: tuple[Candidate, ...],
+    *,
+    settle: bool = False,
+    coming: tuple[Machine, ...] = (),
 ) -> Simulation:
-    """CON-03. ``settle``: nodes that took pods a moment ago are no targets either (SCH-54)."""
+    """CON-03. ``settle``: nodes that took pods a moment ago are no targets either (SCH-54). ``coming``: machines that
+    the command buys; they may take pods although nobody has initialised them."""
     snapshot = without(world.snapshot, candidates)
     if settle:
         snapshot = settled(snapshot)
+    snapshot = replace(snapshot, machines=(*snapshot.machines, *coming))
     moved = frozenset(
         pod.uid for candidate in candidates for pod in candidate.pods if is_reschedulable(pod)
     )
@@ -65,7 +71,7 @@ def simulate(
         reschedule=moved | moving_pods(snapshot),
     )
     needed = tuple(machine for machine in plan.machines if moved & set(machine.pods))
-    problem, on_unready = _problem(plan, snapshot, moved)
+    problem, on_unready = _problem(plan, snapshot, moved, {machine.name for machine in coming})
     return Simulation(plan, needed, problem, on_unready)
 
 
@@ -88,13 +94,16 @@ def _is_young(machine: Machine, pools: Mapping[str, NodePool]) -> bool:
     return waits and machine.has(INITIALIZED) and not machine.has(CONSOLIDATABLE)
 
 
-def _problem(plan: Plan, snapshot: Snapshot, moved: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+def _problem(
+    plan: Plan, snapshot: Snapshot, moved: frozenset[str], coming: Set[str]
+) -> tuple[str, tuple[str, ...]]:
     """Why the answer is no, empty for yes, and the pods on the node to blame. Pods that waited before may go on
     waiting."""
     for uid, reason in plan.unschedulable.items():
         if uid in moved:
             return f"not all pods would schedule, {reason}", ()
     ready = {node.name for node in snapshot.nodes if node.is_initialized or not node.is_managed}
+    ready |= coming
     for name, uids in plan.existing.items():
         if name not in ready and moved & set(uids):
             return f"would schedule against uninitialized node {name}", tuple(uids)

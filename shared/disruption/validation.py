@@ -1,42 +1,35 @@
 """Does a command still make sense after its delay? (CON-11, DIS-31)
 
 Looked at anew against a fresh world: the machines must still be candidates within their budgets, and the simulation
-must still say the same. Emptiness keeps the part that is still right; consolidation is dropped whole.
+must still say the same. Emptiness keeps the part that is still right; Karpenter's consolidation is dropped whole;
+for the global one see ``global_validation``.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec.structs import replace
 
 from shared.disruption import emptiness
+from shared.disruption.churn import Churn
 from shared.disruption.consolidation import eligible
 from shared.disruption.global_proof import METHOD as GLOBAL
-from shared.disruption.global_proof import buying, price_of
+from shared.disruption.global_proof import price_of
+from shared.disruption.global_validation import still_right
 from shared.disruption.records import Candidate, Command, World, within_budgets
 from shared.disruption.replacement_price import total_price
 from shared.disruption.simulation import simulate
+from shared.disruption.verdict import BUDGET, CHURN, SCHEDULING, Verdict
 from shared.domain import labels as keys
 from shared.domain.requirements import Requirements
 from shared.solver.plan import PlannedMachine
 
-BUDGET, SCHEDULING, CHURN = "budget", "scheduling", "churn"
-"""Causes of a ConsolidationRejected event."""
 
-
-class Verdict(NamedTuple):
-    """``command`` None: nothing of it is left, and why."""
-
-    command: Command | None
-    cause: str = ""
-    text: str = ""
-
-
-def validate(world: World, command: Command) -> Verdict:
-    """The command as it may be carried out now."""
+def validate(world: World, command: Command, churn: Churn | None = None) -> Verdict:
+    """The command as it may be carried out now. ``churn``: what the moves of a global command cost."""
     if command.method == emptiness.METHOD:
         return _emptiness(world, command)
+    if command.method == GLOBAL:
+        return still_right(world, command, churn or Churn())
     fresh = _fresh(command, {c.machine.uid: c for c in eligible(world)[0]})
     if fresh is None:
         return Verdict(None, CHURN, "a node is no longer a candidate")
@@ -44,14 +37,14 @@ def validate(world: World, command: Command) -> Verdict:
         return Verdict(None, BUDGET, "a budget allows fewer nodes by now")
     if command.replacements and not _still_saves(command, fresh):
         return Verdict(None, CHURN, "prices have changed: it saves nothing by now")
-    planner = buying(world) if command.method == GLOBAL else world
-    outcome = simulate(planner, fresh, settle=True)
+    outcome = simulate(world, fresh, settle=True)
     if outcome.problem:
         return Verdict(None, SCHEDULING, outcome.problem)
     if len(outcome.machines) != len(command.replacements):
         text = f"{len(outcome.machines)} new machine(s) are needed by now, not {len(command.replacements)}"
         return Verdict(None, SCHEDULING, text)
-    if not _all_covered(command.replacements, outcome.machines):
+    pairs = zip(outcome.machines, command.replacements, strict=True)
+    if not all(_covers(now, before) for now, before in pairs):
         return Verdict(None, SCHEDULING, "the instance types that would do have changed")
     return Verdict(replace(command, candidates=fresh, targets=outcome.targets))
 
@@ -60,24 +53,6 @@ def _still_saves(command: Command, fresh: tuple[Candidate, ...]) -> bool:
     """Spot prices move. A price that is not known any more says nothing against it."""
     old = total_price(fresh)
     return old is None or price_of(command.replacements) < old
-
-
-def _all_covered(before: tuple[PlannedMachine, ...], now: tuple[PlannedMachine, ...]) -> bool:
-    """Has each machine of the command another one of those that are needed by now, which it would do for? Their order
-    and names mean nothing: they come from a plan of another moment. Augmenting paths: a first choice is given up where
-    that helps."""
-    held: dict[int, int] = {}
-
-    def find(one: int, tried: set[int]) -> bool:
-        for at, planned in enumerate(now):
-            if at not in tried and _covers(planned, before[one]):
-                tried.add(at)
-                if at not in held or find(held[at], tried):
-                    held[at] = one
-                    return True
-        return False
-
-    return all(find(one, set()) for one in range(len(before)))
 
 
 def _covers(now: PlannedMachine, before: PlannedMachine) -> bool:

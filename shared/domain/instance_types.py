@@ -36,6 +36,8 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
     counted_at: float = 0.0
     node_classes: tuple[str, ...] = ()
     """Of a reserved offering: keys of the classes that select it."""
+    overlaid: bool = False
+    """Is the price an administrator's, which EC2 does not know (NO-01)?"""
 
 
 class SizeFacts(msgspec.Struct, frozen=True):

@@ -99,6 +99,8 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     """metadata.deletionTimestamp: when a terminating pod's grace is over; 0: not terminating."""
     grace_seconds: int = 30
     """spec.terminationGracePeriodSeconds (TRM-11)."""
+    claims_devices: bool = False
+    """It has ``resourceClaims``: dynamic resource allocation decides where it may run (POD-08)."""
     faults: tuple[str, ...] = ()
     """What is wrong with the pod's own text, each naming its field; such a pod is not planned."""
 

@@ -19,6 +19,7 @@ from shared.domain.instance_types import Catalogue, InstanceType, Offering
 CAPACITY_BLOCK = "capacity-block"
 ID_LABEL = keys.AWS_PREFIX + "capacity-reservation-id"
 TYPE_LABEL = keys.AWS_PREFIX + "capacity-reservation-type"
+INTERRUPTIBLE_LABEL = keys.AWS_PREFIX + "capacity-reservation-interruptible"
 
 
 class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):

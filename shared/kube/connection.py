@@ -18,6 +18,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import yaml
@@ -33,6 +35,8 @@ log = get_logger(__name__)
 
 REFRESH_SECONDS = 60.0
 REFRESH_TIMEOUT_SECONDS = 30.0
+READ_BUFFER_BYTES = 2**21
+"""One watch event may be as large as what etcd stores."""
 Answer = aiohttp.ClientResponse
 
 
@@ -77,6 +81,7 @@ class Connection:
             await _load_kubeconfig(kubeconfig, configuration, clock)
         else:
             _load_in_cluster(configuration)
+        configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
         try:
             api = ApiClient(configuration)
         except (
@@ -87,6 +92,7 @@ class Connection:
                 "check certificate-authority, client-certificate and client-key"
             ) from error
         api.user_agent = user_agent
+        _forget_environment(api.rest_client)
         return cls(api, timeouts)
 
     async def close(self) -> None:
@@ -191,6 +197,25 @@ def _load_in_cluster(configuration: Any) -> None:
             f"account ({error}); set KUBECONFIG to a kubeconfig file, or run in a pod with "
             "automountServiceAccountToken"
         ) from error
+
+
+def _proxy_of(host: str) -> str | None:
+    """The proxy that the environment names for this API server (HTTPS_PROXY, NO_PROXY)."""
+    url = urlsplit(host)
+    if not url.hostname or proxy_bypass(url.hostname):
+        return None
+    return getproxies().get(url.scheme)
+
+
+def _forget_environment(rest: Any) -> None:
+    """The library's session reads proxies and ~/.netrc anew for each request, in a thread for each of the two: that
+    costs as much as the request. A netrc that names the API server would even make it fail.
+    """
+    session = aiohttp.ClientSession(
+        connector=rest.pool_manager.connector, read_bufsize=READ_BUFFER_BYTES
+    )
+    rest.pool_manager.detach()
+    rest.pool_manager = session
 
 
 def _is_file(path: str) -> bool:

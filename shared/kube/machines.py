@@ -7,18 +7,20 @@ on a server without our schema) must not hide the others, so ``list`` skips it a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from shared.api.machines import machine_conditions, parse_machine, with_readiness
 from shared.api.node_claims import parse_node_claim
 from shared.domain.machines import Condition, Machine
-from shared.errors import Conflict, InvalidObject, NotFound
-from shared.kube.client import Kube
+from shared.errors import Conflict, Gone, InvalidObject, NotFound
+from shared.kube.client import LIST_RESTARTS, Kube
 from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
 from shared.log import get_logger
 
 log = get_logger(__name__)
 
+PAGE = 200
 TRIES = 5
 """Others write a machine's status a few times in its life; losing five times in a row is no accident."""
 Json = Mapping[str, Any]
@@ -57,16 +59,35 @@ class Machines:
         """The readable machines, and the others as they are: whoever judges by absence must know of those too."""
         found: list[Machine] = []
         unreadable: list[Json] = []
-        for resource, parse in _KINDS.values():
-            for raw in (await self._kube.list(resource)).items:
-                try:
-                    found.append(parse(raw))
-                except InvalidObject as error:
-                    name = raw["metadata"]["name"]
-                    log.warning(
-                        "unreadable machine", kind=resource.kind, name=name, error=str(error)
-                    )
-                    unreadable.append(raw)
+        for kind in _KINDS:
+            readable, others = await self._list_kind(kind)
+            found += readable
+            unreadable += others
+        return found, unreadable
+
+    async def _list_kind(self, kind: str) -> tuple[Sequence[Machine], Sequence[Json]]:
+        """A list that expires between two pages begins again."""
+        for _ in range(LIST_RESTARTS - 1):
+            try:
+                return await self._list_once(kind)
+            except Gone:
+                continue
+        return await self._list_once(kind)
+
+    async def _list_once(self, kind: str) -> tuple[Sequence[Machine], Sequence[Json]]:
+        """Page by page: as JSON a thousand machines with 600 types each take 45 MB."""
+        found: list[Machine] = []
+        unreadable: list[Json] = []
+        resource, parse = _KINDS[kind]
+        async with aclosing(self._kube.pages(resource, page_size=PAGE)) as pages:
+            async for page in pages:
+                for raw in page.items:
+                    try:
+                        found.append(parse(raw))
+                    except InvalidObject as error:
+                        name = raw["metadata"]["name"]
+                        log.warning("unreadable machine", kind=kind, name=name, error=str(error))
+                        unreadable.append(raw)
         return found, unreadable
 
     async def create(self, body: dict[str, Any]) -> Machine:
@@ -78,6 +99,29 @@ class Machines:
         """Merge ``metadata`` into this machine's, and no namesake's. Raises NotFound and Conflict."""
         body = {"metadata": {"uid": machine.uid, **metadata}}
         await self._kube.patch(_KINDS[machine.kind][0], machine.name, body)
+
+    async def annotate(
+        self, machine: Machine, name: str, text: str, *, unless: Callable[[Machine], bool]
+    ) -> None:
+        """Write an annotation by compare-and-set, so that of several writers one wins.
+
+        Raises NotFound when the machine is gone or replaced, Conflict when ``unless`` holds for what is stored.
+        """
+        resource, parse = _KINDS[machine.kind]
+        for attempt in range(TRIES):
+            raw = await self._kube.get(resource, machine.name)
+            if raw["metadata"]["uid"] != machine.uid:
+                raise NotFound(f"{machine.key} is another by now")
+            if unless(parse(raw)):
+                raise Conflict(f"{machine.key} has another {name} already")
+            version = raw["metadata"]["resourceVersion"]
+            body = {"metadata": {"resourceVersion": version, "annotations": {name: text}}}
+            try:
+                await self._kube.patch(resource, machine.name, body)
+                return
+            except Conflict:
+                if attempt == TRIES - 1:
+                    raise
 
     async def delete(self, machine: Machine) -> bool:
         """Order its deletion. False when it is gone, or another machine has its name."""

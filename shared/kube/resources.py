@@ -81,5 +81,6 @@ AWS_NODE_TEMPLATES = Resource(
 )
 LAUNCH_RECORDS = Resource("dovetail.sh", "v1alpha1", "launchrecords", "LaunchRecord", False)
 NODE_POOLS = Resource("karpenter.sh", "v1", "nodepools", "NodePool", False)
+NODE_OVERLAYS = Resource("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", False)
 NODE_CLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", "NodeClaim", False)
 EC2_NODE_CLASSES = Resource("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeClass", False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Protocol
 
 import msgspec
 from redis.asyncio import Redis
@@ -24,6 +25,14 @@ log = get_logger(__name__)
 
 MOST_UNAVAILABLE = 20_000
 """Offerings remembered at most; a region has about 10,000."""
+
+
+class CatalogueSource(Protocol):
+    """Who has the catalogue as somebody may use it."""
+
+    async def get(self) -> Catalogue | None:
+        """The newest; None before the first."""
+        ...
 
 
 class CatalogueStore:

@@ -15,7 +15,7 @@ from shared.bus.connection import ask, redis_errors
 from shared.domain.instance_types import Catalogue
 from shared.domain.reservations import Reservation, with_reserved
 from shared.log import get_logger
-from shared.mirror.offerings import CatalogueStore
+from shared.mirror.offerings import CatalogueSource
 
 log = get_logger(__name__)
 
@@ -47,14 +47,14 @@ class ReservationStore:
             return ()
 
 
-class ReservedCatalogues(CatalogueStore):
-    """The catalogue as it may be bought now: with an offering for each reservation that has room."""
+class ReservedCatalogues:
+    """Another source's catalogue with an offering for each reservation that has room."""
 
-    def __init__(self, redis: Redis, prefix: str) -> None:
-        super().__init__(redis, prefix)
-        self._reservations = ReservationStore(redis, prefix)
+    def __init__(self, source: CatalogueSource, reservations: ReservationStore) -> None:
+        self._source = source
+        self._reservations = reservations
 
     async def get(self) -> Catalogue | None:
         """None before the first catalogue."""
-        catalogue = await super().get()
+        catalogue = await self._source.get()
         return catalogue and with_reserved(catalogue, await self._reservations.get())

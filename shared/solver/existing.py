@@ -7,14 +7,15 @@ not subtracted: those pods are still pending and are placed on it again by this 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.domain.expressions import Taint
+from shared.domain.expressions import Expression, Taint
 from shared.domain.machines import INITIALIZED as MACHINE_INITIALIZED
 from shared.domain.machines import Machine
 from shared.domain.nodepools import NodeClass
@@ -25,7 +26,7 @@ from shared.domain.resources import Resources, add, subtract, sum_of
 from shared.domain.size_settings import SizeSettings
 from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject
-from shared.solver.daemons import load_on_new_nodes, remaining_on_node
+from shared.solver.daemons import DaemonLoad, load_on_new_nodes, remaining_on_node
 from shared.solver.encode import NO_PRICE, Amounts, Indices, TypeTable
 from shared.solver.hosts import Host
 from shared.solver.pod_classes import effective_requests
@@ -111,10 +112,8 @@ def existing_targets(
             target.attachments = volumes.attachments(node.name, pods)
             found.append(target)
     classes = {node_class.key: node_class for node_class in snapshot.node_classes}
-    for machine in snapshot.machines:
-        if machine.uid not in with_node and not machine.terminating:
-            node_class = classes.get(machine.node_class_key)
-            found += _machine_target(machine, node_class, snapshot.daemon_sets, table)
+    coming = (m for m in snapshot.machines if m.uid not in with_node and not m.terminating)
+    found += _machine_targets(coming, classes, snapshot.daemon_sets, table)
     return sorted(found, key=lambda target: (not target.initialized, target.name))
 
 
@@ -178,43 +177,95 @@ def node_labels(node: Node) -> Requirements:
     return Requirements.of(labels={**node.labels, keys.HOSTNAME: host_name(node)})
 
 
-def _machine_target(
+def _machine_targets(
+    machines: Iterable[Machine],
+    classes: Mapping[str, NodeClass],
+    daemon_sets: tuple[DaemonSet, ...],
+    table: TypeTable,
+) -> list[ExistingTarget]:
+    """None for a machine of which nothing is known that could tell its size. One that is not launched yet gets the size
+    that its kubelet's settings and its class leave to pods. Machines of one plan are alike: what was found for one
+    serves the others.
+    """
+    known: dict[_Likeness, Becoming | None] = {}
+    found = []
+    for machine in machines:
+        likeness = _likeness(machine)
+        if likeness not in known:
+            node_class = classes.get(machine.node_class_key)
+            known[likeness] = _becoming(machine, node_class, daemon_sets, table)
+        becoming = known[likeness]
+        if becoming is not None and (becoming.index is not None or machine.allocatable):
+            found.append(_machine_target(machine, becoming))
+    return found
+
+
+_Likeness = tuple[tuple[Expression, ...], frozenset[tuple[str, str]], tuple[Taint, ...], bytes, str]
+
+
+def _likeness(machine: Machine) -> _Likeness:
+    """Equal for machines that may become the same nodes."""
+    return (
+        machine.requirements,
+        frozenset(machine.labels.items()),
+        machine.taints,
+        msgspec.json.encode(machine.kubelet),
+        machine.node_class_key,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Becoming:
+    """What machines that are alike have in common, without a host name. ``index``: the type to count with, if known."""
+
+    labels: Requirements
+    table: TypeTable
+    index: int | None
+    load: DaemonLoad
+    taints: tuple[Taint, ...]
+    kinds: Kinds | None
+
+
+def _becoming(
     machine: Machine,
     node_class: NodeClass | None,
     daemon_sets: tuple[DaemonSet, ...],
     table: TypeTable,
-) -> list[ExistingTarget]:
-    """None for a machine of which nothing is known that could tell its size. One that is not
-    launched yet gets the size that its kubelet's settings and its class leave to pods."""
+) -> Becoming | None:
+    """None for one with requirements that contradict each other."""
     try:
         labels = Requirements.of(machine.requirements, machine.labels)
         if node_class is not None:
             table = table.sized(SizeSettings.of(machine, node_class))
     except InvalidObject:
-        return []
-    index = _type_of(machine, labels, table)
-    if index is None and not machine.allocatable:
-        return []
+        return None
     taints = tuple(t for t in machine.taints if not is_ephemeral(t))
-    load = load_on_new_nodes(daemon_sets, taints, labels, table)
-    allocatable = (
-        table.axis.vector(machine.allocatable) if machine.allocatable else table.allocatable[index]
+    return Becoming(
+        labels=labels.without(keys.HOSTNAME),
+        table=table,
+        index=_type_of(machine, labels, table),
+        load=load_on_new_nodes(daemon_sets, taints, labels, table),
+        taints=taints,
+        kinds=_kinds(machine, labels, table),
     )
+
+
+def _machine_target(machine: Machine, becoming: Becoming) -> ExistingTarget:
+    index, load, table = becoming.index, becoming.load, becoming.table
+    known = machine.allocatable
+    allocatable = table.axis.vector(known) if known else table.allocatable[index]
     overhead = load.overhead[index] if index is not None else table.axis.vector(load.total())
     name = machine.node_name or machine.name
-    named = labels.without(keys.HOSTNAME).intersect(Requirements.of(labels={keys.HOSTNAME: name}))
-    ports = [port for daemon, _ in load.daemons for port in daemon.host_ports]
-    return [
-        ExistingTarget(
-            name,
-            Host(name, named, taints=machine.taints),
-            taints,
-            allocatable - overhead,
-            False,
-            ports,
-            kinds=_kinds(machine, labels, table),
-        )
-    ]
+    named = becoming.labels.intersect(Requirements.of(labels={keys.HOSTNAME: name}))
+    return ExistingTarget(
+        name,
+        Host(name, named, taints=machine.taints),
+        becoming.taints,
+        allocatable - overhead,
+        False,
+        [port for daemon, _ in load.daemons for port in daemon.host_ports],
+        kinds=becoming.kinds,
+    )
 
 
 def _kinds(machine: Machine, labels: Requirements, table: TypeTable) -> Kinds | None:

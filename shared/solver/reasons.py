@@ -19,6 +19,10 @@ ABSURD_MILLI_CPU = 1_000_000 * 1000
 """SCH-45: above this many cores the unit is probably wrong."""
 
 NO_POOL = "no Provisioner or NodePool exists; create one"
+NO_DEVICES = "spec.resourceClaims: dynamic resource allocation (DRA) is not supported"
+"""POD-08."""
+NO_TYPES = "no instance type meets its requirements in the zones of its subnets"
+"""SCH-112, of a whole pool."""
 EXCEEDS_NODE = "exceeds node resources"
 
 

@@ -1,8 +1,10 @@
 """Which planned machines get a place in a capacity reservation: after the packing, one by one (SCH-105).
 
-The packing itself counts no places: a machine that may be reserved is planned like any other. Here each takes one
-place of one reservation that its class selects, cheapest type first (IT-07), and is narrowed to it. When no place is
-left, a machine goes without; one that may be nothing but reserved is not made, and its pods wait.
+FewestNodes counts no places: a machine that may be reserved is planned like any other. (LowestCost fills them before it
+buys, see ``lowest_cost.reserved``.) Here each takes one place of one reservation that its class selects, cheapest type
+first (IT-07), and is narrowed to it. Where the pool wants several kinds to choose from (minValues), a machine holds a
+place of every reservation that suits it, if they are of enough kinds. When no place is left, a machine goes without;
+one that may be nothing but reserved is not made, and its pods wait.
 
 What may go wrong: EC2's count is up to a minute old. Machines that it cannot have counted are taken off it; if it was
 wrong all the same, the launch fails and the pods are planned anew without that reservation (LCH-61).
@@ -21,6 +23,7 @@ from shared.domain.machines import LAUNCHED, Machine
 from shared.domain.requirements import IN, Requirements
 from shared.domain.reservations import ID_LABEL, TYPE_LABEL
 from shared.domain.snapshot import Snapshot
+from shared.solver.lowest_cost.reserved import FreePlaces
 from shared.solver.plan import PlannedMachine
 
 NOT_RESERVED = (
@@ -52,6 +55,21 @@ def reserve(
     return tuple(kept), refused
 
 
+def free_places(snapshot: Snapshot) -> tuple[FreePlaces, ...]:
+    """What a plan may use of the reservations, sorted by id."""
+    if not any(ID_LABEL in kind.labels for kind in snapshot.catalogue.types):
+        return ()
+    places = _Places(snapshot)
+    found = [
+        FreePlaces(kind.name, offering, places.left(offering))
+        for kind in places.kinds
+        for offering in kind.offerings
+        if offering.reservation_id
+        and (offering.capacity_type, kind.name, offering.zone) not in snapshot.unavailable
+    ]
+    return tuple(sorted(found, key=lambda one: one.offering.reservation_id))
+
+
 class _Places:
     """What is left of each reservation while it is given out."""
 
@@ -68,14 +86,38 @@ class _Places:
         self._left = {o.reservation_id: o.left for o in offerings}
         counted_at = {o.reservation_id: o.counted_at for o in offerings}
         for machine in snapshot.machines if offerings else ():
-            held = _reservation_of(machine)
-            if held in self._left and _is_uncounted(machine, counted_at[held]):
-                self._left[held] -= 1
+            for held in _reservations_of(machine):
+                if held in self._left and _is_uncounted(machine, counted_at[held]):
+                    self._left[held] -= 1
+
+    def left(self, offering: Offering) -> int:
+        """Machines that still fit."""
+        return max(self._left.get(offering.reservation_id, 0), 0)
 
     def take(self, machine: PlannedMachine, wanted: Requirements) -> tuple[str, Offering] | None:
         """Type and offering of a place that suits this machine, which is then gone."""
+        suiting = self._suiting(machine, wanted)
+        if not suiting:
+            return None
+        self._left[suiting[0][1].reservation_id] -= 1
+        return suiting[0]
+
+    def take_each(
+        self, machine: PlannedMachine, wanted: Requirements
+    ) -> list[tuple[str, Offering]]:
+        """A place of every reservation that suits, of which EC2 will choose one; none when they are of too few kinds
+        for the pool (SCH-12)."""
+        suiting = self._suiting(machine, wanted)
+        if not suiting or not self._has_enough_values(suiting, wanted):
+            return []
+        for _, offering in suiting:
+            self._left[offering.reservation_id] -= 1
+        return suiting
+
+    def _suiting(self, machine: PlannedMachine, wanted: Requirements) -> list[tuple[str, Offering]]:
+        """Types and offerings with a place, cheapest type first (IT-07)."""
         named = set(machine.instance_types)
-        suiting = [
+        found = [
             (kind.name, offering)
             for kind in self.kinds
             if kind.name in named
@@ -83,13 +125,24 @@ class _Places:
             if self._left.get(offering.reservation_id, 0) > 0
             and self.may_buy(machine, kind, offering, wanted)
         ]
-        if not suiting:
-            return None
-        found = min(
-            suiting, key=lambda one: (one[1].order, one[0], one[1].zone, one[1].reservation_id)
+        return sorted(
+            found, key=lambda one: (one[1].order, one[0], one[1].zone, one[1].reservation_id)
         )
-        self._left[found[1].reservation_id] -= 1
-        return found
+
+    def _has_enough_values(
+        self, suiting: Iterable[tuple[str, Offering]], wanted: Requirements
+    ) -> bool:
+        listed = list(suiting)
+        for rule in wanted:
+            if rule.key == keys.ZONE:
+                values = {offering.zone for _, offering in listed}
+            else:
+                values = {
+                    v for name, _ in listed for v in self.types[name].labels.get(rule.key, ())
+                }
+            if len(values) < (rule.min_values or 0):
+                return False
+        return True
 
     def may_buy(
         self, machine: PlannedMachine, kind: InstanceType, offering: Offering, wanted: Requirements
@@ -114,7 +167,10 @@ def _settled(machine: PlannedMachine, places: _Places) -> PlannedMachine | None:
     rule = wanted.get(keys.CAPACITY_TYPE)
     if rule is None or not rule.has(keys.RESERVED):
         return machine
-    found = None if wanted.asks_for_values else places.take(machine, wanted)
+    if wanted.asks_for_values:
+        held = places.take_each(machine, wanted)
+        return _inside_any(machine, held) if held else _outside(machine, wanted, places)
+    found = places.take(machine, wanted)
     return _inside(machine, *found) if found else _outside(machine, wanted, places)
 
 
@@ -132,6 +188,31 @@ def _inside(machine: PlannedMachine, name: str, offering: Offering) -> PlannedMa
         instance_type=name,
         offering=offering,
         requirements=_deciding(machine.requirements, {**decided, keys.INSTANCE_TYPE: name}),
+        labels={key: labels[key] for key in sorted(labels)},
+    )
+
+
+def _inside_any(machine: PlannedMachine, held: list[tuple[str, Offering]]) -> PlannedMachine:
+    """In one of these, which the launch decides."""
+    names = tuple(dict.fromkeys(name for name, _ in held))
+    asked = {
+        keys.ZONE: {offering.zone for _, offering in held},
+        ID_LABEL: {offering.reservation_id for _, offering in held},
+        keys.CAPACITY_TYPE: {keys.RESERVED},
+    }
+    others = [one for one in machine.requirements if one.key not in asked]
+    kept = [replace(o, values=names) if o.key == keys.INSTANCE_TYPE else o for o in others]
+    least = {one.key: one.min_values for one in machine.requirements if one.operator == IN}
+    kept += [
+        Expression(key, IN, tuple(sorted(values)), least.get(key)) for key, values in asked.items()
+    ]
+    labels = {**machine.labels, keys.CAPACITY_TYPE: keys.RESERVED}
+    return replace(
+        machine,
+        instance_types=names,
+        instance_type=names[0],
+        offering=held[0][1],
+        requirements=tuple(sorted(kept, key=lambda one: (one.key, one.operator))),
         labels={key: labels[key] for key in sorted(labels)},
     )
 
@@ -199,10 +280,12 @@ def _narrowed(one: Expression, allowed: dict[str, tuple[str, ...]]) -> Expressio
     return one if values is None else replace(one, operator=IN, values=values)
 
 
-def _reservation_of(machine: Machine) -> str:
+def _reservations_of(machine: Machine) -> Iterable[str]:
+    """The one that it is in, else those that it may get into."""
     if found := machine.labels.get(ID_LABEL):
-        return found
-    return Requirements.of(machine.requirements).labels().get(ID_LABEL, "")
+        return (found,)
+    rule = Requirements.of(machine.requirements).get(ID_LABEL)
+    return sorted(rule.values) if rule is not None and not rule.complement else ()
 
 
 def _is_uncounted(machine: Machine, counted_at: float) -> bool:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import msgspec
 
 from shared.domain.expressions import PREFER_NO_SCHEDULE
-from shared.domain.pods import Pod, is_provisionable, is_reschedulable
+from shared.domain.pods import Pod, SpreadConstraint, is_provisionable, is_reschedulable
 from shared.domain.resources import CPU, MEMORY
 from shared.domain.snapshot import Snapshot
 from shared.errors import ConfigurationError, InvalidObject
 from shared.solver import reasons
 from shared.solver.daemons import with_running_daemons
+from shared.solver.default_spread import with_default_spread
 from shared.solver.encode import ResourceAxis, TypeTable
 from shared.solver.existing import existing_targets, group_by_node, host_name, node_labels
 from shared.solver.hosts import Host
@@ -30,7 +31,7 @@ from shared.solver.placement import BEST_EFFORT, Placement, Run
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.relaxation import IGNORE, without_preferences
-from shared.solver.reserving import reserve
+from shared.solver.reserving import free_places, reserve
 from shared.solver.selectors import label_keys
 from shared.solver.shared_claims import with_shared_claims
 from shared.solver.templates import PoolTemplate, domain_sources, usable_templates
@@ -51,6 +52,10 @@ class SolverSettings(msgspec.Struct, frozen=True):
     """How much work LowestCost may put into a plan: about this many milliseconds on a usual core, counted in steps."""
     most_node_cpu_milli: int | None = None
     """LowestCost plans no larger machines, unless one pod needs it."""
+    ignore_device_claims: bool = True
+    """Leave pods with resource claims alone; else they are planned by what else they ask for (POD-08)."""
+    default_spread: tuple[SpreadConstraint, ...] = ()
+    """For pods with a controller and without constraints of their own (SCH-85)."""
 
     def __post_init__(self) -> None:
         """Raises ConfigurationError for a value that no plan could follow."""
@@ -75,17 +80,27 @@ def solve(
     del now
     snapshot, sharing = with_shared_claims(with_namespaces(with_running_daemons(snapshot)))
     volumes = Volumes(snapshot)
-    chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes)
+    chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes, settings)
     given = (snapshot, chosen, verdicts, settings, reschedule, volumes)
     fewest, queue = _prepare(*given)
     fewest.run(queue)
-    choice = cheaper(fewest, queue, _packing(settings), lambda: _prepare(*given))
-    placement = choice.placement
     identity = plan_id(
         dict.fromkeys(pod.uid for pod in chosen),
         (m.uid or m.name for m in snapshot.machines),
         (n.uid or n.name for n in snapshot.nodes),
     )
+    free = free_places(snapshot)
+
+    def paid(placement: Placement) -> tuple[int, int]:
+        machines = _machines(placement, identity, settings.max_instance_types)
+        kept, refused = reserve(machines, snapshot)
+        return len(refused), sum(one.offering.price_micro_usd_per_hour for one in kept)
+
+    packing = PackingSettings(
+        settings.packing_policy, settings.effort, settings.most_node_cpu_milli, free
+    )
+    choice = cheaper(fewest, queue, packing, lambda: _prepare(*given), paid if free else None)
+    placement = choice.placement
     planned = _machines(placement, identity, settings.max_instance_types)
     machines, refused = reserve(planned, snapshot)
     for uid, text in placement.verdicts.items():
@@ -107,12 +122,8 @@ def solve(
     )
 
 
-def _packing(settings: SolverSettings) -> PackingSettings:
-    return PackingSettings(settings.packing_policy, settings.effort, settings.most_node_cpu_milli)
-
-
 def _pods_to_place(
-    snapshot: Snapshot, reschedule: frozenset[str], volumes: Volumes
+    snapshot: Snapshot, reschedule: frozenset[str], volumes: Volumes, settings: SolverSettings
 ) -> tuple[list[Pod], dict[str, str]]:
     """Pods in queue order, and verdicts about those that are not planned at all (POD-03, POD-06)."""
     chosen, verdicts = [], {}
@@ -123,12 +134,15 @@ def _pods_to_place(
         if pod.faults:
             verdicts[pod.uid] = "; ".join(pod.faults)
             continue
+        if pod.claims_devices and settings.ignore_device_claims:
+            verdicts[pod.uid] = reasons.NO_DEVICES
+            continue
         try:
             volumes.resolve(pod)
         except InvalidObject as error:
             verdicts[pod.uid] = str(error)
             continue
-        chosen.append(pod)
+        chosen.append(with_default_spread(pod, settings.default_spread))
     return sorted(chosen, key=_queue_position), verdicts
 
 

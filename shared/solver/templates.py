@@ -108,7 +108,7 @@ def usable_templates(snapshot: Snapshot, table: TypeTable) -> tuple[list[PoolTem
         except InvalidObject as error:
             cause, found = str(error), None
         if found is not None and found.types.size == 0:
-            cause = "no instance type meets its requirements in the zones of its subnets"
+            cause = reasons.NO_TYPES
         if found is None or cause:
             refusals.append(reasons.pool_unusable(pool, cause))
         else:

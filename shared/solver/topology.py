@@ -284,10 +284,11 @@ class Topology:
         allowed = (requirements or host.requirements).get(key)
         if allowed is None and not host.is_new:
             return []
-        known = set(group.counts) if allowed is None or allowed.complement else set(allowed.values)
         reachable = host.reaches(key)
-        if reachable is not None:
-            known &= reachable
+        if allowed is not None and not allowed.complement:
+            values = allowed.values
+            return sorted(values if reachable is None else values & reachable)
+        known = set(group.counts) if reachable is None else reachable & group.counts.keys()
         return sorted(d for d in known if allowed is None or allowed.has(d))
 
     def _refuse(

@@ -35,6 +35,19 @@ def test_a_burst_beside_agents_needs_four_machines_and_costs_29_percent_less() -
     assert plan.cost_micro_usd_per_hour <= 0.71 * fewest.cost_micro_usd_per_hour
 
 
+@pytest.mark.parametrize(
+    "seed", [12, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (11, 13))]
+)
+def test_a_realistic_mix_costs_at_most_3_percent_more_than_the_bound(seed: int) -> None:
+    general = workloads.pool(requirements=workloads.general_requirements())
+    pods, types = workloads.zipf(1000, seed=seed), bundled_catalogue().types
+    snapshot = workloads.snapshot(pods, types, pools=(general,))
+    plan = plan_for(snapshot, packing_policy="LowestCost", effort=1000)
+    assert plan.unschedulable == {}
+    assert plan.lower_bound_micro_usd_per_hour is not None
+    assert plan.cost_micro_usd_per_hour <= 1.03 * plan.lower_bound_micro_usd_per_hour
+
+
 def test_generated_types_grow_in_a_line() -> None:
     types = workloads.karpenter_types(3)
     assert [t.capacity["cpu"] for t in types] == [1000, 2000, 3000]

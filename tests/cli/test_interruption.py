@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiobotocore.session import get_session
 
-from cli.interruption import DETAIL_TYPES, findings_of, policy_fault
+from cli.interruption import DETAIL_TYPES, LIFECYCLE_TYPE, findings_of, policy_fault
 from shared.clock import SystemClock
 from shared.cloud.events import Rule
 from shared.cloud.session import Cloud
@@ -59,6 +59,26 @@ async def test_a_rule_that_is_switched_off_counts_as_missing(
         found = await missing(cloud)
         await events.enable_rule(Name=f"{QUEUE}-SpotInterruption")
     assert [*found] == [f"rule for {SPOT[0]} / {SPOT[1]}"]
+
+
+async def test_what_lifecycle_hooks_need_is_looked_at_when_they_are_on(
+    cloud: Cloud, aws_emulator_url: str
+) -> None:
+    """INT-41."""
+    looked_at = {what async for what, _ in findings_of(cloud, QUEUE, hooks=True)}
+    rule = f"rule for {LIFECYCLE_TYPE[0]} / {LIFECYCLE_TYPE[1]}"
+    assert looked_at - {what async for what, _ in findings_of(cloud, QUEUE)} == {
+        rule,
+        "permission autoscaling:DescribeTags",
+    }
+    options: dict[str, Any] = {"region_name": "us-west-2", "endpoint_url": aws_emulator_url}
+    async with get_session().create_client("events", **options) as events:
+        await events.disable_rule(Name=f"{QUEUE}-LifecycleTermination")
+    fault = {"action": "DescribeTags", "code": "AccessDenied", "status": 403, "count": 50}
+    Control(aws_emulator_url).post("faults", **fault)
+    missing = {what async for what, text in findings_of(cloud, QUEUE, hooks=True) if text}
+    Control(aws_emulator_url).post("clear")
+    assert missing == {rule, "permission autoscaling:DescribeTags"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.interruption import DETAIL_TYPES, policy_fault
+from cli.interruption import DETAIL_TYPES, LIFECYCLE_TYPE, policy_fault
 from shared.cloud.models import OPERATIONS
 
 IAM = Path(__file__).resolve().parents[2] / "deploy" / "iam"
@@ -71,9 +71,10 @@ def test_events_may_send_and_only_over_tls() -> None:
     assert policy_fault(POLICIES["queue"]) == ""
 
 
-def test_the_five_rules_are_the_same_in_both() -> None:
-    """INT-06."""
-    assert {(r["source"][0], r["detail-type"][0]) for r in RULES.values()} == {*DETAIL_TYPES}
+def test_the_rules_are_the_same_in_both() -> None:
+    """INT-06, INT-41."""
+    types = {(r["source"][0], r["detail-type"][0]) for r in RULES.values()}
+    assert types == {*DETAIL_TYPES, LIFECYCLE_TYPE}
     made = of_type("AWS::Events::Rule")
     assert {
         r["Name"]["Sub"].removeprefix("${ClusterName}-"): r["EventPattern"] for r in made
@@ -131,3 +132,12 @@ def test_what_is_made_or_ended_must_be_our_own() -> None:
     for statement in json.loads(POLICIES["node-lifecycle"])["Statement"]:
         uses = statement["Sid"] == "UseForLaunch"
         assert uses or "kubernetes.io/cluster/${cluster}" in json.dumps(statement["Condition"])
+
+
+def test_only_groups_of_this_cluster_are_told_that_their_hooks_may_end() -> None:
+    """INT-41: what describes knows no resources."""
+    ends, sees = json.loads(POLICIES["lifecycle-hooks"])["Statement"]
+    assert ends["Condition"]["StringEquals"] == {
+        "autoscaling:ResourceTag/kubernetes.io/cluster/${cluster}": "owned"
+    }
+    assert all(":Describe" in action for action in sees["Action"])

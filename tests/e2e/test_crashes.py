@@ -19,7 +19,7 @@ from local.stack import Stack
 from shared.bus import connect
 from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES
-from tests.support.playground import Playground, playground_on, running_stack
+from tests.support.playground import LOOK_SECONDS, Playground, playground_on, running_stack
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
@@ -46,7 +46,7 @@ async def seen(playground: Playground, what: str, reached: Callable[[Snapshot], 
         now = await playground.look()
         return now if reached(now) else None
 
-    found = await wait_until(look, what, seconds=60)
+    found = await wait_until(look, what, seconds=60, every=LOOK_SECONDS)
     assert found is not None
     return found
 

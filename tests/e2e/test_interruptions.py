@@ -1,4 +1,4 @@
-"""The workshop's spot flow on a whole stack: scenarios 44 to 48."""
+"""The workshop's spot flow on a whole stack: scenarios 43 to 48."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tests.support.playground import TTL_SECONDS, Playground
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
+MANY_TYPES = 5
+"""Of so many instance types EC2 may choose at least."""
 SHOWN = (
     "kubernetes.io/arch",
     "node.kubernetes.io/instance-type",
@@ -49,10 +51,22 @@ async def interrupt(playground: Playground, kind: str, node: dict[str, Any]) -> 
     request_json(url, body={"kind": kind, "instanceId": instance})
 
 
+def fleets_asked(playground: Playground) -> list[dict[str, Any]]:
+    """The parameters of every CreateFleet so far."""
+    url = f"{playground.environment.aws_endpoint_url}/_dovetail/calls?action=CreateFleet"
+    return [call["parameters"] for call in request_json(url)["calls"]]
+
+
+def types_of(fleet: dict[str, Any]) -> set[str]:
+    """The instance types that a request offers."""
+    configs = fleet["LaunchTemplateConfigs"]
+    return {one["InstanceType"] for config in configs for one in config["Overrides"]}
+
+
 async def test_a_spot_workload_is_placed_warned_replaced_and_removed(
     playground: Playground,
 ) -> None:
-    """44: the label intent=apps is the Provisioner's; 45: one spot node; 48: a recommendation is only an event; 47: a
+    """43: price-capacity-optimized, among many types; 44: the label intent=apps is the Provisioner's; 45: one spot node; 48: a recommendation is only an event; 47: a
     notice deletes the Machine while its replacement is bought elsewhere; 46: scaled to zero, the node goes."""
     kube = playground.kube
     await workload.apply_pool(kube, playground.environment.cluster_name, TTL_SECONDS)
@@ -64,6 +78,9 @@ async def test_a_spot_workload_is_placed_warned_replaced_and_removed(
         return (await playground.look()).running == 2
 
     await wait_until(both_run, "both pods run", seconds=60)
+    fleet = fleets_asked(playground)[-1]
+    assert fleet["SpotOptions"]["AllocationStrategy"] == "price-capacity-optimized"
+    assert len(types_of(fleet)) >= MANY_TYPES
     (old,) = await apps_nodes(playground)
     labels, name = old["metadata"]["labels"], old["metadata"]["name"]
     assert [labels[key] for key in SHOWN][-1] == "spot"

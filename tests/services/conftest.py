@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from local.cluster.manifests import read_manifests
+from local.cluster.store import Store
 from local.redis_server import RedisServer
 from shared.bus import Bus, Envelope
 from shared.bus.connection import ask, pairs
-from shared.clock import SystemClock
+from shared.clock import Clock, SystemClock
 from shared.cloud.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
@@ -90,13 +91,19 @@ def our_definitions() -> list[dict[str, Any]]:
     return [definition for _, definition in read_manifests(CRD_DIRECTORY)]
 
 
+def store_with_our_kinds(clock: Clock | None = None) -> Store:
+    """What ``kubectl apply -f deploy/crds`` leaves, without its requests."""
+    store = Store(clock or SystemClock(), random.Random(7))
+    for definition in our_definitions():
+        store.create(CRDS.plural, definition, group=CRDS.group)
+    return store
+
+
 @pytest.fixture
 async def kube(tmp_path: Path) -> AsyncIterator[Kube]:
     """A client of an empty API server that knows our kinds."""
-    with embedded_api_server() as url:
+    with embedded_api_server(store=store_with_our_kinds()) as url:
         client = await connect(write_kubeconfig(tmp_path / "kubeconfig", url))
-        for definition in our_definitions():
-            await client.create(CRDS, definition)
         yield client
         await client.close()
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from shared.domain.feature_gates import FeatureGates
 from shared.errors import ConfigurationError
+from shared.setting_types import parse_duration
 from shared.settings import (
     InterruptionSettings,
     LauncherSettings,
@@ -17,7 +18,6 @@ from shared.settings import (
     WatcherSettings,
     apply,
     describe,
-    parse_duration,
     read,
     read_early,
 )

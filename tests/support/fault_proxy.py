@@ -21,6 +21,8 @@ class FaultProxy:
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self.loss = loss
+        self.refuses = False
+        """Nobody is there: no request arrives."""
         self.cuts = 0
         self.port = 0
 
@@ -44,12 +46,20 @@ class FaultProxy:
         self.cut_all()
         await self._server.wait_closed()
 
+    def go_away(self) -> None:
+        """Drop every connection, and take no new one until ``refuses`` is False again."""
+        self.refuses = True
+        self.cut_all()
+
     def cut_all(self) -> None:
         """Drop every connection now."""
         for writer in self._writers:
             writer.transport.abort()
 
     async def _serve(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        if self.refuses:
+            back.transport.abort()
+            return
         try:
             server, forward = await asyncio.open_connection("127.0.0.1", self._target_port)
         except OSError:

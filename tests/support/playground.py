@@ -54,6 +54,8 @@ from shared.kube.resources import (
 from tests.support.waiting import wait_until
 
 NAMESPACE = "default"
+LOOK_SECONDS = 0.1
+"""Between two looks at a running stack: each costs it half a dozen requests, and there are two cores for all."""
 RESET_KINDS = (
     PDBS, DEPLOYMENTS, PODS, PROVISIONERS, NODE_POOLS, MACHINES, NODE_CLAIMS, AWS_NODE_TEMPLATES,
     EC2_NODE_CLASSES,
@@ -194,13 +196,21 @@ class Playground:
                         return False
             return True
 
-        await wait_until(ready, "five new services", seconds=60, show=self.stack.state)
+        await wait_until(
+            ready, "five new services", seconds=60, show=self.stack.state, every=LOOK_SECONDS
+        )
 
     async def restore(self) -> None:
         """Delete what a test may have left, and wait until no node and no instance is there."""
         for resource in RESET_KINDS:
             await self._delete_all(resource)
-        await wait_until(self._is_empty, "an empty cluster", seconds=30, show=self.stack.state)
+        await wait_until(
+            self._is_empty,
+            "an empty cluster",
+            seconds=30,
+            show=self.stack.state,
+            every=LOOK_SECONDS,
+        )
 
     async def _delete_all(self, resource: Resource) -> None:
         namespace = NAMESPACE if resource.namespaced else None

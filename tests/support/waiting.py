@@ -1,5 +1,5 @@
-"""Waiting for a state instead of sleeping: polls a predicate every 10 ms until it holds or time is
-up.
+"""Waiting for a state instead of sleeping: polls a predicate, every 10 ms if nothing else is said, until it holds or
+time is up.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ async def wait_until(
     *,
     seconds: float = ...,
     show: Callable[[], object] | None = ...,
+    every: float = ...,
 ) -> Value: ...
 @overload
 async def wait_until(
@@ -29,6 +30,7 @@ async def wait_until(
     *,
     seconds: float = ...,
     show: Callable[[], object] | None = ...,
+    every: float = ...,
 ) -> Value: ...
 async def wait_until(
     predicate: Callable[[], Value | Awaitable[Value]],
@@ -36,8 +38,10 @@ async def wait_until(
     *,
     seconds: float = 5.0,
     show: Callable[[], object] | None = None,
+    every: float = POLL_SECONDS,
 ) -> Value:
-    """The first true result of ``predicate`` (plain or async).
+    """The first true result of ``predicate`` (plain or async), asked ``every`` so many seconds: a question that costs
+    the system under test something wants a longer pause.
 
     Raises AssertionError that says what was awaited, the last result, the last error of the predicate, and what
     ``show`` returns, when ``seconds`` are over.
@@ -54,7 +58,7 @@ async def wait_until(
                 return value
         except (AssertionError, LookupError, TypeError) as error:
             problem = error
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(every)
     details = f"last result {result!r}" if problem is None else f"last error {problem!r}"
     state = f"; state: {show()!r}" if show else ""
     raise AssertionError(f"not within {seconds} s: {what} ({details}{state})")

@@ -1,4 +1,4 @@
-# The queue for interruption notices with its five EventBridge rules, and the policies of Dovetail's services, each as a
+# The queue for interruption notices with its six EventBridge rules, and the policies of Dovetail's services, each as a
 # managed policy of its own: attach to a service's role what that service needs (docs/interruption.md has the table).
 # Policies and rules are read from deploy/iam, so that there is one text of each.
 
@@ -44,6 +44,7 @@ locals {
     "iam-integration",
     "eks-integration",
     "interruption",
+    "lifecycle-hooks",
     "zonal-shift",
     "resource-discovery",
     "check",

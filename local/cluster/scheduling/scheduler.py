@@ -33,7 +33,9 @@ NAME = "default-scheduler"
 SLICE = 0.01
 """Seconds of work between two turns of the event loop."""
 REWRITE_SECONDS = 3.0
-"""A group's message is rewritten on its pods at most this often: text only, and there may be 10,000."""
+"""A group's message is rewritten on its pods at most this often: text only."""
+REWRITES_PER_SECOND = 100
+"""Nor more often than so many pods allow: of a thousand each hears every 10 s, kube-scheduler's longest back-off."""
 ALL_NODES_BELOW = 100
 """Fewer nodes than this are all scored; of more, a share (kube-scheduler's percentageOfNodesToScore)."""
 
@@ -147,7 +149,8 @@ class Scheduler:
         """Write the verdict onto parked pods; 0 when the slice ended before all were written."""
         for group in self._queue.unreported():
             now = time.monotonic()
-            due = group.reported_at + REWRITE_SECONDS
+            pause = max(REWRITE_SECONDS, len(group.pods) / REWRITES_PER_SECOND)
+            due = group.reported_at + pause
             for key in list(group.unreported):
                 if time.monotonic() >= until:
                     return 0.0

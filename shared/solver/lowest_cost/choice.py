@@ -40,9 +40,15 @@ class Choice:
 class Price(NamedTuple):
     """What a placement is compared by."""
 
+    refused: int
+    """Pods that wait for a place in a reservation."""
     needlessly_large: int
     """Machines above the allowed size without a pod that needs one."""
     micro_usd_per_hour: int
+
+
+Paid = Callable[[Placement], tuple[int, int]]
+"""Pods that must wait for a reservation, and what the machines cost when places in reservations are given out."""
 
 
 def cheaper(
@@ -50,21 +56,24 @@ def cheaper(
     queue: list[Run],
     settings: PackingSettings,
     prepare: Callable[[], tuple[Placement, list[Run]]],
+    paid: Paid | None = None,
 ) -> Choice:
-    """``fewest``: FewestNodes' result for ``queue``. ``prepare`` gives the same problem, untouched."""
+    """``fewest``: FewestNodes' result for ``queue``. ``prepare`` gives the same problem, untouched. ``paid``: where
+    there are reservations, for which the bound does not hold.
+    """
     rules = Rules(best_effort=fewest.min_values_policy == BEST_EFFORT)
     asked = any(packs(template, settings) for template in fewest.templates)
     bound = lower_bound(fewest, _on_new_machines(fewest, queue), rules, per_host=asked)
     left_out = ignored(fewest, queue)
-    if not asked or len(_taken(fewest.claims)) < 2:
+    if not asked or (len(_taken(fewest.claims)) < 2 and paid is None):
         return Choice(fewest, bound, left_out, {})
-    now = _price(fewest, queue, settings)
-    if not _may_gain(now, bound):
+    now = _price(fewest, queue, settings, paid)
+    if not _may_gain(now, None if paid else bound):
         return Choice(fewest, bound, left_out, {})
     fresh, runs = prepare()
     packed = PackedPlacement.of(fresh, settings)
     packed.run(runs)
-    found = _price(packed, runs, settings)
+    found = _price(packed, runs, settings, paid)
     if found >= now or not packed.verdicts.keys() <= fewest.verdicts.keys():
         return Choice(fewest, bound, left_out, {})
     if _taken(packed.claims) != _taken(fewest.claims):
@@ -74,8 +83,10 @@ def cheaper(
 
 def _may_gain(price: Price, bound: int | None) -> bool:
     """Is the plan further from the bound than what is not worth the work?"""
-    if price.needlessly_large or bound is None:
+    if price.needlessly_large or price.refused:
         return True
+    if bound is None:
+        return price.micro_usd_per_hour > 0
     return price.micro_usd_per_hour > bound * _AS_GOOD_AS_OPTIMAL
 
 
@@ -95,10 +106,13 @@ def _on_new_machines(placement: Placement, queue: list[Run]) -> list[Run]:
     return list(found.items())
 
 
-def _price(placement: Placement, queue: list[Run], settings: PackingSettings) -> Price:
+def _price(
+    placement: Placement, queue: list[Run], settings: PackingSettings, paid: Paid | None
+) -> Price:
     classes = {uid: pods for pods, uids in queue for uid in uids}
     too_large = sum(_is_too_large(claim, classes, settings) for claim in placement.claims)
-    return Price(too_large, sum(cost(claim) for claim in placement.claims))
+    refused, price = paid(placement) if paid else (0, sum(map(cost, placement.claims)))
+    return Price(refused, too_large, price)
 
 
 def _is_too_large(

@@ -17,14 +17,14 @@ import numpy as np
 from shared.solver.encode import Indices, Mask
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem
 
-_AT_ONCE = 16
+_AT_ONCE = 32
 """Offerings filled in one go."""
 _SLACK = 0.02
 """How much better than in the last round an offering is expected to become at most."""
 _STEP_UNITS, _CELL_UNITS = 0.09, 0.000_026
 """Of one fill step: fixed, and per machine, class and resource."""
 _LEAST_WORTH = 1e-6
-_HURRIED_TOLERANCE, _HURRIED_AT_ONCE = 0.03, 32
+_HURRIED_TOLERANCE = 0.03
 """A packing is finished whatever it takes. Once the effort is used up it hurries: each round looks at the most
 promising offerings only and buys more of them."""
 _COMPRESS_EVERY = 4
@@ -57,6 +57,14 @@ class Effort:
     def is_left(self) -> bool:
         return self.used < self.most
 
+    def part(self, share: float) -> Effort:
+        """A share of what is left, to be told back by ``spend``."""
+        return Effort(self.used + (self.most - self.used) * share, self.used)
+
+    def spend(self, part: Effort) -> None:
+        """What was done in a part counts."""
+        self.used = part.used
+
     def step(self, cells: int) -> None:
         """One step of filling so many machines times classes times resources."""
         self.used += _STEP_UNITS + cells * _CELL_UNITS
@@ -87,8 +95,9 @@ class _Filling:
         self._possible = problem.fits[:, offers].T & (worth > 0)
         self._grouped = np.flatnonzero(problem.groups >= 0)
         self._slots = np.repeat(problem.slots[None, :], len(offers), axis=0)
-        self._unasked = problem.requests <= 0
-        self._divisor = np.where(self._unasked, 1.0, problem.requests)
+        self._sizes = np.ascontiguousarray(problem.requests.T)
+        self._divisor = np.where(problem.requests > 0, problem.requests, 1.0)
+        self._unasked = np.where(problem.requests > 0, 0.0, np.inf)
         self.room = problem.capacity[offers].copy()
         self.taken = np.zeros((len(offers), len(worth)), dtype=np.int64)
 
@@ -96,39 +105,47 @@ class _Filling:
         """Repeats: the class that is worth most for the scarce room it takes; ends when nothing
         fits below ``limit``: [offers, classes]."""
         open_to = self._possible & (limit > self.taken)
-        groups = self._problem.groups[self._grouped]
-        open_to[:, self._grouped] &= self._slots[:, groups] > 0
+        if self._grouped.size:
+            groups = self._problem.groups[self._grouped]
+            open_to[:, self._grouped] &= self._slots[:, groups] > 0
         rows, classes = np.arange(len(open_to)), np.arange(open_to.shape[1])
-        sizes, worth = self._problem.requests.T, self._worth
         for step in itertools.count():
             if step % _COMPRESS_EVERY == 0:
-                wide, tall = open_to.any(axis=0), open_to.any(axis=1)
+                tall = np.flatnonzero(np.any(open_to, axis=1))
+                wide = np.flatnonzero(np.any(open_to, axis=0))
                 rows, classes = rows[tall], classes[wide]
-                open_to = open_to[tall][:, wide]
-                sizes, worth = self._problem.requests.T[:, classes], self._worth[classes]
+                open_to = open_to.take(tall, axis=0).take(wide, axis=1)
+                sizes = self._sizes.take(classes, axis=1)
+                worth = self._worth[classes]
+                grouped = self._problem.groups[classes] if self._grouped.size else None
+                lines = np.arange(len(rows))
+                within = np.empty(open_to.shape, dtype=np.bool_)
+                score = np.empty(open_to.shape)
             if not open_to.size:
                 return
             room = self.room[rows]
             for resource, size in enumerate(sizes):
-                open_to &= size <= room[:, resource, None]
-            score = worth / ((1.0 / np.maximum(room, 1e-9)) @ sizes)
-            score *= open_to
+                np.less_equal(size, room[:, resource, None], out=within)
+                np.logical_and(open_to, within, out=open_to)
+            np.matmul(1.0 / np.maximum(room, 1e-9), sizes, out=score)
+            np.divide(worth, score, out=score)
+            np.multiply(score, open_to, out=score)
             best = score.argmax(axis=1)
-            active = np.flatnonzero(open_to[np.arange(len(rows)), best])
+            active = open_to[lines, best].nonzero()[0]
             effort.step(open_to.size * len(sizes))
             if not len(active):
                 return
             columns = best[active]
             full = self._take(rows[active], classes[columns], limit)
             open_to[active[full], columns[full]] = False
-            if self._grouped.size:
-                self._close_groups(open_to, rows, classes, active, columns)
+            if grouped is not None:
+                self._close_groups(open_to, rows, grouped, active, columns)
 
     def _take(self, rows: Indices, classes: Indices, limit: Counts) -> Mask:
         """Puts a portion on each machine; which classes have reached their limit there."""
-        times = self.room[rows] / self._divisor[classes]
-        times[self._unasked[classes]] = np.inf
         left = limit[rows, classes] - self.taken[rows, classes]
+        times = self.room.take(rows, axis=0) / self._divisor.take(classes, axis=0)
+        times += self._unasked.take(classes, axis=0)
         portion = np.maximum(np.floor(times.min(axis=1)) // self._portion, 1.0)
         count = np.minimum(portion, left).astype(np.int64)
         if self._grouped.size:
@@ -137,18 +154,20 @@ class _Filling:
             count = np.minimum(count, slots)
             self._slots[rows, group] -= count * (group >= 0)
         self.taken[rows, classes] += count
-        self.room[rows] -= count[:, None] * self._problem.requests[classes]
+        self.room[rows] -= count[:, None] * self._problem.requests.take(classes, axis=0)
         full: Mask = left <= count
         return full
 
     def _close_groups(
-        self, open_to: Mask, rows: Indices, classes: Indices, active: Indices, columns: Indices
+        self, open_to: Mask, rows: Indices, groups: Indices, active: Indices, columns: Indices
     ) -> None:
         """No more pods of a group where its slots are used up."""
-        groups = self._problem.groups[classes]
-        at, group = rows[active], groups[columns]
-        for i in np.flatnonzero((group >= 0) & (self._slots[at, group] <= 0)):
-            open_to[active[i], groups == group[i]] = False
+        group = groups[columns]
+        limited = (group >= 0).nonzero()[0]
+        if limited.size:
+            used_up = self._slots[rows[active[limited]], group[limited]] <= 0
+            for i in limited[used_up]:
+                open_to[active[i], groups == group[i]] = False
 
 
 def pack(
@@ -203,11 +222,9 @@ def _promising(
     expected[now.price > _dearest(now, total, style)] = -1.0
     order = np.argsort(-expected, kind="stable")
     best, found = 0.0, []
-    hurried = not effort.is_left
-    tolerance = _HURRIED_TOLERANCE if hurried else style.tolerance
-    at_once = _HURRIED_AT_ONCE if hurried else _AT_ONCE
-    for start in range(0, len(order), at_once):
-        offers = order[start : start + at_once]
+    tolerance = style.tolerance if effort.is_left else _HURRIED_TOLERANCE
+    for start in range(0, len(order), _AT_ONCE):
+        offers = order[start : start + _AT_ONCE]
         offers = offers[expected[offers] >= max(best - tolerance, 0.0)]
         if not len(offers):
             break
@@ -217,7 +234,7 @@ def _promising(
         last[offers] = reached = (taken @ worth) / now.price[offers]
         found += [(float(e), int(o), t) for e, o, t in zip(reached, offers, taken, strict=True)]
         best = max(best, float(reached.max()))
-        if hurried:
+        if not effort.is_left:
             break
     kept = [c for c in found if c[0] > 0 and c[0] >= best - tolerance]
     return sorted(kept, key=lambda content: -content[0])

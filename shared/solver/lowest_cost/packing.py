@@ -19,6 +19,7 @@ from shared.solver.lowest_cost.bound import extended_columns
 from shared.solver.lowest_cost.building import Building
 from shared.solver.lowest_cost.demand import Batch, demand_of
 from shared.solver.lowest_cost.fill import Effort
+from shared.solver.lowest_cost.reserved import FreePlaces, take_places
 from shared.solver.lowest_cost.room import Room, cost, prices
 from shared.solver.lowest_cost.rules import Allowed, Rules
 from shared.solver.lowest_cost.search import best_patterns
@@ -40,6 +41,8 @@ class PackingSettings:
     policy: str
     effort: int
     most_node_cpu_milli: int | None
+    reserved: tuple[FreePlaces, ...] = ()
+    """What capacity reservations have left."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +61,8 @@ class PackedPlacement(Placement):
 
     settings: PackingSettings = field(kw_only=True)
     _small_only: bool = False
+    _free: dict[str, FreePlaces] = field(init=False, default_factory=dict)
+    """Reservations by id, as far as this placement has not used them."""
 
     @classmethod
     def of(cls, fresh: Placement, settings: PackingSettings) -> PackedPlacement:
@@ -68,6 +73,7 @@ class PackedPlacement(Placement):
     def run(self, queue: list[Run]) -> None:
         """Packs what can be foreseen, then places the rest."""
         self._small_only = self.settings.most_node_cpu_milli is not None
+        self._free = {one.offering.reservation_id: one for one in self.settings.reserved}
         best_effort = self.min_values_policy == BEST_EFFORT
         rules, effort = Rules(best_effort=best_effort), Effort(float(self.settings.effort))
         left = [run for run in (self._after_existing(*run) for run in queue) if run[1]]
@@ -145,6 +151,7 @@ class PackedPlacement(Placement):
         """Machines of one pool. Afterwards ``uids`` of each are those without a place; returns
         those that the next pool may have, since this one cannot hold them."""
         template = self.templates[at]
+        take_places(self, template, at, wanted, self._free)
         batches = self._batches(at, wanted)
         if not batches:
             return []

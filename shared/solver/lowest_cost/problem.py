@@ -69,6 +69,19 @@ class Problem:
     fits: Mask
     """[classes, offers]: rules allow it and one pod fits."""
 
+    def with_offers(self, chosen: Indices) -> Problem:
+        """Only these offerings, numbered anew."""
+        return Problem(
+            self.requests,
+            self.counts,
+            self.groups,
+            self.slots,
+            self.capacity[chosen],
+            self.price[chosen],
+            self.may[:, chosen],
+            self.fits[:, chosen],
+        )
+
     def without_empty(self, counts: Counts) -> Problem:
         """The same offerings for the classes that still have pods, and how many."""
         at = np.flatnonzero(counts > 0)
@@ -109,3 +122,8 @@ def distinct_rows(matrix: npt.NDArray[np.bool_ | np.uint8]) -> tuple[Indices, In
 def cost_of(patterns: list[Pattern], price: Floats) -> float:
     """Micro-USD per hour."""
     return float(sum(price[p.offer] * p.copies for p in patterns))
+
+
+def rank(patterns: list[Pattern], price: Floats) -> tuple[float, int]:
+    """The lower, the better: what it costs, then how many machines."""
+    return cost_of(patterns, price), sum(p.copies for p in patterns)

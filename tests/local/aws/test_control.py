@@ -171,6 +171,7 @@ async def test_reset_forgets_everything_and_seeds_again(ec2, network, control) -
         ("interruptions", {"kind": "spot", "instanceId": "i-1"}, "instanceId"),
         ("interruptions", {"kind": "earthquake", "instanceId": "i-1"}, "kind"),
         ("settings", {"instancePendingSeconds": -1}, "instancePendingSeconds"),
+        ("clock", {"stepSeconds": 0}, "stepSeconds"),
     ],
 )
 async def test_wrong_input_names_field_and_fix(control, path, body, field) -> None:

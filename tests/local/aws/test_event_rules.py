@@ -10,6 +10,7 @@ DETAIL_TYPES = {
     "AWS Health Event",
     "EC2 Capacity Reservation Instance Interruption Warning",
     "EC2 Instance Rebalance Recommendation",
+    "EC2 Instance-terminate Lifecycle Action",
     "EC2 Instance State-change Notification",
     "EC2 Spot Instance Interruption Warning",
 }

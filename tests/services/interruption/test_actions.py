@@ -20,6 +20,8 @@ TABLE = [
     ),
     (notices.INSTANCE_STATUS, True, "InstanceUnhealthy", WARNING, "", True),
     (notices.SYSTEM_STATUS, True, "InstanceUnhealthy", WARNING, "", True),
+    (notices.SCHEDULED_OVER, False, "ScheduledEventOver", NORMAL, "", False),
+    (notices.HEALED, False, "InstanceHealthy", NORMAL, "", False),
 ]  # fmt: skip
 
 

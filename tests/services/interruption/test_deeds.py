@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -148,6 +149,61 @@ async def test_a_cancelled_event_opens_the_node_again(world: World, events: Any)
     assert await annotation(world, "NodeClaim", keys.MAINTENANCE_ANNOTATION) is None
     assert parse_node(await world.kube.get(NODES, "node-1")).unschedulable
     assert ("ScheduledEventOver", "node-1") in await events()
+
+
+async def test_a_cancellation_at_the_heels_of_its_event_finds_what_that_did(world: World) -> None:
+    """Both waited in the queue: they are in hand together, and the mirror is behind for both."""
+    await choose(world, interruption=CORDON)
+    told = event_in(world, 60)
+    over = {"event": told["event"], "kind": notices.SCHEDULED_OVER}
+    await asyncio.gather(
+        *(
+            world.worker.handle(Notice("n", said.pop("kind"), (OURS,), **said))
+            for said in ({**told, "kind": notices.SCHEDULED}, over)
+        )
+    )
+    assert await taints(world) == []
+    assert await annotation(world, "NodeClaim", keys.MAINTENANCE_ANNOTATION) is None
+
+
+async def test_an_event_without_a_start_can_be_called_off_too(world: World) -> None:
+    await choose(world, interruption=CORDON)
+    await handle(world, notices.SCHEDULED, event="arn:1", at=world.clock.now())
+    assert await taints(world) == [(keys.MAINTENANCE_TAINT_KEY, "dovetail")]
+    await look_again(world)
+    await handle(world, notices.SCHEDULED_OVER, event="arn:1")
+    assert await taints(world) == []
+
+
+async def test_a_node_that_was_closed_for_its_checks_is_opened_when_they_pass(
+    world: World, events: Any
+) -> None:
+    """Our own taint goes, once; what a person or another notice closed stays closed."""
+    await choose(world, interruption=CORDON)
+    await handle(world, notices.SYSTEM_STATUS)
+    await handle(world, notices.SCHEDULED, **event_in(world, 60))
+    await world.kube.patch(NODES, "node-1", {"spec": {"unschedulable": True}})
+    await look_again(world)
+    assert world.directory.impaired() == [OURS]
+    for _ in range(2):
+        await handle(world, notices.HEALED)
+    assert await taints(world) == [(keys.MAINTENANCE_TAINT_KEY, "dovetail")]
+    assert parse_node(await world.kube.get(NODES, "node-1")).unschedulable
+    assert [reason for reason, _ in await events()].count("InstanceHealthy") == 2
+    await look_again(world)
+    assert world.directory.impaired() == []
+    await handle(world, notices.SYSTEM_STATUS)
+    assert (keys.IMPAIRED_TAINT_KEY, "dovetail") in await taints(world)
+
+
+async def test_a_taint_of_somebody_else_is_left_alone(world: World, events: Any) -> None:
+    """The same key with another value is not ours."""
+    foreign = {"key": keys.IMPAIRED_TAINT_KEY, "value": "by-hand", "effect": "NoSchedule"}
+    await world.kube.patch(NODES, "node-1", {"spec": {"taints": [foreign]}})
+    await look_again(world)
+    await handle(world, notices.HEALED)
+    assert await taints(world) == [(keys.IMPAIRED_TAINT_KEY, "by-hand")]
+    assert await events() == []
 
 
 async def test_without_choices_a_cancelled_event_is_nobodys_business(

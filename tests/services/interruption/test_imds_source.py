@@ -78,6 +78,22 @@ async def test_everything_that_is_announced_becomes_a_notice_once(
     assert await heard(source) == []
 
 
+async def test_what_the_auto_scaling_group_wants_is_read_once_it_is_asked_for(
+    source: ImdsSource, control: Control, instance: str
+) -> None:
+    """INT-41: off by default."""
+    control.post("lifecycle", instanceId=instance, targetLifecycleState="Terminated")
+    assert await heard(source) == []
+    source.settings = read(
+        InterruptionSettings, cluster_name=CLUSTER, aws_region="us-west-2", node_name="node-1",
+        lifecycle_hooks="drain",
+    )  # fmt: skip
+    (entry,) = await heard(source)
+    assert entry.notice.kind == notices.LIFECYCLE
+    entry.done()
+    assert await heard(source) == []
+
+
 async def test_what_was_not_handled_comes_again(
     source: ImdsSource, control: Control, instance: str, clock: FakeClock
 ) -> None:

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from services.interruption import metadata
 from services.interruption.maintenance import Maintenance
-from services.interruption.notices import IMDS, REBALANCE, SCHEDULED, SCHEDULED_OVER, SPOT
+from services.interruption.notices import (
+    IMDS,
+    LIFECYCLE,
+    REBALANCE,
+    SCHEDULED,
+    SCHEDULED_OVER,
+    SPOT,
+)
 from shared.bus import BadMessage
 from shared.clock import parse_rfc3339
 from shared.domain.labels import MAINTENANCE_ANNOTATION
@@ -31,6 +38,19 @@ EVENT = {
 
 def scheduled(*events: Any) -> Any:
     return metadata.scheduled_notices(json.dumps(events), "i-1", now=NOW)
+
+
+@pytest.mark.parametrize(
+    "state", ["InService", "Standby", "Detached", "Warmed:Stopped", "", "<html>"]
+)
+def test_only_a_group_that_ends_the_instance_is_a_notice(state: str) -> None:
+    """INT-41."""
+    found = metadata.lifecycle_notice(" Terminated\n", "i-1", now=NOW)
+    assert found is not None
+    assert (found.kind, found.instances, found.source, found.hook) == (
+        LIFECYCLE, ("i-1",), IMDS, None,
+    )  # fmt: skip
+    assert metadata.lifecycle_notice(state, "i-1", now=NOW) is None
 
 
 def test_a_spot_action_ends_the_instance_at_its_time() -> None:

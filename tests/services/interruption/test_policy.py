@@ -14,6 +14,7 @@ from services.interruption.policy import (
     Policy,
     policy_of,
     step_for,
+    step_for_hook,
 )
 from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE
 from shared.settings import InterruptionSettings, read
@@ -96,3 +97,20 @@ def test_a_cancelled_event_opens_the_node_again(mode: str) -> None:
 
 def test_a_spot_warning_never_waits() -> None:
     assert step(notices.SPOT, Policy(lead_seconds=0.0), NOW + 120) == DELETE
+
+
+@pytest.mark.parametrize(
+    ("hooks", "mode", "expected"),
+    [
+        (IGNORE, DELETE, IGNORE),
+        (IGNORE, CORDON, IGNORE),
+        (CORDON, DELETE, CORDON),
+        (DRAIN, DELETE, DRAIN),
+        (DRAIN, CORDON, CORDON),
+        (DRAIN, DRY_RUN, DRAIN),  # what would be done
+    ],
+)
+def test_what_a_group_that_ends_an_instance_does(hooks: str, mode: str, expected: str) -> None:
+    """INT-41: off by default."""
+    assert step_for_hook(settings(lifecycle_hooks=hooks, interruption_mode=mode)) == expected
+    assert step_for_hook(settings()) == IGNORE

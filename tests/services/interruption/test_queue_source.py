@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import urllib.parse
 import urllib.request
-from typing import Any
 
 import pytest
 
@@ -16,10 +15,8 @@ from services.interruption.service import _missing
 from shared.cloud.session import Cloud
 from shared.cloud.sqs import Sqs
 from shared.errors import Unauthorized
-from shared.kube.machines import Machines
 from tests.services.conftest import Control
 from tests.services.interruption.conftest import INSTANCES, World
-from tests.support.cluster_fixture import connect, write_kubeconfig
 from tests.support.waiting import wait_until
 
 DELETED = "karpenter_interruption_deleted_messages_total"
@@ -99,27 +96,6 @@ async def test_while_redis_is_away_what_cannot_be_read_comes_again(
     assert world.counted(DELETED) == 0
 
 
-async def test_a_message_that_could_not_be_handled_comes_again_and_is_handled_once(
-    world: World, cloud: Cloud, control: Control, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """INT-04, scenario 77: the API server is away; the message is visible again and then acted on."""
-    monkeypatch.setattr(module, "VISIBILITY_SECONDS", 2)
-    nobody = await connect(write_kubeconfig(tmp_path / "nobody", "http://127.0.0.1:9"))
-    nobody._first_backoff = 0.001
-    there, world.deeds.machines = world.deeds.machines, Machines(nobody)
-    interrupt(control, INSTANCES["Machine"])
-    source = world.queue_source(cloud)
-    async with world.running(source):
-        await wait_until(lambda: world.worker.failed, "it was tried")
-        assert world.counted(DELETED) == 0
-        world.deeds.machines = there
-        await wait_until(lambda: world.counted(DELETED) == 1, "it is deleted")
-    await nobody.close()
-    assert world.counted(RECEIVED, message_type=notices.SPOT) >= 2
-    assert world.deeds.deleted == 1
-    assert await world.is_deleted("Machine")
-
-
 async def test_a_full_poll_calls_the_other_pollers(
     world: World, cloud: Cloud, control: Control
 ) -> None:
@@ -127,7 +103,7 @@ async def test_a_full_poll_calls_the_other_pollers(
     interrupt(control, *(f"i-{n:017x}" for n in range(25)))
     source = world.queue_source(cloud)
     async with world.running(source):
-        await wait_until(lambda: world.counted(DELETED) == 25, "all are deleted")
+        await wait_until(lambda: world.counted(DELETED) == 25, "all are deleted", seconds=20)
     assert await queue_length(source) == 0
 
 

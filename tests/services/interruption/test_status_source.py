@@ -13,10 +13,14 @@ from services.interruption.notices import QUEUE, STATUS_CHECKS
 from services.interruption.status_source import StatusSource
 from shared.api.machines import parse_machine
 from shared.api.node_claims import parse_node_claim
+from shared.api.nodes import parse_node
 from shared.cloud.instance_status import EVENT_STATUS, SYSTEM_STATUS, Ailment, InstanceStatuses
 from shared.domain.labels import MAINTENANCE_ANNOTATION
+from shared.domain.nodepools import CORDON, V1
 from shared.errors import DovetailError, Unauthorized, Unavailable
+from shared.kube.resources import NODES
 from tests.services.interruption.conftest import INSTANCES, NAMES, RESOURCES, World
+from tests.support.builders import make_pool
 from tests.support.waiting import wait_until
 
 OURS, FOREIGN = INSTANCES["Machine"], "i-00000000000000000"
@@ -93,6 +97,28 @@ async def test_an_event_that_ec2_no_longer_lists_is_called_off(world: World) -> 
     over = (await world.worker.backlog.take(lambda: 0.0)).notice
     assert (over.kind, over.instances) == (notices.SCHEDULED_OVER, (OURS,))
     assert len(world.worker.backlog) == 0
+
+
+async def test_a_closed_node_is_opened_when_its_instance_passes_for_two_minutes(
+    world: World,
+) -> None:
+    """From the node in the mirror alone, so that a restart knows it."""
+    await world.show("nodepools", make_pool("default", generation_api=V1, interruption=CORDON))
+    ours = INSTANCES["NodeClaim"]
+    failing = Ailment(ours, SYSTEM_STATUS, since=world.clock.now() - 121)
+    await source(world).look((failing,))
+    await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
+    await world.show("nodes", parse_node(await world.kube.get(NODES, "node-1")))
+    restarted = source(world)
+    for ailments, later in (((), 60), ((failing,), 60), ((), 119), ((), 1)):
+        await restarted.look(ailments)
+        while len(world.worker.backlog):
+            await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
+        assert parse_node(await world.kube.get(NODES, "node-1")).taints
+        world.clock.advance(later)
+    await restarted.look(())
+    await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
+    assert not parse_node(await world.kube.get(NODES, "node-1")).taints
 
 
 async def test_without_permission_it_says_so_once_and_stops_asking(

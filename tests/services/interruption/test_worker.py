@@ -52,6 +52,7 @@ async def test_a_spot_warning_deletes_the_machine_and_everybody_hears_of_it(
         (reason, name) for reason in ("SpotInterrupted", "TerminatingOnInterruption") for name in told
     )  # fmt: skip
     labels = {"reason": notices.SPOT, "nodepool": "default", "capacity_type": "spot"}
+    labels |= {"consolidation_policy": "", "termination_mode": "forceful"}
     assert world.counted(DISRUPTED, **labels) == 2
     name = "karpenter_interruption_message_queue_duration_seconds"
     assert (world.counted(f"{name}_count"), world.counted(f"{name}_sum")) == (1, pytest.approx(3))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.fleet import CLUSTER_NAME_TAG, MACHINE_TAG, TOKEN_TAG, cluster_tag
+from services.launcher.fleet import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from services.launcher.garbage import Garbage
 from services.launcher.health import PoolHealth
 from services.launcher.registration import Registration
@@ -101,7 +101,7 @@ class World:
 
     def tags(self, name: str, generation_api: str = V1ALPHA5) -> dict[str, str]:
         """As a launch of this one machine writes them (LCH-56)."""
-        ours = {cluster_tag(CLUSTER): "owned", TOKEN_TAG: f"lr-{name}", MACHINE_TAG: name}
+        ours = {cluster_tag(CLUSTER): "owned", TOKEN_TAG: f"lr-{name}", keys.MACHINE_TAG: name}
         if generation_api == V1ALPHA5:
             return {**ours, keys.PROVISIONER_NAME: "default"}
         return {

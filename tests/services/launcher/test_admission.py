@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.launcher.admission import epoch_of, is_stale
+from services.launcher.admission import epoch_of, first_made, is_stale
 from shared.api.machines import parse_machine
 from shared.bus import Bus, RetryLater
 from shared.domain import labels as keys
@@ -46,21 +46,21 @@ def test_a_machine_without_an_epoch_is_of_the_first() -> None:
 def test_plans_of_the_old_leader_are_still_wanted() -> None:
     """F14: the new one found them and plans with them."""
     old, new = made(3, at=100.0), made(4, at=105.0)
-    assert not is_stale(old, 4, [old])
-    assert not is_stale(old, 4, [old, new])
-    assert not is_stale(new, 4, [old, new])
+    assert not is_stale(old, 4, first_made([old]))
+    assert not is_stale(old, 4, first_made([old, new]))
+    assert not is_stale(new, 4, first_made([old, new]))
 
 
 def test_plans_of_a_leader_that_woke_up_too_late_are_not() -> None:
     """F14, I9: the new leader had begun to make machines for the same pods."""
     new, late = made(4, at=105.0), made(3, at=106.0)
-    assert is_stale(late, 4, [new, late])
-    assert not is_stale(made(3, at=105.0), 4, [new]), "stamps are whole seconds"
+    assert is_stale(late, 4, first_made([new, late]))
+    assert not is_stale(made(3, at=105.0), 4, first_made([new])), "stamps are whole seconds"
 
 
 def test_an_epoch_ahead_of_the_lease_is_not_old() -> None:
     """Somebody deleted the Lease: it counts from 0 again."""
-    assert not is_stale(made(9, at=5.0), 0, [made(1, at=1.0)])
+    assert not is_stale(made(9, at=5.0), 0, first_made([made(1, at=1.0)]))
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), max_size=12), st.integers(0, 5))
@@ -69,7 +69,7 @@ def test_the_newest_epoch_is_never_stale(rows: list[tuple[int, int]], current: i
     machines = [made(epoch, float(at)) for epoch, at in rows]
     for machine in machines:
         if epoch_of(machine) >= max(current, *(epoch for epoch, _ in rows)):
-            assert not is_stale(machine, current, machines)
+            assert not is_stale(machine, current, first_made(machines))
 
 
 async def condition_of(kube: Kube, name: str) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from shared.domain.nodepools import V1, SelectorTerm
 from shared.domain.reservations import (
     CAPACITY_BLOCK,
     ID_LABEL,
+    INTERRUPTIBLE_LABEL,
     TYPE_LABEL,
     Reservation,
     with_reserved,
@@ -34,7 +35,7 @@ from shared.domain.reservations import (
 from shared.errors import InsufficientCapacity, Unavailable
 from shared.kube.client import Kube
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS
-from shared.mirror.offerings import UnavailableOfferings
+from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.mirror.reservations import ReservationStore, ReservedCatalogues
 from tests.services.conftest import Control, create_node_claim, create_node_class
 from tests.services.launcher.conftest import Launcher
@@ -178,7 +179,9 @@ async def test_a_claim_is_launched_into_its_reservation(
     assert [one["id"] for one in status["capacityReservations"]] == [known.id]
     ready = {c["type"]: c["status"] for c in status["conditions"]}
     assert ready["CapacityReservationsReady"] == ready["Ready"] == "True"
-    catalogue = await ReservedCatalogues(world.bus.redis, world.bus.prefix).get()
+    redis, prefix = world.bus.redis, world.bus.prefix
+    source = ReservedCatalogues(CatalogueStore(redis, prefix), ReservationStore(redis, prefix))
+    catalogue = await source.get()
     assert catalogue is not None
     offers = [o for kind in catalogue.types for o in kind.offerings if o.reservation_id]
     assert [(o.reservation_id, o.price_micro_usd_per_hour, o.order) for o in offers] == [
@@ -196,6 +199,7 @@ async def test_a_claim_is_launched_into_its_reservation(
     machine = await world.machines.get("NodeClaim/a")
     assert (machine.capacity_type, machine.zone) == (keys.RESERVED, ZONES[1])
     assert machine.labels[ID_LABEL] == known.id
+    assert (machine.labels[TYPE_LABEL], machine.labels[INTERRUPTIBLE_LABEL]) == ("default", "false")
     assert machine.annotations[keys.PRICE_ANNOTATION] == "0"
     (instance,) = await world.cloud.ec2.instances(ids=[machine.provider_id.rpartition("/")[2]])
     assert instance.capacity_reservation_id == known.id

@@ -32,7 +32,7 @@ def test_every_partial_answer_is_dealt_in_order(number: int) -> None:
     """F19: k of n for every k in 0..n+1."""
     for given_out in range(number + 2):
         instances = [fleet_instance(f"i-{n:03d}") for n in range(given_out)]
-        pairs, short = dealt(record(number), instances)
+        pairs, short = dealt(record(number), instances, {})
         assert len(pairs) == min(given_out, number)
         assert len(pairs) + len(short) == number
         assert all(subject.key[-2:] == one.id[-2:] for subject, one in pairs)
@@ -42,7 +42,25 @@ def test_every_partial_answer_is_dealt_in_order(number: int) -> None:
 def test_a_replay_deals_alike(names: list[str], random: object) -> None:
     """F1: whatever order EC2 answers in."""
     forth, back = ([fleet_instance(n) for n in order] for order in (names, names[::-1]))
-    assert dealt(record(5), forth) == dealt(record(5), back)
+    assert dealt(record(5), forth, {}) == dealt(record(5), back, {})
+
+
+@given(st.integers(0, 6), st.permutations(range(5)), st.integers(0, 5), st.sets(st.integers(0, 4)))
+def test_a_replay_leaves_what_was_adopted_where_it_is(
+    number: int, order: list[int], adopted_before: int, left_alone: set[int]
+) -> None:
+    """F1, F20: whoever has one of the instances keeps it, nobody gets a second, and none has two machines."""
+    intent = record(5)
+    instances = [fleet_instance(f"i-{n}") for n in range(number)]
+    pairs_before = zip(order, range(min(adopted_before, number)), strict=False)
+    owned = {intent.uids[who]: f"i-{what}" for who, what in pairs_before if who not in left_alone}
+    pairs, short = dealt(intent, instances, owned)
+    given_out = {subject.uid: one.id for subject, one in pairs}
+    assert len(set(given_out.values())) == len(given_out) == len(pairs)
+    after = {**given_out, **owned}
+    assert all(given_out.get(uid, one) == one for uid, one in owned.items())
+    assert len(set(after.values())) == len(after) == min(5, number)
+    assert {subject.uid for subject in short} == set(intent.uids) - after.keys()
 
 
 @given(st.permutations(["b", "a", "c"]), st.permutations(["i-2", "i-1", "i-3"]))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from services.launcher.fleet import (
-    MACHINE_TAG,
     MOST_CONFIGURATIONS,
     MOST_OVERRIDES,
     TOKEN_TAG,
@@ -78,7 +79,7 @@ def test_the_request_is_complete() -> None:
     kinds = {s["ResourceType"]: s["Tags"] for s in asked["TagSpecifications"]}
     assert set(kinds) == {"instance", "volume", "fleet"}
     for tags in kinds.values():
-        assert tags_from(tags) == {"a": "1", "b": "2", TOKEN_TAG: "lr-x", MACHINE_TAG: "m"}
+        assert tags_from(tags) == {"a": "1", "b": "2", TOKEN_TAG: "lr-x", keys.MACHINE_TAG: "m"}
 
 
 def test_spot_is_allocated_by_price_and_capacity() -> None:
@@ -87,6 +88,27 @@ def test_spot_is_allocated_by_price_and_capacity() -> None:
     assert asked["SpotOptions"] == {"AllocationStrategy": "price-capacity-optimized"}
     assert "OnDemandOptions" not in asked
     assert asked["Context"] == "reserved"
+
+
+@pytest.mark.parametrize(
+    ("capacity_type", "options"),
+    [
+        (keys.SPOT, {"SpotOptions": {"AllocationStrategy": "capacity-optimized-prioritized"}}),
+        (keys.ON_DEMAND, {"OnDemandOptions": {"AllocationStrategy": "prioritized"}}),
+    ],
+)
+def test_corrected_prices_decide_by_their_order(
+    capacity_type: str, options: dict[str, Any]
+) -> None:
+    """LCH-51: EC2 knows nothing of an administrator's prices, so it gets priorities; the smallest number is first."""
+    plain, cheap = make_type("m5.large"), make_type("m5.xlarge", price=192_000, zones=ZONES[:1])
+    offering = replace(cheap.offerings[0], price_micro_usd_per_hour=10_000, overlaid=True)
+    choices = [choice(plain), Choice(cheap, (offering,))]
+    asked = request(capacity_type=capacity_type, choices=choices)
+    assert options.items() <= asked.items()
+    assert len({"SpotOptions", "OnDemandOptions"} & set(asked)) == 1
+    first = min(overrides_of(asked), key=lambda one: one["Priority"])
+    assert (first["InstanceType"], first["Priority"]) == ("m5.xlarge", 0.01)
 
 
 def test_equal_requests_go_into_one_call() -> None:
@@ -98,7 +120,7 @@ def test_equal_requests_go_into_one_call() -> None:
     assert asked["TargetCapacitySpecification"]["TotalTargetCapacity"] == 3
     tags = tags_from(asked["TagSpecifications"][0]["Tags"])
     assert tags[TOKEN_TAG] == "lr-x"
-    assert MACHINE_TAG not in tags
+    assert keys.MACHINE_TAG not in tags
 
 
 def test_no_pool_is_named_twice() -> None:

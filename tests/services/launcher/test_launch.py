@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.fleet import MACHINE_TAG, TOKEN_TAG, launch_token
+from services.launcher.fleet import TOKEN_TAG, launch_token
 from services.launcher.records import LaunchRecords
 from shared import streams
 from shared.api.machines import parse_machine
@@ -78,7 +78,7 @@ async def test_a_machine_gets_its_instance(
         keys.PROVISIONER_NAME: "default",
         keys.MANAGED_BY: CLUSTER,
         TOKEN_TAG: token,
-        MACHINE_TAG: NAME,
+        keys.MACHINE_TAG: NAME,
         "Name": "karpenter.sh/provisioner-name/default",
     }
     assert expected.items() <= instance["tags"].items()
@@ -312,6 +312,7 @@ async def test_a_class_that_is_not_ready_ends_the_machine(
     assert ("NodeClassNotReady", NAME) in await events()
     gone = "karpenter_nodeclaims_disrupted_total"
     labels = {"reason": "nodeclass_not_ready", "nodepool": "default", "capacity_type": ""}
+    labels |= {"consolidation_policy": "", "termination_mode": "forceful"}
     assert metrics.registry.get_sample_value(gone, labels) == 1
 
 

@@ -148,13 +148,25 @@ async def test_without_permission_to_look_a_named_profile_is_believed(
 
 
 async def test_v1alpha1_names_a_profile_or_takes_the_default(
-    profiles: Profiles, control: Control
+    profiles: Profiles, cloud: Cloud, control: Control
 ) -> None:
-    """T-05: no IAM call."""
-    named = make_node_class(generation_api=V1ALPHA5, instance_profile="Mine")
-    assert await profiles.resolve(named) == "Mine"
+    """T-05: checked like any other, never made."""
+    await cloud.iam.ensure_instance_profile("Default", role=ROLE, path="/", tags={})
+    made = len(calls(control, "CreateInstanceProfile"))
+    named = make_node_class(generation_api=V1ALPHA5, instance_profile=SEEDED)
+    assert await profiles.resolve(named) == SEEDED
     assert await profiles.resolve(make_node_class(generation_api=V1ALPHA5)) == "Default"
-    assert not any("Profile" in one["action"] for one in control.get("calls")["calls"])
+    with pytest.raises(InvalidObject, match="IAM has no instance profile Mine"):
+        await profiles.resolve(make_node_class(generation_api=V1ALPHA5, instance_profile="Mine"))
+    assert len(calls(control, "CreateInstanceProfile")) == made
+
+
+async def test_v1alpha1_without_any_profile_gets_none(profiles: Profiles, control: Control) -> None:
+    """T-05: nothing to look up."""
+    plain = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
+    bare = Profiles(profiles.cloud, profiles.clock, plain)
+    assert await bare.resolve(make_node_class(generation_api=V1ALPHA5)) == ""
+    assert calls(control, "GetInstanceProfile") == []
 
 
 def test_the_path_names_region_cluster_and_class() -> None:

@@ -180,8 +180,8 @@ async def test_a_machine_that_never_registers_is_deleted_in_time(
     assert await world.is_leaving(machine)
     assert ("FailedRegistration", "default-a") in await events()
     assert await world.outcomes.recent([machine.pool_key]) == {machine.pool_key: (False,)}
-    disrupted = world.metrics.machines_disrupted.labels("registration_timeout", "default", "")
-    assert disrupted._value.get() == 1
+    labels = ("registration_timeout", "default", "", "", "forceful")
+    assert world.metrics.machines_disrupted.labels(*labels)._value.get() == 1
 
 
 async def test_a_machine_without_instance_is_deleted_after_five_minutes(

@@ -89,15 +89,68 @@ async def test_the_seeds_template_reaches_ec2_and_the_instance(
     (call,) = control.get("calls?action=CreateFleet")["calls"]
     asked = call["parameters"]
     assert asked["TargetCapacitySpecification"]["TotalTargetCapacity"] == 1
-    for override in asked["LaunchTemplateConfigs"][0]["Overrides"]:
-        assert {"InstanceType", "SubnetId", "AvailabilityZone"} <= set(override)
-    said = [line["event"] for line in lines]
-    chain = (
-        "discovered kubernetes version",
-        "discovered new ami",
-        "created launch template",
-    )
-    assert list(dict.fromkeys(text for text in said if text in chain)) == list(chain)
+    subnets = {
+        (override["InstanceType"], override["AvailabilityZone"]): override["SubnetId"]
+        for override in asked["LaunchTemplateConfigs"][0]["Overrides"]
+    }
+    assert recorded_runs(control, instance) == [
+        {
+            "instancesSet": {"items": [{"minCount": 1, "maxCount": 1}]},
+            "instanceType": instance["instanceType"],
+            "availabilityZone": instance["zone"],
+            "subnetId": subnets[instance["instanceType"], instance["zone"]],
+        }
+    ]
+    chain = [line for line in lines if line["event"] in CHAIN]
+    assert list(dict.fromkeys(line["event"] for line in chain)) == list(CHAIN)
+    for line in chain:
+        assert CHAIN[line["event"]] <= set(line)
+    launched = chain[-1]
+    assert launched["id"] == instance["instanceId"]
+    assert launched["hostname"] == instance["privateDnsName"]
+    assert launched["provisioner"] == "default"
+    assert launched["capacity-type"] == "on-demand"
+
+
+CHAIN = {
+    "discovered kubernetes version": {"kubernetes-version"},
+    "discovered new ami": {"ami", "query"},
+    "created launch template": {"launch-template-name", "launch-template-id"},
+    "launched new instance": {"id", "hostname", "instance-type", "zone", "capacity-type"},
+}
+"""Scenario 14: message -> keys, in causal order; the scheduler's part comes before (its test_plan_logs)."""
+
+
+def recorded_runs(control: Control, instance: dict[str, Any]) -> list[dict[str, Any]]:
+    """Scenario 21, LCH-57: what CloudTrail has of this instance's launch, as far as the seed shows it."""
+    events = [
+        event
+        for event in control.get("trail")["events"]
+        if event["eventName"] == "RunInstances"
+        and instance["instanceId"] in str(event["responseElements"])
+    ]
+    assert {event["userIdentity"]["invokedBy"] for event in events} == {"ec2fleet.amazonaws.com"}
+    shown = ("instancesSet", "instanceType", "availabilityZone", "subnetId")
+    return [{name: event["requestParameters"][name] for name in shown} for event in events]
+
+
+async def test_a_nodeclaims_launch_is_told_in_the_words_of_v1(
+    kube: Kube, start: Callable[[], Launcher], control: Control
+) -> None:
+    """LCH-72."""
+    await create_node_class(kube)
+    await create_node_claim(kube)
+    with capture_logs() as lines:
+        await start().launch.launch("NodeClaim/default-c")
+    (instance,) = control.instances()
+    (line,) = (line for line in lines if line["event"] == "launched nodeclaim")
+    assert line["NodeClaim"] == {"name": "default-c"}
+    assert line["provider-id"] == f"aws:///{instance['zone']}/{instance['instanceId']}"
+    assert line["instance-type"] == instance["instanceType"]
+    assert line["zone"] == instance["zone"]
+    assert line["capacity-type"] == "on-demand"
+    assert {"cpu", "memory", "pods"} <= set(line["allocatable"])
+    assert "discovered amis" in [line["event"] for line in lines]
 
 
 async def test_a_template_of_the_user_starts_the_machine(

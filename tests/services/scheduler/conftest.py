@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +43,10 @@ class Scheduler:
     reader: MirrorReader
     writer: MirrorWriter
 
-    async def show(self, **kinds: Any) -> None:
-        """Write records to the mirror and wait until the scheduler sees them."""
-        changes = [
+    async def show(self, gone: Collection[tuple[str, str]] = (), **kinds: Any) -> None:
+        """Write records to the mirror, take ``gone`` off, and wait until the scheduler sees it. (kind, key)."""
+        changes = [Change(kind, key, None) for kind, key in gone]
+        changes += [
             Change(kind, getattr(record, "key", record.name), msgspec.json.encode(record))
             for kind, records in kinds.items()
             for record in records
@@ -70,38 +71,32 @@ class Scheduler:
         assert self.planner.rounds <= rounds + 1
 
 
-@pytest.fixture
-async def scheduler(
-    kube: Kube, bus: Bus, redis_url: str, metrics: Metrics, recorder: Recorder
-) -> AsyncIterator[Scheduler]:
-    """Running on a mirror that holds one ready node class, with a small catalogue."""
-    clock = SystemClock()
-    settings = read(
-        SchedulerSettings,
-        cluster_name=CLUSTER,
-        batch_idle_duration=0.01,
-        disruption_period=0.0,
-        validation_delay=0.0,
-    )
-    reader = MirrorReader(redis_url, bus.prefix, clock=clock, block_milliseconds=20)
-    view = View(reader)
-    catalogue, store = make_catalogue(), CatalogueStore(bus.redis, bus.prefix)
-    await store.put(encode_catalogue(catalogue), catalogue.generation)
-    unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
-    machines = Machines(kube)
-    handover, reporter = Handover(settings, view, kube, clock), Reporter(recorder, {})
+SETTINGS: dict[str, Any] = {
+    "cluster_name": CLUSTER,
+    "batch_idle_duration": 0.01,
+    "disruption_period": 0.0,
+    "validation_delay": 0.0,
+}
+
+
+def incarnation(
+    kube: Kube, bus: Bus, reader: MirrorReader, metrics: Metrics, recorder: Recorder
+) -> tuple[Planner, Disruption]:
+    """A scheduler that remembers nothing."""
+    clock, view, machines = SystemClock(), View(reader), Machines(kube)
+    settings = read(SchedulerSettings, **SETTINGS)
     planner = Planner(
-        settings,
-        view,
-        machines,
-        bus,
-        clock,
-        metrics,
-        store,
-        unavailable,
-        reporter,
-        handover,
-        Leadership(None, clock),
+        settings=settings,
+        view=view,
+        machines=machines,
+        bus=bus,
+        clock=clock,
+        metrics=metrics,
+        catalogues=CatalogueStore(bus.redis, bus.prefix),
+        unavailable=UnavailableOfferings(bus.redis, bus.prefix, clock),
+        reporter=Reporter(recorder, {}),
+        handover=Handover(settings, view, kube, clock),
+        leadership=Leadership(None, clock),
     )
     commands = Commands(
         view=view,
@@ -114,7 +109,19 @@ async def scheduler(
         teller=Teller(recorder, metrics, bus, clock),
         rate=DisruptionRate(bus.redis, bus.prefix, clock),
     )
-    disruption = Disruption(settings, view, planner, commands, clock)
+    return planner, Disruption(settings, view, planner, commands, clock)
+
+
+@pytest.fixture
+async def scheduler(
+    kube: Kube, bus: Bus, redis_url: str, metrics: Metrics, recorder: Recorder
+) -> AsyncIterator[Scheduler]:
+    """Running on a mirror that holds one ready node class, with a small catalogue."""
+    reader = MirrorReader(redis_url, bus.prefix, clock=SystemClock(), block_milliseconds=20)
+    catalogue = make_catalogue()
+    store = CatalogueStore(bus.redis, bus.prefix)
+    await store.put(encode_catalogue(catalogue), catalogue.generation)
+    planner, disruption = incarnation(kube, bus, reader, metrics, recorder)
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="epoch-a")
     await writer.begin(
         {"nodeclasses": {"AWSNodeTemplate/default": msgspec.json.encode(make_node_class())}}

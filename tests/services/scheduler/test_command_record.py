@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from services.scheduler.command_record import (
-    STARTING_SECONDS,
     CommandRecord,
+    holder,
     patience,
     read,
     running,
@@ -35,7 +35,9 @@ def machines(*found: Machine) -> dict[str, Machine]:
 
 
 def next_of(record: CommandRecord, *found: Machine, **changes: Any) -> str:
-    return step(record, machines(*found), **{"now": NOW, "disrupted": 1, **changes}).next
+    return step(
+        record, machines(*found), **{"now": NOW, "disrupted": 1, "ours": False, **changes}
+    ).next
 
 
 def test_a_command_waits_until_every_replacement_is_initialised() -> None:
@@ -45,7 +47,12 @@ def test_a_command_waits_until_every_replacement_is_initialised() -> None:
 
 
 def test_without_replacements_there_is_nothing_to_wait_for() -> None:
-    assert next_of(replace(RECORD, replacements=()), OLD) == "delete"
+    assert next_of(replace(RECORD, replacements=()), OLD, ours=True) == "delete"
+
+
+def test_a_deletion_that_a_dead_scheduler_began_is_decided_anew() -> None:
+    """EXE-02, DIS-02: nobody knows how long ago its nodes were empty enough, nor what its budgets allow by now."""
+    assert next_of(replace(RECORD, replacements=()), OLD) == "roll back"
 
 
 def test_a_lost_replacement_ends_the_command() -> None:
@@ -60,10 +67,10 @@ def test_replacements_that_never_come_end_it_too() -> None:
     assert next_of(late, OLD, make_machine("new"), disrupted=10_000) == "wait"
 
 
-def test_a_command_whose_scheduler_died_before_its_replacements_is_taken_back() -> None:
-    begun = replace(RECORD, created=False)
-    assert next_of(begun, OLD) == "wait"
-    assert next_of(replace(begun, begun_at=NOW - STARTING_SECONDS - 1), OLD) == "roll back"
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_command_that_was_cut_off_before_its_replacements_is_taken_back(ours: bool) -> None:
+    """EXE-03. At once: a command is begun in one go, so nobody is about to go on with it."""
+    assert next_of(replace(RECORD, created=False), OLD, ours=ours) == "roll back"
 
 
 def test_a_command_is_over_when_its_machines_go() -> None:
@@ -89,7 +96,10 @@ def test_an_annotation_that_no_scheduler_wrote_is_no_command(text: str) -> None:
 
 
 def test_a_record_copied_to_another_machine_does_not_hold_it() -> None:
-    assert running([make_machine("copy", annotations=dict(OLD.annotations))]) == {}
+    copy = make_machine("copy", annotations=dict(OLD.annotations))
+    assert running([copy]) == {}
+    assert holder(copy) is None
+    assert holder(OLD) == RECORD
 
 
 @given(st.integers(0, 10**6))

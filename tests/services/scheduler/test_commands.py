@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from services.scheduler.command_record import CommandRecord, holder, written
 from services.scheduler.commands import Commands
 from shared import streams
 from shared.api.node_claims import parse_node_claim
 from shared.api.nodes import parse_node, taint_objects
 from shared.domain import labels as keys
 from shared.domain.machines import CONSOLIDATABLE, DISRUPTION_REASON, INITIALIZED, Machine
-from shared.domain.nodepools import V1, WHEN_UNDERUTILIZED
+from shared.domain.nodepools import V1, WHEN_UNDERUTILIZED, Budget
 from shared.domain.nodes import DISRUPTED
 from shared.errors import NotFound
 from shared.kube.client import Kube
@@ -166,8 +167,12 @@ async def test_a_replacement_is_ready_before_the_old_node_goes(
     decided = (await published(streams.DECISIONS))[-1]
     assert isinstance(decided, DisruptionDecided)
     assert decided.replacements == (replacement.key,)
-    reasons = {reason for reason, _ in await events()}
-    assert {"DisruptionLaunching", "DisruptionWaitingReadiness", "DisruptionTerminating"} <= reasons
+    told = set(await events())
+    assert {"DisruptionLaunching", "DisruptionWaitingReadiness"} <= {reason for reason, _ in told}
+    ended = {("DisruptionTerminating", name) for name in (LARGE.machine.name, LARGE.node.name)}
+    assert ended <= told
+    metrics = oversized.disruption.commands.metrics
+    assert metrics.pods_disrupted.labels("underutilized")._value.get() == 2
 
 
 async def test_another_scheduler_goes_on_with_the_command(oversized: Scheduler, kube: Kube) -> None:
@@ -194,6 +199,67 @@ async def test_a_machine_that_was_just_deleted_is_in_no_second_command(
     assert oversized.disruption.commands.busy() == {claims[LARGE.machine.name].uid}
     decided = [m for m in await published(streams.DECISIONS) if isinstance(m, DisruptionDecided)]
     assert len(decided) == 1
+
+
+async def test_budgets_are_shown_with_what_uses_them_up(
+    oversized: Scheduler, kube: Kube, events: Any
+) -> None:
+    """DIS-24, DIS-25, scenario 67: a schedule that is none allows nothing, which the pool is told; a node that is down
+    counts."""
+    broken = Budget("100%", schedule="61 25 * * *", duration_seconds=60.0)
+    await oversized.show(nodepools=[replace(POOL, budgets=(broken,))])
+    for _ in range(3):
+        await oversized.disruption.step()
+    assert not await tainted(kube)
+    assert ("DisruptionBlocked", POOL.name) in await events()
+    metrics, which = oversized.disruption.commands.metrics, (POOL.name, "Underutilized")
+    assert metrics.allowed_disruptions.labels(*which)._value.get() == 0
+    assert metrics.consuming_budgets.labels(*which)._value.get() == 0
+    assert metrics.disruption_eligible.labels("underutilized")._value.get() == 1
+    node = replace(parse_node(await kube.get(NODES, "large")), allocatable=SIZE, ready=False)
+    await oversized.show(nodes=[node])
+    await oversized.disruption.step()
+    assert metrics.consuming_budgets.labels(*which)._value.get() == 1
+
+
+async def test_a_machine_that_another_command_holds_is_left_to_it(
+    oversized: Scheduler, kube: Kube
+) -> None:
+    """EXE-08: our picture does not show it yet; to give up takes nothing of the other's back."""
+    other = CommandRecord("c0", "drift", "Drifted", (LARGE.machine.key,), ("NodeClaim/new",), 1.0)
+    note = {"metadata": {"annotations": {keys.COMMAND_ANNOTATION: written(other)}}}
+    await kube.patch(NODE_CLAIMS, LARGE.machine.name, note)
+    await kube.patch(NODES, "large", {"spec": {"taints": taint_objects((DISRUPTED,))}})
+    disruption = oversized.disruption
+    world = await disruption._world(V1)
+    assert world is not None
+    found = await disruption._first_command(world, V1, disruption._paces[V1])
+    assert found is not None
+    assert not await disruption.commands.start(found, world.snapshot)
+    assert await tainted(kube)
+    stored = parse_node_claim(await kube.get(NODE_CLAIMS, LARGE.machine.name))
+    assert holder(stored) == other
+    assert len((await kube.list(NODE_CLAIMS)).items) == 1
+
+
+async def test_a_command_that_was_cut_off_is_taken_back_with_what_it_made(
+    oversized: Scheduler, kube: Kube
+) -> None:
+    """EXE-03, EXE-05: also a replacement that the picture does not show yet."""
+    replacement = await begun(oversized, kube)
+    old = parse_node_claim(await kube.get(NODE_CLAIMS, LARGE.machine.name))
+    record = holder(old)
+    assert record is not None
+    half = {keys.COMMAND_ANNOTATION: written(replace(record, created=False))}
+    await kube.patch(NODE_CLAIMS, old.name, {"metadata": {"annotations": half}})
+    await shown(oversized, kube)
+    await oversized.hide("machines", replacement.key)
+    oversized.planner.view._assumed.clear()
+    forget(oversized.disruption.commands)
+    await oversized.disruption.commands.step()
+    assert not await tainted(kube)
+    assert await is_deleted(kube, replacement.name)
+    assert not await is_deleted(kube)
 
 
 def forget(commands: Commands) -> None:
@@ -264,7 +330,8 @@ async def test_a_rate_is_kept_across_commands(oversized: Scheduler, kube: Kube) 
 
 
 async def test_v1_machines_expire_without_a_command(oversized: Scheduler, kube: Kube) -> None:
-    """DIS-60: by the age of the claim; no replacement first."""
+    """DIS-04, DIS-60: by the age of the claim; no replacement first, and no budget holds it."""
+    await oversized.show(nodepools=[replace(POOL, budgets=(Budget("0"),))])
     claims = await shown(oversized, kube)
     old = replace(claims[LARGE.machine.name], expire_seconds=60.0, created_at=1.0)
     await oversized.show(machines=[old])

@@ -10,12 +10,14 @@ from shared import streams
 from shared.api.machines import parse_machine
 from shared.clock import SystemClock
 from shared.domain.machines import EMPTY, Machine
+from shared.domain.nodepools import GLOBAL, KARPENTER, V1, WHEN_UNDERUTILIZED, Budget
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS
 from shared.messages import DisruptionDecided, TerminateMachine
 from tests.services.conftest import create_machine, create_running_pod
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import make_bound_pod, make_node, make_pool
+from tests.support.disruption import make_running, pods_on
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 
@@ -66,7 +68,7 @@ async def test_an_empty_machine_is_marked_then_deleted(
     assert order == TerminateMachine(name=NAME, reason="empty")
     (decided,) = await published(streams.DECISIONS)
     assert isinstance(decided, DisruptionDecided)
-    assert await events() == [("DisruptionTerminating", NAME)]
+    assert await events() == [("DisruptionTerminating", name) for name in (NAME, "node-1")]
     await scheduler.disruption.step()
     assert len(await published(streams.TERMINATIONS)) == 1
 
@@ -126,7 +128,7 @@ async def test_a_machine_that_was_replaced_meanwhile_is_left_alone(
 async def test_nothing_is_deleted_on_a_lost_picture(
     scheduler: Scheduler, kube: Kube, initialised: None, bus: Any
 ) -> None:
-    """OPS-13."""
+    """DIS-01, OPS-13."""
     await scheduler.disruption.step()
     await shown(scheduler, kube)
     await bus.redis.flushall()
@@ -151,3 +153,28 @@ async def test_a_mark_that_somebody_overwrote_is_written_again(
     clock.advance(11)
     await scheduler.disruption.step()
     assert parse_machine(await kube.get(MACHINES, NAME)).has(EMPTY)
+
+
+@pytest.mark.parametrize("consolidation", [KARPENTER, GLOBAL])
+async def test_nodes_that_were_nominated_are_looked_at_when_they_no_longer_are(
+    scheduler: Scheduler, consolidation: str
+) -> None:
+    """DIS-27: a nomination ends without a change of the cluster, so a pass that saw none but nominated nodes must not
+    stand for five minutes."""
+    of = make_pool(
+        generation_api=V1, consolidation_policy=WHEN_UNDERUTILIZED, consolidate_after_seconds=0.0,
+        consolidator=consolidation, budgets=(Budget("100%"),),
+    )  # fmt: skip
+    running = [make_running(name, "m5.x008", pool=of) for name in ("n1", "n2")]
+    await scheduler.show(
+        nodepools=[of],
+        nodes=[one.node for one in running],
+        machines=[one.machine for one in running],
+        pods=[*pods_on("n1", 3), *pods_on("n2", 3)],
+    )
+    scheduler.planner._nominated = {one.node.name: float("inf") for one in running}
+    await scheduler.disruption.step()
+    assert scheduler.disruption.status()["waitingForASecondLook"] == []
+    scheduler.planner._nominated = {}
+    await scheduler.disruption.step()
+    assert scheduler.disruption.status()["waitingForASecondLook"] != []

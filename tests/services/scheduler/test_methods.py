@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from services.scheduler.methods import CONSOLIDATIONS, delayed, methods_of
+from services.scheduler.methods import CONSOLIDATIONS, Look, delayed, look_at, methods_of
 from shared.disruption import global_plan, multi_node, single_node
 from shared.disruption.churn import Churn
 from shared.disruption.records import Command
@@ -20,7 +21,7 @@ from shared.domain.nodepools import (
     NodePool,
 )
 from tests.support.builders import make_pool
-from tests.support.disruption import make_cluster, make_running, make_world, pods_on
+from tests.support.disruption import NOW, look, make_cluster, make_running, make_world, pods_on
 
 
 def pool(name: str, **changes: Any) -> NodePool:
@@ -69,3 +70,33 @@ def test_a_pool_decides_for_itself() -> None:
 def test_a_global_command_is_looked_at_twice() -> None:
     """CON-11."""
     assert delayed(proposed(GLOBAL, a="")[global_plan.METHOD])
+
+
+def seen(now: float = NOW, nominated: frozenset[str] = frozenset(), **changes: Any) -> Look:
+    of = pool("mine", consolidator=GLOBAL)
+    running = [make_running(f"n{i}", "m5.x008", pool=of) for i in (1, 2)]
+    pods = [pod for one in running for pod in pods_on(one.node.name, 3)]
+    snapshot = make_cluster(running, *pods, pools=(of,), **changes)
+    candidates, _ = look(snapshot, nominated=nominated)
+    world = replace(make_world(snapshot, now=now), candidates=candidates)
+    return look_at(world, Churn(rest_seconds=7200))
+
+
+def test_an_unchanged_cluster_looks_the_same() -> None:
+    """DIS-27: it is not searched again."""
+    assert seen() == seen(now=NOW + 60)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"nominated": frozenset({"n1"})},
+        {"generation": 2},
+        {"unavailable": frozenset({("on-demand", "m5.x004", "us-west-2a")})},
+        {"now": NOW + 7200},
+    ],
+    ids=["nominated", "changed", "no capacity", "rested"],
+)
+def test_what_could_change_the_answer_is_seen(later: dict[str, Any]) -> None:
+    """DIS-27, also where the mirror stays the same: nominations, capacity and rests end by time."""
+    assert seen() != seen(**later)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -16,7 +15,7 @@ from shared.cloud.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
-from tests.services.conftest import CRDS, Control, our_definitions
+from tests.services.conftest import Control, store_with_our_kinds
 from tests.services.terminator.world import World
 from tests.support.cluster_fixture import connect, embedded_api_server, write_kubeconfig
 from tests.support.fake_clock import FakeClock
@@ -30,14 +29,12 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def store(clock: FakeClock) -> Store:
-    return Store(clock, Random(7))
+    return store_with_our_kinds(clock)
 
 
 @pytest.fixture
 async def kube(tmp_path: Path, store: Store) -> AsyncIterator[Kube]:
     """A client of an empty API server that knows our kinds and lives by the test's clock."""
-    for definition in our_definitions():
-        store.create(CRDS.plural, definition, group=CRDS.group)
     with embedded_api_server(store=store) as url:
         client = await connect(write_kubeconfig(tmp_path / "kubeconfig", url))
         yield client

@@ -73,6 +73,7 @@ async def test_an_ill_node_is_replaced_at_once(
     name = "karpenter_nodeclaims_unhealthy_disrupted_total"
     assert registry.get_sample_value(name, labels) == 1
     labels = {"reason": "unhealthy", "nodepool": "default", "capacity_type": ""}
+    labels |= {"consolidation_policy": "", "termination_mode": "forceful"}
     assert registry.get_sample_value("karpenter_nodeclaims_disrupted_total", labels) == 1
 
 

@@ -131,6 +131,28 @@ async def test_an_instance_that_ec2_does_not_know_is_gone_after_a_minute(
     assert world.store.find("machines", name, group="karpenter.sh") is None
 
 
+async def test_a_ready_node_speaks_for_an_instance_that_ec2_does_not_know(
+    world: World, place: Place, control: Control, events: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F23, TRM-17: the wrong region answers. The drain goes on, but to let go of the machine would leak its instance;
+    once the region is right, or the node falls silent, the termination ends."""
+
+    async def of_another_region(*_: Any, **__: Any) -> list[Any]:
+        return []
+
+    world.delete(place)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.cloud.ec2, "instances", of_another_region)
+        for _ in range(10):
+            await world.turn(10)
+    assert not world.is_gone(place)
+    assert control.alive() == [place.instance]
+    told = await events()
+    assert {("FailedTermination", place.node), ("FailedTermination", place.machine)} <= set(told)
+    await world.until_gone(place)
+    assert control.alive() == []
+
+
 async def test_a_node_deleted_by_hand_takes_machine_and_instance_with_it(
     world: World, place: Place, control: Control
 ) -> None:

@@ -15,6 +15,7 @@ from local.cluster.controllers.disruption import DisruptionController
 from local.cluster.informers import key_of
 from local.cluster.store import Store
 from services.terminator.assembly import assemble
+from services.terminator.hooked import HookedNodes
 from services.terminator.termination import DONE
 from services.terminator.work import Work
 from shared.bus import Bus
@@ -89,7 +90,8 @@ class World:
             kube=kube, cloud=cloud, bus=bus, clock=self.clock, settings=self.settings,
             metrics=self.metrics, recorder=self.recorder,
         )  # fmt: skip
-        self.work = Work(self.termination, kube, self.metrics, 1.0)
+        hooked = HookedNodes(kube, self.clock, self.termination.clearing.evictions, self.recorder)
+        self.work = Work(self.termination, kube, self.metrics, 1.0, hooked)
         self.done: set[str] = set()
 
     async def instances(self, number: int) -> list[str]:

@@ -226,7 +226,6 @@ def test_every_field_that_scheduling_reads_arrives() -> None:
         ({"nodeSelector": ["a"]}, "spec.nodeSelector"),
         ({"nodeSelector": {"team": "not a label value"}}, "spec.nodeSelector[team]"),
         ({"tolerations": [{"operator": "Exists"}] * 10_000}, "spec.tolerations"),
-        ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims"),
         (required("kubernetes.io/hostname"), "kubernetes.io/hostname is restricted"),
         (required("karpenter.sh/initialized"), "karpenter.sh/initialized is restricted"),
         (spread(maxSkew=0), "topologySpreadConstraints[0].maxSkew"),

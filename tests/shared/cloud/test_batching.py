@@ -53,6 +53,28 @@ async def test_items_that_keep_coming_are_not_held_up_for_ever() -> None:
     assert await asked.ask(1) == 2
 
 
+async def test_while_the_work_is_busy_items_are_collected() -> None:
+    """LCH-54: a second piece of work would only wait for the first."""
+    work, free = Work(), asyncio.Event()
+    asked: Batcher[int, int] = Batcher(
+        work, idle=0.001, longest=0.002, most=1000, busy=lambda: not free.is_set()
+    )
+    first = [asked.put(n) for n in range(3)]
+    await asyncio.sleep(0.01)
+    last = asked.put(3)
+    assert work.batches == []
+    free.set()
+    assert await asyncio.gather(*first, last) == [0, 2, 4, 6]
+    assert work.batches == [[0, 1, 2, 3]]
+
+
+async def test_a_full_batch_waits_for_nobody() -> None:
+    """LCH-54: one call takes no more."""
+    work = Work()
+    asked: Batcher[int, int] = Batcher(work, idle=1000.0, longest=1000.0, most=2, busy=lambda: True)
+    assert await asyncio.gather(asked.ask(1), asked.ask(2)) == [2, 4]
+
+
 async def test_what_comes_after_a_batch_is_the_next_batch() -> None:
     work = Work()
     asked = batcher(work)

@@ -11,7 +11,8 @@ from shared.disruption import multi_node, single_node
 from shared.disruption.consolidation import eligible
 from shared.disruption.records import Command, World
 from shared.disruption.replacement_price import NOT_CHEAPER, SPOT_BY_SPOT, SPOT_DISABLED
-from shared.disruption.validation import BUDGET, CHURN, SCHEDULING, validate
+from shared.disruption.validation import validate
+from shared.disruption.verdict import BUDGET, CHURN, SCHEDULING
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.feature_gates import FeatureGates

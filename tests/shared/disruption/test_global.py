@@ -18,7 +18,8 @@ from shared.disruption import global_plan, multi_node, single_node
 from shared.disruption.churn import Churn
 from shared.disruption.records import UNCONSOLIDATABLE, Command, Proposal, World
 from shared.disruption.replacement_price import SPOT_DISABLED
-from shared.disruption.validation import CHURN, SCHEDULING, validate
+from shared.disruption.validation import validate
+from shared.disruption.verdict import CHURN
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines import CONSOLIDATABLE, INITIALIZED, Condition
@@ -181,7 +182,10 @@ def test_both_replacements_are_recognised_in_any_order_and_under_any_name() -> N
     turned = replace(command, replacements=(replace(second, name="b"), replace(first, name="a")))
     assert validate(found, turned).command == turned
     twice = replace(command, replacements=(first, first))
-    assert validate(found, twice).cause == SCHEDULING
+    kept = validate(found, twice).command
+    assert kept is not None
+    assert {c.machine.zone for c in kept.candidates} == {first.offering.zone}
+    assert len(kept.replacements) == 1
 
 
 def test_a_replacement_that_saves_nothing_any_more_is_dropped() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from shared.clock import SystemClock
-from shared.errors import ConfigurationError
+from shared.errors import ConfigurationError, Unreachable
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
 from tests.support.fake_clock import FakeClock
@@ -69,3 +70,41 @@ async def test_kubeconfig_credentials_are_loaded_again_after_a_minute(
     await kube.close()
     tokens = [request.headers["authorization"] for request in api.requests]
     assert tokens == ["Bearer first", "Bearer first", "Bearer second"]
+
+
+@pytest.mark.parametrize(("direct", "asked"), [("", "proxy"), ("api.example", "nobody")])
+async def test_the_proxy_of_the_environment_is_used_unless_no_proxy_names_the_server(
+    api: ScriptedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direct: str, asked: str
+) -> None:
+    """The scripted server plays the proxy; the API server's name does not exist."""
+    for name in ("http_proxy", "https_proxy", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", api.url)
+    if direct:
+        monkeypatch.setenv("no_proxy", direct)
+    api.lists = [answer({"kind": "Node"})]
+    path = tmp_path / "config"
+    path.write_text(EXEC_CONFIG.format(url="http://api.example", token=tmp_path / "none"))
+    (tmp_path / "none").write_text("token")
+    kube = await connect(str(path))
+    kube._first_backoff = 0.001
+    with contextlib.suppress(Unreachable):
+        await kube.get(NODES, "n1")
+    await kube.close()
+    assert ("proxy" if api.requests else "nobody") == asked
+
+
+async def test_a_netrc_does_not_disturb_the_token(
+    api: ScriptedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two authorizations at once would make every request fail."""
+    netrc, path = tmp_path / "netrc", tmp_path / "config"
+    netrc.write_text("machine 127.0.0.1 login somebody password secret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    (tmp_path / "token").write_text("ours")
+    path.write_text(EXEC_CONFIG.format(url=api.url, token=tmp_path / "token"))
+    api.lists = [answer({"kind": "Node"})]
+    kube = await connect(str(path))
+    await kube.get(NODES, "n1")
+    await kube.close()
+    assert [request.headers["authorization"] for request in api.requests] == ["Bearer ours"]

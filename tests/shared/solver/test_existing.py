@@ -122,6 +122,18 @@ def test_a_launched_machine_counts_with_its_allocatable() -> None:
     assert len(plan.existing["default-abc"]) == 2
 
 
+def test_machines_that_are_alike_but_for_what_they_got_are_each_their_own_size() -> None:
+    """SCH-50: what is worked out once for machines of one plan leaves them their own room and name."""
+    waiting = make_machine("a-waiting")
+    small = make_machine("b-small", allocatable=amounts(cpu="1", memory="4Gi", pods="20"))
+    large = make_machine("c-large", allocatable=amounts(cpu="30", memory="90Gi", pods="200"))
+    machines = (waiting, small, large)
+    both = plan_for(make_snapshot(*make_pods(2, cpu="900m"), machines=(small, large)))
+    assert both.existing == {"b-small": ("uid-pod-00000",), "c-large": ("uid-pod-00001",)}
+    plan = plan_for(make_snapshot(make_pod(cpu="20"), machines=machines))
+    assert plan.existing == {"c-large": ("uid-pod",)}
+
+
 def test_a_machine_whose_zone_is_open_takes_no_pod_that_needs_one() -> None:
     zones = Expression(keys.ZONE, "In", ZONES[:2])
     machine = make_machine(requirements=(*make_machine().requirements, zones))

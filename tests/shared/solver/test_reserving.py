@@ -165,3 +165,103 @@ def test_machines_that_ec2_cannot_have_counted_hold_their_place(
     )
     plan = planned(cluster(reservation(), machines=(held,)))
     assert len(reserved(plan)) == expected
+
+
+def test_lowest_cost_fills_what_is_paid_for_before_it_buys() -> None:
+    """SCH-105: the market alone would buy small machines and leave a large place nearly empty."""
+    big = make_type("m5.8xlarge", 32, 128, 1_536_000)
+    catalogue = with_reserved(make_catalogue((SMALL, LARGE, big)), [reservation(kind="m5.8xlarge")])
+    plan = planned(cluster(pods=20, catalogue=catalogue), "LowestCost")
+    assert [one.instance_type for one in plan.machines] == ["m5.8xlarge"]
+    assert plan.cost_micro_usd_per_hour == 0
+    assert plan.unschedulable == {}
+
+
+def test_lowest_cost_buys_what_the_places_do_not_hold() -> None:
+    """SCH-105: 30 pods of 1.5 cores; 21 on the place that is paid for, the others two by two."""
+    big = make_type("m5.8xlarge", 32, 128, 1_536_000)
+    catalogue = with_reserved(make_catalogue((SMALL, LARGE, big)), [reservation(kind="m5.8xlarge")])
+    plan = planned(cluster(pods=30, catalogue=catalogue), "LowestCost")
+    (free,) = reserved(plan)
+    assert free.instance_type == "m5.8xlarge"
+    left = 30 - len(free.pods)
+    assert 0 < left <= 10
+    assert plan.cost_micro_usd_per_hour <= left * 96_000
+
+
+def test_lowest_cost_takes_the_smallest_place_that_holds_everything() -> None:
+    """IT-07: nobody pays more for either, but the large one stays free for who needs it."""
+    both = (reservation("cr-big", "m5.xlarge"), reservation("cr-small", "m5.large"))
+    (machine,) = planned(cluster(*both), "LowestCost").machines
+    assert machine.labels[ID_LABEL] == "cr-small"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"node_classes": ("EC2NodeClass/other",)},
+        {"zone": "us-west-2z"},
+        {"left": 0},
+    ],
+)
+def test_lowest_cost_leaves_places_that_are_not_its_own(changes: dict[str, Any]) -> None:
+    """EC-05."""
+    plan = planned(cluster(replace(reservation(), **changes), pods=6), "LowestCost")
+    assert reserved(plan) == []
+    assert plan.unschedulable == {}
+
+
+def test_a_pool_s_limits_hold_for_reserved_machines_too() -> None:
+    """SCH-100, with LowestCost."""
+    asked = Expression(keys.CAPACITY_TYPE, "In", (keys.RESERVED, keys.ON_DEMAND))
+    pool = make_pool(generation_api=V1, requirements=(asked,), limits={"cpu": 4000})
+    plan = planned(cluster(reservation(left=5), pods=6, pools=(pool,)), "LowestCost")
+    assert sum(len(one.pods) for one in plan.machines) <= 2
+    assert len(plan.unschedulable) >= 4
+
+
+POLICIES = pytest.mark.parametrize("policy", ["FewestNodes", "LowestCost"])
+
+
+def choosy(*reservations: Reservation, pods: int, allowed: tuple[str, ...] = ()) -> Snapshot:
+    """A pool whose machines must have two types to choose from (minValues)."""
+    asked = Expression(keys.CAPACITY_TYPE, "In", allowed or (keys.RESERVED, keys.ON_DEMAND))
+    types = Expression(keys.INSTANCE_TYPE, "In", ("m5.large", "m5.xlarge"), 2)
+    pool = make_pool(generation_api=V1, requirements=(asked, types))
+    return cluster(*reservations, pods=pods, pools=(pool,))
+
+
+@POLICIES
+def test_a_machine_that_wants_a_choice_holds_a_place_of_each_reservation(policy: str) -> None:
+    """SCH-12, SCH-105: EC2 chooses; the places of a second machine are not those of the first."""
+    both = (reservation("cr-1", "m5.large"), reservation("cr-2", "m5.xlarge", zone=ZONES[1]))
+    plan = planned(choosy(*both, pods=1), policy)
+    (machine,) = reserved(plan)
+    assert machine.instance_types == ("m5.large", "m5.xlarge")
+    assert values(machine, ID_LABEL) == ("cr-1", "cr-2")
+    assert values(machine, keys.ZONE) == ZONES[:2]
+    assert values(machine, keys.CAPACITY_TYPE) == (keys.RESERVED,)
+    assert values(machine, keys.INSTANCE_TYPE) == ("m5.large", "m5.xlarge")
+    assert ID_LABEL not in machine.labels
+    assert plan.cost_micro_usd_per_hour == 0
+    two = planned(choosy(*both, pods=4), policy)
+    assert len(two.machines) > 1
+    assert len(reserved(two)) == 1
+
+
+@POLICIES
+@pytest.mark.parametrize("allowed", [(), (keys.RESERVED,)], ids=["or on demand", "only"])
+def test_one_kind_of_reservation_is_no_choice(policy: str, allowed: tuple[str, ...]) -> None:
+    """SCH-12: it is bought on demand, or waits."""
+    plan = planned(choosy(reservation(), pods=1, allowed=allowed), policy)
+    assert reserved(plan) == []
+    assert len(plan.machines) == (0 if allowed else 1)
+    assert bool(plan.unschedulable) == bool(allowed)
+
+
+def test_a_machine_that_may_get_into_either_holds_a_place_of_both() -> None:
+    """SCH-105: until EC2 says which."""
+    either = Expression(ID_LABEL, "In", ("cr-1", "cr-2"))
+    held = make_machine("held", generation_api=V1, requirements=(either,))
+    both = (reservation("cr-1"), reservation("cr-2"))
+    assert reserved(planned(cluster(*both, machines=(held,)))) == []

@@ -21,6 +21,7 @@ from tests.support.builders import (
     COMPUTE_REQUIREMENTS,
     amounts,
     make_bound_pod,
+    make_catalogue,
     make_daemon_set,
     make_machine,
     make_node,
@@ -28,6 +29,9 @@ from tests.support.builders import (
     make_pod,
     make_pods,
     make_pool,
+    make_snapshot,
+    make_spread,
+    make_type,
     real_catalogue,
     real_snapshot,
 )
@@ -243,6 +247,20 @@ def test_scenario_45_two_replicas_share_one_spot_machine() -> None:
 def test_scenario_51_replicas_are_packed_onto_the_fewest_machines() -> None:
     [machine] = sound(real_snapshot(*make_pods(10, cpu="1", memory="1536Mi"))).machines
     assert len(machine.pods) == 10
+
+
+def test_400_pods_spread_softly_by_30_per_host_take_14_machines() -> None:
+    """If half of them come later, those fill up what is under way: 30 each again (SCH-50, SCH-73)."""
+    spread = make_spread(keys.HOSTNAME, 30, hard=False)
+    pods = make_pods(400, cpu="250m", memory="256Mi", labels={"app": "web"}, spread=(spread,))
+    large = make_catalogue(tuple(make_type(f"m5.{n}", n) for n in (16, 64, 128)))
+    plan = plan_for(make_snapshot(*pods, catalogue=large))
+    assert sorted(len(m.pods) for m in plan.machines) == [10, *[30] * 13]
+    first = plan_for(make_snapshot(*pods[:200], catalogue=large))
+    coming = tuple(map(in_flight, first.machines))
+    later = plan_for(make_snapshot(*pods, catalogue=large, machines=coming))
+    taken = [*later.existing.values(), *(m.pods for m in later.machines)]
+    assert sorted(map(len, taken)) == [10, *[30] * 13]
 
 
 def test_scenario_53_two_architectures_get_a_machine_each() -> None:

@@ -1,0 +1,88 @@
+"""A local stack for one measurement: started, connected to, watched for memory and processor time, stopped.
+
+The stack's processes share the machine's cores with each other, so wall-clock times count the emulators in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.report import Row
+from local.probe import request_json
+from local.stack import Stack, StackSettings
+from shared.clock import SystemClock
+from shared.kube.client import Kube
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A running stack and ways to look at it from outside."""
+
+    stack: Stack
+    kube: Kube
+
+    @property
+    def cluster_name(self) -> str:
+        """As tags and classes name it."""
+        return self.stack.running().environment["CLUSTER_NAME"]
+
+    async def emulator(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """GET, or POST with a body, of the AWS emulator's control endpoint. Raises Unreachable."""
+        url = self.stack.running().environment["AWS_ENDPOINT_URL"] + "/_dovetail/" + path
+        return await asyncio.to_thread(request_json, url, body=body)
+
+    def processes(self) -> list[Row]:
+        """Per process of the stack: the largest resident size so far, processor seconds, and how often it died."""
+        rows = []
+        for part in self.stack.running().parts:
+            peak, seconds = peak_mib(part.process.pid), cpu_seconds(part.process.pid)
+            row = {"process": part.name, "peak MiB": peak, "CPU s": seconds}
+            rows.append({**row, "restarts": part.restarts})
+        return rows
+
+
+@asynccontextmanager
+async def running(**settings: Any) -> AsyncIterator[Bench]:
+    """A stack with these fields of ``StackSettings``, stopped at the end. Raises StackFailed."""
+    with tempfile.TemporaryDirectory() as directory:
+        stack = Stack(Path(directory))
+        await asyncio.to_thread(
+            stack.start, StackSettings(stack.directory, **settings), detach=False
+        )
+        try:
+            kube = await Kube.connect(
+                stack.running().environment["KUBECONFIG"],
+                clock=SystemClock(),
+                random=random.Random(0),
+                user_agent="bench",
+            )
+            try:
+                yield Bench(stack, kube)
+            finally:
+                await kube.close()
+        finally:
+            await asyncio.to_thread(stack.stop)
+
+
+def peak_mib(pid: int) -> int:
+    """The kernel's high-water mark of a process' resident size."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) // 1024
+    return 0
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process without its children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return round((int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND, 1)

@@ -1,0 +1,169 @@
+"""How long the event loop stands still while the catalogue of instance types is read, written and decoded.
+
+A task sleeps for 5 ms again and again; the longest time between two of its turns is the gap. Beside wall-clock time
+stands the processor time that this process used in that gap: what other programs on a busy machine take is not ours.
+The catalogue is the emulator's, some 900 types, read by the launcher's own reader and taken by the scheduler's.
+Run `python -m bench.loop_gaps`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.local_stack import Bench, running
+from bench.report import Row, save, show
+from services.launcher.catalogues import Catalogues
+from services.launcher.memory import DiscoveredMemory
+from services.launcher.reading import Reading
+from shared.bus import Bus
+from shared.clock import SystemClock
+from shared.cloud.instance_model import ModelSettings
+from shared.domain.reservations import Reservation
+from shared.memory import settle
+from shared.mirror.learned_memory import LearnedMemory
+from shared.mirror.offerings import CatalogueStore
+from shared.mirror.reservations import ReservationStore, ReservedCatalogues
+
+TICK_SECONDS = 0.005
+BAR_SECONDS = 0.05
+RUNS = 3
+Work = Callable[[], Awaitable[object]]
+
+
+@dataclass
+class Ticker:
+    """The longest pause between two turns."""
+
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    """The most processor time in one pause, which may be another one."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        wall, cpu = time.monotonic(), time.process_time()
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            now, used = time.monotonic(), time.process_time()
+            self.wall_seconds = max(self.wall_seconds, now - wall)
+            self.cpu_seconds = max(self.cpu_seconds, used - cpu)
+            wall, cpu = now, used
+
+
+async def watched(what: str, work: Work) -> Row:
+    """The work beside a ticker."""
+    ticker = Ticker()
+    async with asyncio.TaskGroup() as group:
+        ticking = group.create_task(ticker.run())
+        await asyncio.sleep(4 * TICK_SECONDS)
+        started = time.monotonic()
+        await work()
+        seconds = time.monotonic() - started
+        await asyncio.sleep(4 * TICK_SECONDS)
+        ticking.cancel()
+    return {
+        "what": what,
+        "took s": round(seconds, 3),
+        "largest gap ms": round(ticker.wall_seconds * 1000, 1),
+        "of it ours ms": round(ticker.cpu_seconds * 1000, 1),
+    }
+
+
+@dataclass
+class World:
+    """The stores of one stack, as both services hold them."""
+
+    bus: Bus
+    reading: Reading
+
+    def launcher(self) -> Catalogues:
+        """A launcher that has just started."""
+        store = CatalogueStore(self.bus.redis, self.bus.prefix)
+        clock = SystemClock()
+        memory = DiscoveredMemory(LearnedMemory(self.bus.redis, self.bus.prefix), clock)
+        return Catalogues(store, self.reading, clock, memory)
+
+    async def cases(self) -> list[Row]:
+        """Every way that the catalogue goes, one after the other."""
+        settle()
+        launcher = self.launcher()
+        rows = [
+            await watched("nothing, for comparison", lambda: asyncio.sleep(1.0)),
+            await watched("launcher reads AWS", launcher.look),
+            await watched("launcher finds nothing to do", launcher.look),
+        ]
+        await self.bus.redis.flushall()
+        rows.append(await watched("launcher writes what Redis lost", launcher.look))
+        rows.append(await watched("launcher starts and takes it over", self.launcher().look))
+        plain = CatalogueStore(self.bus.redis, self.bus.prefix)
+        rows.append(await watched("scheduler reads it", plain.get))
+        rows.append(await watched("scheduler reads it again", plain.get))
+        known = ReservationStore(self.bus.redis, self.bus.prefix)
+        await known.put(reservations())
+        reserved = ReservedCatalogues(CatalogueStore(self.bus.redis, self.bus.prefix), known)
+        rows.append(await watched("scheduler reads it with reservations", reserved.get))
+        rows.append(await watched("the same again", reserved.get))
+        return rows
+
+
+def reservations() -> list[Reservation]:
+    """Some that match types of the catalogue."""
+    return [
+        Reservation(
+            id=f"cr-{number}",
+            instance_type=f"m5.{size}",
+            zone="us-west-2a",
+            left=number,
+            node_classes=("EC2NodeClass/default",),
+        )
+        for number, size in enumerate(("large", "xlarge", "2xlarge", "4xlarge"), start=1)
+    ]
+
+
+@asynccontextmanager
+async def connected(bench: Bench) -> AsyncIterator[World]:
+    """The stack's Redis, and its AWS for the reading process."""
+    environment = bench.stack.running().environment
+    os.environ.update({name: text for name, text in environment.items() if name.startswith("AWS_")})
+    bus = Bus(environment["REDIS_URL"], "bench", clock=SystemClock(), random=random.Random(0))
+    reading = Reading(
+        environment["AWS_REGION"], environment["AWS_ENDPOINT_URL"], ModelSettings(), "error"
+    )
+    try:
+        yield World(bus, reading)
+    finally:
+        await bus.close()
+
+
+async def measure(runs: int) -> list[Row]:
+    """Per case the run whose gap is the median."""
+    async with running(services=(), log_level="warning") as bench, connected(bench) as world:
+        tried = [await world.cases() for _ in range(runs)]
+    return [sorted(rows, key=_ours)[len(rows) // 2] for rows in zip(*tried, strict=True)]
+
+
+def _ours(row: Row) -> float:
+    return float(str(row["of it ours ms"]))
+
+
+def main() -> None:
+    """Prints one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows to this file")
+    chosen = parser.parse_args()
+    rows = asyncio.run(measure(chosen.runs))
+    show("the loop's largest gaps", rows)
+    save(chosen.json, {"loop_gaps": rows})
+    print(f"bar: {BAR_SECONDS * 1000:.0f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""kube-scheduler's configuration, as far as it decides where pods go: its default spread constraints (SCH-85).
+
+Read is the plugin ``PodTopologySpread`` of the profile ``default-scheduler``, or of the only profile. Everything else
+of the file is kube-scheduler's own business. What may go wrong: no YAML, or a constraint that kube-scheduler would
+refuse as well: ``InvalidObject`` names the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from shared.api.pods import spread_constraint
+from shared.api.shapes import entries, mapping, text
+from shared.domain import labels as keys
+from shared.domain.pods import SpreadConstraint
+from shared.errors import InvalidObject
+
+PLUGIN = "PodTopologySpread"
+DEFAULT_PROFILE = "default-scheduler"
+SYSTEM = "System"
+SYSTEM_CONSTRAINTS = (
+    SpreadConstraint(3, keys.HOSTNAME, "ScheduleAnyway"),
+    SpreadConstraint(5, keys.ZONE, "ScheduleAnyway"),
+)
+"""What kube-scheduler takes for ``defaultingType: System``."""
+Json = Mapping[str, Any]
+
+
+def default_spread(document: str) -> tuple[SpreadConstraint, ...]:
+    """The constraints, without selectors: those are each pod's own. Empty for an empty text. Raises InvalidObject."""
+    try:
+        raw = yaml.safe_load(document)
+    except yaml.YAMLError as error:
+        raise InvalidObject(f"is not YAML: {error}", field="SCHEDULER_CONFIG") from error
+    if raw is None:
+        return ()
+    profiles = entries(mapping(raw, "SCHEDULER_CONFIG").get("profiles"), "profiles")
+    index = _ours(profiles)
+    if index is None:
+        return ()
+    place = f"profiles[{index}].pluginConfig"
+    for number, plugin in enumerate(entries(profiles[index].get("pluginConfig"), place)):
+        if plugin.get("name") == PLUGIN:
+            field = f"{place}[{number}].args"
+            return _constraints(mapping(plugin.get("args"), field), field)
+    return ()
+
+
+def _ours(profiles: list[Json]) -> int | None:
+    """Of several profiles the one that pods get that name none."""
+    names = [str(profile.get("schedulerName") or DEFAULT_PROFILE) for profile in profiles]
+    if DEFAULT_PROFILE in names:
+        return names.index(DEFAULT_PROFILE)
+    return 0 if len(names) == 1 else None
+
+
+def _constraints(args: Json, field: str) -> tuple[SpreadConstraint, ...]:
+    kind = text(args.get("defaultingType"), f"{field}.defaultingType") or SYSTEM
+    listed = entries(args.get("defaultConstraints"), f"{field}.defaultConstraints")
+    if kind not in (SYSTEM, "List"):
+        raise InvalidObject("must be List or System", field=f"{field}.defaultingType")
+    if kind == SYSTEM:
+        if listed:
+            raise InvalidObject("needs defaultingType: List", field=f"{field}.defaultConstraints")
+        return SYSTEM_CONSTRAINTS
+    return tuple(
+        _constraint(one, f"{field}.defaultConstraints[{number}]")
+        for number, one in enumerate(listed)
+    )
+
+
+def _constraint(raw: Json, field: str) -> SpreadConstraint:
+    if raw.get("labelSelector") is not None:
+        raise InvalidObject("each pod brings its own; remove it", field=f"{field}.labelSelector")
+    return spread_constraint(raw, field)

@@ -1,0 +1,131 @@
+"""Packing the machines of least value anew, all at once.
+
+The first machines of a packing choose among all pods; the last ones get what is left over, which no longer goes well
+together. So part of the packing is opened again, from the worst machine up to a share of the cost, and its pods are
+packed as a problem of their own: with prices that fit these pods, and in another style. Packing a few machines anew
+gains next to nothing, half of them at once nearly always something.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shared.solver.encode import Indices
+from shared.solver.lowest_cost.dual import Worth, worth
+from shared.solver.lowest_cost.fill import Effort, Style, pack, right_sized
+from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, rank
+
+_SHARES = (0.6, 0.4, 0.5, 0.3, 0.2)
+"""Of the cost: how much is opened again. One after the other, beside the styles."""
+_LEAST_SHARE = 0.1
+_STYLES = (
+    Style(share=np.inf, size=np.inf, bulk=1.5, tolerance=0.004),
+    Style(share=1.3, size=np.inf, bulk=0.6, tolerance=0.004, portion=1),
+    Style(share=np.inf, size=np.inf, bulk=0.6, tolerance=0.004),
+    Style(share=1.3, size=np.inf, bulk=0.0, tolerance=0.004, portion=1),
+    Style(share=np.inf, size=np.inf, bulk=0.0, tolerance=0.004, portion=1),
+    Style(share=1.3, size=1.5, bulk=1.5, tolerance=0.004),
+    Style(share=2.0, size=2.0, bulk=0.3, tolerance=0.004),
+)
+_IN_VAIN = 12
+"""Attempts without a gain after which the search ends."""
+_LEAST_EFFICIENCY = 0.9
+"""Offerings of which no content can be worth this share of the price are not tried."""
+_SLACK = 0.03
+"""How much the prices may underrate what an offering can hold."""
+_WORTH_UNITS, _PAIR_UNITS = 3.0, 0.004
+"""Of one linear program: fixed, and per class that it prices."""
+_WOBBLE, _GOLDEN = 0.02, 0.618_033_988_749_895
+"""From the third attempt on machines of nearly equal value change places, each time in another way."""
+
+
+def packed_with(
+    problem: Problem, market: Worth, style: Style, effort: Effort, slack: float = 0.0
+) -> list[Pattern]:
+    """One packing of all pods at the market's prices, into offerings that could be worth their price."""
+    chosen = _efficient(problem, market.efficiency)
+    part = problem.with_offers(chosen)
+    packed = pack(part, market.pods, market.efficiency[chosen] + slack, style, effort)
+    return right_sized(problem, [p._replace(offer=int(chosen[p.offer])) for p in packed])
+
+
+def _efficient(problem: Problem, efficiency: Floats) -> Indices:
+    """For classes that none of these fit, all that do."""
+    found = efficiency >= _LEAST_EFFICIENCY
+    without = problem.fits.any(axis=1) & ~problem.fits[:, found].any(axis=1)
+    return np.flatnonzero(found | problem.fits[without].any(axis=0))
+
+
+class Tail:
+    """Improves packings of one problem. No attempt is made twice."""
+
+    def __init__(self, problem: Problem, market: Worth, extended: Indices) -> None:
+        self._problem = problem
+        self._market = market
+        self._extended = extended
+        self._attempt = 0
+        self._whole = 0.0
+        """Units that opening everything would take, as far as is known."""
+        self._tried: set[tuple[bytes, int]] = set()
+
+    def improved(self, packing: list[Pattern], effort: Effort) -> list[Pattern]:
+        """The packing, or a cheaper one."""
+        machines = [p._replace(copies=1) for p in packing for _ in range(p.copies)]
+        in_vain = 0
+        while in_vain < _IN_VAIN and len(machines) > 1:
+            share = min(_SHARES[self._attempt % len(_SHARES)], self._affordable(effort))
+            if share < _LEAST_SHARE:
+                break
+            kept, opened = self._split(machines, share)
+            before = effort.used
+            again = self._again(opened, effort)
+            self._whole = max(self._whole, (effort.used - before) / share)
+            self._attempt, in_vain = self._attempt + 1, in_vain + 1
+            if again is None:
+                continue
+            old, new = (rank(some, self._problem.price) for some in (opened, again))
+            if new <= old:
+                machines = kept + [p._replace(copies=1) for p in again for _ in range(p.copies)]
+                in_vain = 0 if new < old else in_vain
+        return machines
+
+    def _affordable(self, effort: Effort) -> float:
+        """The share of the cost that can be opened with what is left."""
+        left = effort.most - effort.used
+        return left / self._whole if self._whole else float(left > 0)
+
+    def _split(self, machines: list[Pattern], share: float) -> tuple[list[Pattern], list[Pattern]]:
+        """The machines to keep, and those of least value per dollar."""
+        price = self._problem.price[[p.offer for p in machines]]
+        worth = np.array([self._market.pods[p.classes] @ p.counts for p in machines])
+        value = worth / price
+        if self._attempt > 1:
+            turns = np.arange(1, len(machines) + 1) * (_GOLDEN * (self._attempt + 1)) % 1.0
+            value += _WOBBLE * (2 * turns - 1)
+        order = np.argsort(value, kind="stable")
+        number = int(np.searchsorted(np.cumsum(price[order]), share * price.sum()))
+        opened = set(map(int, order[: max(number, 2)]))
+        kept = [p for i, p in enumerate(machines) if i not in opened]
+        return kept, [machines[i] for i in sorted(opened)]
+
+    def _again(self, opened: list[Pattern], effort: Effort) -> list[Pattern] | None:
+        """The content of these machines packed in the style whose turn it is."""
+        counts = self._content(opened)
+        which = self._attempt % len(_STYLES)
+        if (counts.tobytes(), which) in self._tried:
+            return None
+        self._tried.add((counts.tobytes(), which))
+        rows = np.flatnonzero(counts)
+        problem = self._problem.without_empty(counts)
+        effort.used += _WORTH_UNITS + _PAIR_UNITS * len(rows) ** 1.5
+        market = worth(problem, self._extended, presolved=False)
+        if market is None:
+            return None
+        packed = packed_with(problem, market, _STYLES[which], effort, _SLACK)
+        return [p._replace(classes=rows[p.classes]) for p in packed]
+
+    def _content(self, machines: list[Pattern]) -> Counts:
+        found = np.zeros_like(self._problem.counts)
+        for machine in machines:
+            found[machine.classes] += machine.counts
+        return found

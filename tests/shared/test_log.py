@@ -1,0 +1,53 @@
+"""Log lines as they are written (OPS-20)."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from shared import log as logs
+
+
+@pytest.fixture(autouse=True)
+def configuration() -> Iterator[None]:
+    """Put back what the other tests log by."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+
+
+def written(**keys: Any) -> dict[str, Any]:
+    stream = io.StringIO()
+    logs.configure("info", stream=stream)
+    logs.get_logger("services.launcher").info("launched nodeclaim", **keys)
+    line: dict[str, Any] = json.loads(stream.getvalue())
+    return line
+
+
+def test_a_line_names_its_level_time_logger_and_message() -> None:
+    """OPS-20."""
+    line = written(zone="us-west-2a")
+    assert line["level"] == "INFO"
+    assert line["logger"] == "services.launcher"
+    assert line["message"] == "launched nodeclaim"
+    assert line["zone"] == "us-west-2a"
+    assert line["time"].endswith("Z")
+
+
+@pytest.mark.parametrize(("commit", "shown"), [("2eb3530abcdef", "2eb3530"), ("", None)])
+def test_a_build_that_knows_its_commit_says_so_on_every_line(
+    monkeypatch: pytest.MonkeyPatch, commit: str, shown: str | None
+) -> None:
+    """OPS-20, scenario 14: seven characters."""
+    monkeypatch.setenv(logs.COMMIT_VARIABLE, commit)
+    assert written().get("commit") == shown
+
+
+def test_an_object_dump_does_not_fill_the_disk() -> None:
+    """A value ends after 2,048 characters."""
+    assert len(written(dump="x" * 100_000)["dump"]) == logs.TEXT_LIMIT + 1
