@@ -120,7 +120,7 @@ async def test_a_broken_instance_that_drains_already_is_hurried_once(world: Worl
 
 
 async def test_a_recommendation_is_only_told(world: World, published: Any, events: Any) -> None:
-    """INT-11, INT-40, scenario 48."""
+    """INT-11, INT-40, scenario 48; what a pool may choose instead is in test_deeds."""
     await world.worker.handle(notice(notices.REBALANCE, INSTANCES["Machine"]))
     await world.bells.tell()
     assert not await world.is_deleted("Machine")

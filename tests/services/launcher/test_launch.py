@@ -10,6 +10,7 @@ import pytest
 
 from services.launcher.fleet import TOKEN_TAG, launch_token
 from services.launcher.records import LaunchRecords
+from services.launcher.widows import VISIBLE_SECONDS
 from shared import streams
 from shared.api.machines import parse_machine
 from shared.bus import Bus, RetryLater
@@ -169,7 +170,7 @@ async def test_a_crash_between_status_and_record_is_cleaned_up(
         with pytest.raises(Died):
             await first.launch(NAME)
     assert len(await records(kube)) == 1
-    clock.advance(61)
+    clock.advance(VISIBLE_SECONDS + 1)
     await start().garbage.sweep()
     assert await records(kube) == []
     assert len(control.alive()) == 1
