@@ -55,7 +55,8 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     async def tell() -> None:
         if journal.begun:  # before that a class that is not listed yet would look missing
             await statuses.refresh()
-            if pod_events.latest:  # to decode 15,000 machines stops the loop for a quarter of a second
+            # To decode 15,000 machines stops the loop for a quarter of a second.
+            if pod_events.latest:
                 await pod_events.write(env.kube, journal.machines())
 
     async def write(stop: asyncio.Event) -> None:

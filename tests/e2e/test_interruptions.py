@@ -66,8 +66,10 @@ def types_of(fleet: dict[str, Any]) -> set[str]:
 async def test_a_spot_workload_is_placed_warned_replaced_and_removed(
     playground: Playground,
 ) -> None:
-    """43: price-capacity-optimized, among many types; 44: the label intent=apps is the Provisioner's; 45: one spot node; 48: a recommendation is only an event; 47: a
-    notice deletes the Machine while its replacement is bought elsewhere; 46: scaled to zero, the node goes."""
+    """43: price-capacity-optimized, among many types; 44: the label intent=apps is the Provisioner's; 45: one spot
+    node; 48: a recommendation is only an event; 47: a notice deletes the Machine while its replacement is bought
+    elsewhere; 46: scaled to zero, the node goes.
+    """
     kube = playground.kube
     await workload.apply_pool(kube, playground.environment.cluster_name, TTL_SECONDS)
     await kube.patch(PROVISIONERS, "default", {"spec": {"labels": {"intent": "apps"}}})

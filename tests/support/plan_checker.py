@@ -9,7 +9,8 @@ Written from the rules and not from the solver; it imports records only. ``viola
 - an available offering per listed type; the planned offering is the cheapest; the plan's cost is their sum;
 - limits, each machine counted as its largest type (SCH-100); the room, labels and taints of existing capacity (SCH-50);
 - pod rules between pods, see ``tests.support.topology_rules``; volumes, see ``tests.support.volume_rules``;
-- a pod without a place fits no new machine even alone, or its reason names what else forbids it.
+- a pod without a place fits no new machine even alone, in the domain that its reason says was left by its spread rules,
+  or its reason names what else forbids it.
 
 Types are sized as their pool's settings leave them to pods. Not checked: preferences (they may be given up), and
 whether a better plan exists.
@@ -17,6 +18,7 @@ whether a better plan exists.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
@@ -307,8 +309,21 @@ class _Checker:
             pod = self.world.pods.get(uid)
             if pod is None or pod.faults or any(word in reason for word in _OTHER_REASONS):
                 continue
-            if next(self.world.alone(pod, with_room=True), None) is not None:
+            alone = self.world.alone(pod, with_room=True)
+            if any(_in_the_open_domain(pod, reason, labels) for labels in alone):
                 yield f"{uid} fits a new machine, but has no place: {reason}"
+
+
+def _in_the_open_domain(pod: Pod, reason: str, labels: PossibleLabels) -> bool:
+    """May a machine with these labels be where the pod's hard spread rules still let it go, as its verdict says?"""
+    for rule in pod.spread:
+        key = keys.normalise(rule.topology_key)
+        said = re.search(rf"{re.escape(key)} In \[([^]]*)]", reason)
+        left = re.split(r"[, ]+", said[1]) if said is not None else None
+        hard = rule.when_unsatisfiable == "DoNotSchedule"
+        if hard and left is not None and labels.get(key, frozenset()).isdisjoint(left):
+            return False
+    return True
 
 
 def _values(shape: InstanceType, key: str) -> set[str]:

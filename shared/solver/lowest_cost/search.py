@@ -24,7 +24,7 @@ STYLES = (
 GOOD_ENOUGH = 1.01
 """Packings this close to the bound are not improved any more."""
 _SMALL = Style(share=np.inf, size=np.inf, bulk=0.0, tolerance=0.0)
-_FIRST, _HALF, _ALL = 0.25, 0.5, 1.0
+_FIRST, _HALF, _ALL = 0.5, 0.5, 1.0
 """Shares of the effort that is left."""
 
 

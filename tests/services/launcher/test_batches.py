@@ -10,6 +10,7 @@ import pytest
 
 from services.launcher.calling import LOOKS_APART_SECONDS, REPEATABLE_SECONDS
 from services.launcher.fleet import TOKEN_TAG, launch_token
+from services.launcher.launch import IDLE_SECONDS
 from services.launcher.writing import Given
 from shared.api.machines import parse_machine
 from shared.bus import Bus, RetryLater
@@ -94,6 +95,28 @@ async def test_who_asks_meanwhile_waits_for_the_same_end(
     launcher = start()
     await asyncio.gather(*(launcher.launch.launch("a") for _ in range(5)))
     assert len(calls(control)) == 1
+
+
+async def test_machines_that_come_while_a_round_is_decided_are_the_next_round(
+    start: Start, control: Control, uids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LCH-54: each round reads all machines; what comes one by one meanwhile waits and is one call."""
+    launch, free = start().launch, asyncio.Event()
+    look = launch.calling.records.look
+
+    async def slowly() -> Any:
+        await free.wait()
+        return await look()
+
+    monkeypatch.setattr(launch.calling.records, "look", slowly)
+    begun = []
+    for name in NAMES:
+        begun.append(launch.begin(name))
+        await asyncio.sleep(2 * IDLE_SECONDS)  # each would have been a batch of its own
+    free.set()
+    await asyncio.gather(*begun)
+    wanted = [one["parameters"]["TargetCapacitySpecification"] for one in calls(control)]
+    assert [one["TotalTargetCapacity"] for one in wanted] == [1, 2]
 
 
 async def test_what_a_partial_fleet_leaves_short_goes(

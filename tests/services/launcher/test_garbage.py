@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -210,15 +211,16 @@ async def test_a_machine_that_cannot_be_read_owns_what_it_names(
 
 def lying(world: World, monkeypatch: pytest.MonkeyPatch, resource: Any, keep: Any) -> None:
     """From now on the API server's lists of this kind show only what ``keep`` accepts."""
-    real = Kube.list
+    real = Kube.pages
 
-    async def shortened(self: Kube, kind: Any, *rest: Any, **options: Any) -> KubeList:
-        found = await real(self, kind, *rest, **options)
-        if kind.plural != resource.plural:
-            return found
-        return KubeList([raw for raw in found.items if keep(raw)], found.resource_version)
+    async def shortened(
+        self: Kube, kind: Any, *rest: Any, **options: Any
+    ) -> AsyncGenerator[KubeList, None]:
+        async for page in real(self, kind, *rest, **options):
+            told = [raw for raw in page.items if kind.plural != resource.plural or keep(raw)]
+            yield KubeList(told, page.resource_version)
 
-    monkeypatch.setattr(Kube, "list", shortened)
+    monkeypatch.setattr(Kube, "pages", shortened)
 
 
 async def _wrong_region(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
