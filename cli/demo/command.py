@@ -21,7 +21,7 @@ from cli.demo.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario, find_scena
 from cli.demo.settings import DemoSettings
 from cli.demo.story import play
 from cli.environment import from_variables
-from local.stack import DEFAULT_DIRECTORY, Stack
+from local.stack import DEFAULT_DIRECTORY, Stack, StackSettings
 from shared.clock import SystemClock
 from shared.errors import ConfigurationError
 
@@ -85,22 +85,36 @@ def demo(
     stack = Stack(directory)
     console.print(f"[bold]{chosen.name}[/bold]: {chosen.summary}\n", highlight=False)
     console.print(settings_table(settings.rows()))
-    try:
-        stack.start(
-            settings.stack(stack.directory, port_base=port_base, one_process=one_process),
-            detach=keep,
-            progress=lambda message: console.print(f"stack: {message}", style="dim"),
-        )
-        outcome = asyncio.run(_play_and_print(stack, chosen, settings, console))
-    finally:
-        if not keep:
-            stack.stop()
+    plan = settings.stack(stack.directory, port_base=port_base, one_process=one_process)
+    outcome = _perform(stack, plan, chosen, settings, console, keep=keep)
     if report is not None:
         write_report(report, outcome)
     if keep:
         console.print(f"The stack runs on: source {stack.environment_file}", soft_wrap=True)
     if not outcome.ok:
         raise typer.Exit(1)
+
+
+def _perform(
+    stack: Stack,
+    plan: StackSettings,
+    scenario: Scenario,
+    settings: DemoSettings,
+    console: Console,
+    *,
+    keep: bool,
+) -> Report:
+    """The story on a stack that is up for it, and afterwards only when it is kept."""
+    try:
+        stack.start(
+            plan,
+            detach=keep,
+            progress=lambda message: console.print(f"stack: {message}", style="dim"),
+        )
+        return asyncio.run(_play_and_print(stack, scenario, settings, console))
+    finally:
+        if not keep:
+            stack.stop()
 
 
 async def _play_and_print(

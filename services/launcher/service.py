@@ -57,27 +57,14 @@ async def build(env: Environment[LauncherSettings]) -> Service:
     settings = env.settings
     cloud = await open_cloud(env)
     store = CatalogueStore(env.bus.redis, env.bus.prefix)
-    model = ModelSettings(
-        vm_memory_overhead_percent=settings.vm_memory_overhead_percent,
-        reserved_enis=settings.reserved_enis,
-        pod_eni=settings.enable_pod_eni,
-        eni_limited_pod_density=settings.enable_eni_limited_pod_density,
-        isolated_vpc=settings.isolated_vpc,
-    )
-    reading = Reading(
-        settings.aws_region, settings.aws_endpoint_url, model, settings.log_level, role_of(settings)
-    )
     discovered = DiscoveredMemory(LearnedMemory(env.bus.redis, env.bus.prefix), env.clock)
-    catalogues = Catalogues(store, reading, env.clock, discovered)
+    catalogues = Catalogues(store, _reading(settings), env.clock, discovered)
     machines = Machines(env.kube)
     writer = Writer(machines, env.bus, env.clock, env.recorder)
     node_classes = NodeClasses(env.kube, cloud, env.clock, env.recorder, settings)
     use = TemplateUse(env.bus.redis, env.bus.prefix, env.clock)
     stored = TemplateStore(env.kube, cloud, env.clock, settings, use)
     backoff = LaunchBackoff(env.bus.redis, env.bus.prefix, env.clock)
-    correcting = settings.feature_gates.node_overlay
-    overlaid = OverlaidCatalogues(store, OverlayStore(env.bus.redis, env.bus.prefix))
-    corrected: CatalogueSource = overlaid if correcting else store
     launch = assemble(
         kube=env.kube,
         machines=machines,
@@ -87,7 +74,7 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         metrics=env.metrics,
         node_classes=node_classes,
         templates=Templates(node_classes, settings, stored),
-        catalogues=corrected,
+        catalogues=_corrected(env, store),
         unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
         backoff=backoff,
         writer=writer,
@@ -116,7 +103,6 @@ async def build(env: Environment[LauncherSettings]) -> Service:
     def missing() -> list[str]:
         return [] if catalogues.held else ["the catalogue of instance types is not read yet"]
 
-    timed = partial(periodic, clock=env.clock, jitter=env.random)
     loops = [
         Loop(
             "catalogue",
@@ -124,6 +110,47 @@ async def build(env: Environment[LauncherSettings]) -> Service:
             late_seconds=2 * READ_SECONDS,
             progress=lambda: catalogues.last_progress or env.clock.monotonic(),
         ),
+        Loop(
+            "garbage",
+            garbage.run,
+            late_seconds=GARBAGE_LATE_SECONDS,
+            progress=lambda: garbage.last_progress,
+        ),
+        *_work(env, handlers, node_classes, drift, stored),
+        *_upkeep(env, cloud, store, node_classes, machines, writer),
+    ]
+    return Service("launcher", loops, env.metrics, status, missing)
+
+
+def _reading(settings: LauncherSettings) -> Reading:
+    model = ModelSettings(
+        vm_memory_overhead_percent=settings.vm_memory_overhead_percent,
+        reserved_enis=settings.reserved_enis,
+        pod_eni=settings.enable_pod_eni,
+        eni_limited_pod_density=settings.enable_eni_limited_pod_density,
+        isolated_vpc=settings.isolated_vpc,
+    )
+    region, endpoint = settings.aws_region, settings.aws_endpoint_url
+    return Reading(region, endpoint, model, settings.log_level, role_of(settings))
+
+
+def _corrected(env: Environment[LauncherSettings], store: CatalogueStore) -> CatalogueSource:
+    """As administrators correct it (NO-01)."""
+    if not env.settings.feature_gates.node_overlay:
+        return store
+    return OverlaidCatalogues(store, OverlayStore(env.bus.redis, env.bus.prefix))
+
+
+def _work(
+    env: Environment[LauncherSettings],
+    handlers: Handlers,
+    node_classes: NodeClasses,
+    drift: DriftMarks,
+    stored: TemplateStore,
+) -> list[Loop]:
+    """What messages ask for, and the same by the clock."""
+    timed = partial(periodic, clock=env.clock, jitter=env.random)
+    return [
         env.consumer_loop(
             streams.LAUNCHES,
             "launcher",
@@ -132,19 +159,11 @@ async def build(env: Environment[LauncherSettings]) -> Service:
             limit=MOST_MACHINES,
         ),
         env.consumer_loop(streams.MACHINES, "launcher", handlers.machines),
-        timed("resync", settings.resync_seconds, handlers.resync),
+        timed("resync", env.settings.resync_seconds, handlers.resync),
         timed("node classes", NODE_CLASS_SECONDS, node_classes.refresh_all),
         timed("drift", LOOK_SECONDS, drift.look),
         timed("launch templates", SWEEP_SECONDS, stored.sweep),
-        Loop(
-            "garbage",
-            garbage.run,
-            late_seconds=GARBAGE_LATE_SECONDS,
-            progress=lambda: garbage.last_progress,
-        ),
-        *_upkeep(env, cloud, store, node_classes, machines, writer),
     ]
-    return Service("launcher", loops, env.metrics, status, missing)
 
 
 def _upkeep(

@@ -71,17 +71,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
     handover = Handover(env.settings, view, env.kube, env.clock)
     planner = _planner(env, view, machines, catalogues, reporter, handover, leadership)
     handlers, departures = Handlers(planner, view), Departures(planner)
-    commands = Commands(
-        view=view,
-        planner=planner,
-        kube=env.kube,
-        machines=machines,
-        bus=env.bus,
-        clock=env.clock,
-        metrics=env.metrics,
-        teller=Teller(env.recorder, env.metrics, env.bus, env.clock),
-        rate=DisruptionRate(env.bus.redis, env.bus.prefix, env.clock),
-    )
+    commands = _commands(env, view, planner, machines)
     disruption = Disruption(env.settings, view, planner, commands, env.clock)
     consumers = {
         streams.PODS: handlers.pods,
@@ -105,15 +95,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
 
     acting = [
         *(env.consumer_loop(stream, "scheduler", handler) for stream, handler in consumers.items()),
-        Loop("planning", planner.run, progress=lambda: planner.last_progress),
-        Loop(
-            "handover",
-            lambda stop: handover.run(stop, planner.not_synced),
-            progress=lambda: handover.last_progress,
-        ),
-        periodic(
-            "disruption", DISRUPTION_SECONDS, disruption.step, clock=env.clock, jitter=env.random
-        ),
+        *_loops(env, planner, handover, disruption),
     ]
     loops = [
         Loop("mirror", reader.run, progress=lambda: reader.last_progress),
@@ -131,6 +113,26 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
             Explainer(disruption).question(),
         ],
     )
+
+
+def _loops(
+    env: Environment[SchedulerSettings],
+    planner: Planner,
+    handover: Handover,
+    disruption: Disruption,
+) -> list[Loop]:
+    """What only the leader does, beside reading its streams."""
+    return [
+        Loop("planning", planner.run, progress=lambda: planner.last_progress),
+        Loop(
+            "handover",
+            lambda stop: handover.run(stop, planner.not_synced),
+            progress=lambda: handover.last_progress,
+        ),
+        periodic(
+            "disruption", DISRUPTION_SECONDS, disruption.step, clock=env.clock, jitter=env.random
+        ),
+    ]
 
 
 def _catalogues(env: Environment[SchedulerSettings]) -> CatalogueSource:
@@ -166,6 +168,22 @@ def _planner(
         handover=handover,
         leadership=leadership,
         default_spread=_default_spread(env.settings.scheduler_config),
+    )
+
+
+def _commands(
+    env: Environment[SchedulerSettings], view: View, planner: Planner, machines: Machines
+) -> Commands:
+    return Commands(
+        view=view,
+        planner=planner,
+        kube=env.kube,
+        machines=machines,
+        bus=env.bus,
+        clock=env.clock,
+        metrics=env.metrics,
+        teller=Teller(env.recorder, env.metrics, env.bus, env.clock),
+        rate=DisruptionRate(env.bus.redis, env.bus.prefix, env.clock),
     )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api.conditions import READY, condition_objects, parse_conditions, with_condition
+from shared.api.expressions import parse_expressions
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.api.label_syntax import is_label_value, is_qualified_name
 from shared.api.nodes import taint_objects
-from shared.api.pods import parse_expressions
 from shared.api.schema.requirements import requirement_objects
 from shared.api.shapes import entries, mapping, text
 from shared.clock import parse_rfc3339

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
 
+from shared.api.expressions import parse_expressions, read_selector
 from shared.api.faults import Faults
 from shared.api.label_syntax import is_label_value
 from shared.api.pod_requests import pod_requests
@@ -34,14 +34,9 @@ from shared.domain.pods import (
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
-SELECTOR_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
-"""Of label selectors, which compare text only."""
-OPERATORS = SELECTOR_OPERATORS | {"Gt", "Lt", "Gte", "Lte"}
 MOST_TOLERATIONS = 1000
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 DEFAULT_GRACE_SECONDS = 30
-KNOWN_LISTS = 64
-"""Lists of values that are known to be label values."""
 _ASKABLE = keys.WELL_KNOWN | {keys.NODE_POOL, keys.PROVISIONER_NAME, keys.NODE_CLASS}
 _OURS = ("karpenter.sh/", keys.AWS_PREFIX)
 _WHEN_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
@@ -138,52 +133,6 @@ def _selector(spec: Json) -> dict[str, str]:
         if not is_label_value(value):
             raise InvalidObject("must be a label value", field=f"spec.nodeSelector[{key}]")
     return {keys.normalise(key): value for key, value in selector.items()}
-
-
-def parse_expressions(
-    raw: object, *, field: str, operators: frozenset[str] = OPERATORS
-) -> tuple[Expression, ...]:
-    """A list of ``{key, operator, values}``. Raises InvalidObject naming the entry and what is allowed."""
-    if raw is None:
-        return ()
-    if not isinstance(raw, list):
-        raise InvalidObject("must be a list of requirements", field=field)
-    return tuple(parse_expression(e, f"{field}[{i}]", operators) for i, e in enumerate(raw))
-
-
-def parse_expression(raw: object, field: str, operators: frozenset[str] = OPERATORS) -> Expression:
-    """One ``{key, operator, values}``. Raises InvalidObject naming what is wrong."""
-    if not isinstance(raw, Mapping) or not raw.get("key"):
-        raise InvalidObject("needs a key", field=f"{field}.key")
-    operator, values = raw.get("operator"), text_list(raw.get("values"), f"{field}.values")
-    if not isinstance(operator, str) or operator not in operators:
-        raise InvalidObject(
-            f"unknown operator {str(operator)[:40]!r}; use one of {', '.join(sorted(operators))}",
-            field=f"{field}.operator",
-        )
-    if operator == "In" and not values:
-        raise InvalidObject("operator In needs at least one value", field=f"{field}.values")
-    if operator == "In":
-        values = _label_values(values)
-        if not values:
-            raise InvalidObject("each value must be a label value", field=f"{field}.values")
-    if operator in ("Exists", "DoesNotExist") and values:
-        raise InvalidObject(f"operator {operator} takes no values", field=f"{field}.values")
-    if operator in ("Gt", "Lt", "Gte", "Lte") and not (
-        len(values) == 1 and values[0].isascii() and values[0].isdigit()
-    ):
-        raise InvalidObject(
-            f"operator {operator} needs exactly one whole number, zero or more",
-            field=f"{field}.values",
-        )
-    minimum = whole(raw.get("minValues"), f"{field}.minValues")
-    return Expression(keys.normalise(text(raw["key"], f"{field}.key")), operator, values, minimum)
-
-
-@lru_cache(maxsize=KNOWN_LISTS)
-def _label_values(values: tuple[str, ...]) -> tuple[str, ...]:
-    """The values, none when one of them is no label value. Machines of one plan share one list of 600 types."""
-    return values if all(map(is_label_value, values)) else ()
 
 
 def _affinity(spec: Json, kind: str) -> tuple[Json, str]:
@@ -290,16 +239,7 @@ def _label_selector(raw: Json, field: str) -> tuple[dict[str, str], tuple[Expres
     """Labels and expressions. An absent selector selects nobody, an empty one everybody."""
     if raw.get("labelSelector") is None:
         return {}, (NOBODY,)
-    return _read_selector(raw["labelSelector"], f"{field}.labelSelector")
-
-
-def _read_selector(raw: object, field: str) -> tuple[dict[str, str], tuple[Expression, ...]]:
-    selector = mapping(raw, field)
-    return texts(selector.get("matchLabels"), f"{field}.matchLabels"), parse_expressions(
-        selector.get("matchExpressions"),
-        field=f"{field}.matchExpressions",
-        operators=SELECTOR_OPERATORS,
-    )
+    return read_selector(raw["labelSelector"], f"{field}.labelSelector")
 
 
 def _topology_key(raw: Json, field: str) -> str:
@@ -344,7 +284,7 @@ def _namespaces(term: Json, field: str) -> dict[str, Any]:
     named = text_list(term.get("namespaces"), f"{field}.namespaces") or None
     if term.get("namespaceSelector") is None:
         return {"namespaces": named}
-    asked = _read_selector(term["namespaceSelector"], f"{field}.namespaceSelector")
+    asked = read_selector(term["namespaceSelector"], f"{field}.namespaceSelector")
     if not any(asked):
         return {"namespaces": ()}
     return {"namespaces": named, "namespace_selector": NamespaceSelector(*asked)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.pods import OPERATORS, parse_expressions
+from shared.api.expressions import OPERATORS, parse_expressions
 from shared.api.shapes import entries, mapping, text, text_list, texts, whole
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression

@@ -20,7 +20,7 @@ from shared.log import get_logger
 
 log = get_logger(__name__)
 
-PAGE = 200
+PAGE = 100
 TRIES = 5
 """Others write a machine's status a few times in its life; losing five times in a row is no accident."""
 Json = Mapping[str, Any]

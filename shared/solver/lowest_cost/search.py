@@ -24,7 +24,7 @@ STYLES = (
 GOOD_ENOUGH = 1.01
 """Packings this close to the bound are not improved any more."""
 _SMALL = Style(share=np.inf, size=np.inf, bulk=0.0, tolerance=0.0)
-_FIRST, _HALF, _ALL = 0.5, 0.5, 1.0
+_FIRST, _HALF, _ALL = 0.25, 0.5, 1.0
 """Shares of the effort that is left."""
 
 
@@ -53,7 +53,7 @@ def _stages(problem: Problem, packing: list[Pattern]) -> tuple[tuple[bool, float
     """(by a mix of machines or by their tail, share of the effort). A mix has about as many machines in part as there
     are classes, so it says little where there are fewer machines than that."""
     if sum(p.copies for p in packing) > len(problem.counts):
-        return (True, _HALF), (False, _ALL)
+        return (True, _ALL), (False, _ALL)
     return (False, _HALF), (True, _HALF), (False, _ALL)
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.api.expressions import parse_expressions
 from shared.api.pod_requests import pod_requests
-from shared.api.pods import parse_daemon_set, parse_expressions, parse_pod
+from shared.api.pods import parse_daemon_set, parse_pod
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.namespaces import NamespaceSelector
