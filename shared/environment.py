@@ -37,7 +37,6 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
-from shared.kube.unused_models import drop_unused_models
 from shared.leadership import Leadership, epoch_now
 from shared.live_settings import LOOK_SECONDS, LiveSettings
 from shared.log import get_logger
@@ -240,7 +239,6 @@ async def _run(entries: Sequence[Entry[Any]]) -> None:
     first = read_early(entries[0].settings)
     logs.configure(first.log_level)
     async with _services(entries) as services:
-        drop_unused_models()
         settle()
         app = status.mount(services, clock, docs=first.api_docs)
         server = status.server_loop(app, first.status_host, first.status_port)

@@ -23,10 +23,12 @@ from shared.disruption.replacement_price import price_now, total_price
 from shared.disruption.simulation import Simulation, simulate
 from shared.disruption.verdict import BUDGET, CHURN, SCHEDULING, Verdict
 from shared.domain.machines import Machine
-from shared.domain.resources import subtract, sum_of
+from shared.domain.resources import exceeded, subtract, sum_of
 from shared.domain.snapshot import Snapshot
+from shared.solver import reasons
 from shared.solver.plan import PlannedMachine
 from shared.solver.pod_classes import effective_requests
+from shared.solver.templates import NODES
 
 MOST_TRIES = 3
 """Each leaves out those that are in the way."""
@@ -41,6 +43,8 @@ def still_right(world: World, command: Command, churn: Churn) -> Verdict:
         return Verdict(None, BUDGET, "the budgets allow none by now")
     if not kept:
         return Verdict(None, CHURN, "no node is a candidate any more")
+    if problem := _unbuyable(world, command):
+        return Verdict(None, SCHEDULING, problem)
     answer = _placed(world, command.replacements, kept)
     for _ in range(MOST_TRIES - 1):
         if answer.problem and answer.rest:
@@ -50,6 +54,24 @@ def still_right(world: World, command: Command, churn: Churn) -> Verdict:
         return Verdict(None, SCHEDULING, answer.problem)
     now = replace(command, candidates=kept, replacements=answer.bought, targets=answer.targets)
     return _if_it_pays(world, now, churn)
+
+
+def _unbuyable(world: World, command: Command) -> str:
+    """Why a pool cannot have what the command buys: it is gone, or others bought up to its limits (SCH-100)."""
+    pools = {pool.key: pool for pool in world.snapshot.pools}
+    kinds = {kind.name: kind.capacity for kind in world.snapshot.catalogue.types}
+    going = uids_of(command.candidates)
+    for key in sorted({planned.pool_key for planned in command.replacements}):
+        if key not in pools:
+            return f"{key} is gone"
+        mine = (m for m in world.snapshot.machines if m.pool_key == key and m.uid not in going)
+        sizes = [m.capacity or m.requests for m in mine if not m.terminating]
+        bought = (p.instance_type for p in command.replacements if p.pool_key == key)
+        sizes += [kinds.get(name, {}) for name in bought]
+        usage = {**sum_of(sizes), NODES: len(sizes)}
+        if exceeded(usage, pools[key].limits):
+            return reasons.limits_exceeded(pools[key])
+    return ""
 
 
 class Placed(NamedTuple):
@@ -69,13 +91,15 @@ def _placed(
     """The planner fills the new machines its own way, and that is less tight than they were chosen for. So when it does
     not come out even, each pod that was planned for one of them counts as there, and only the others look for a place.
     """
+    moved = {pod.uid for candidate in kept for pod in candidate.pods}
     coming = _in_flight(bought, world.snapshot)
     outcome = simulate(world, kept, settle=True, coming=coming)
-    used = set(outcome.plan.existing)
+    there: set[str] = set()
     if _why_not(outcome) and coming:
         world, pinned, coming = _as_planned(world, bought, kept)
         outcome = simulate(world, pinned, settle=True, coming=coming)
-        used |= {pod.node_name for pod in world.snapshot.pods}
+        there = {pod.node_name for pod in world.snapshot.pods if pod.uid in moved}
+    used = there | {name for name, uids in outcome.plan.existing.items() if moved & set(uids)}
     culprits = uids_of((*without_place(outcome, kept), *owners_of(outcome.machines, kept)))
     names = [machine.name for machine in coming]
     return Placed(

@@ -23,13 +23,16 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import yaml
-from kubernetes_asyncio import config as kube_config
-from kubernetes_asyncio.client import ApiClient, Configuration
 
 from shared.clock import Clock
 from shared.errors import ConfigurationError, Unreachable
 from shared.kube.statuses import Call, cut, error_of, parse_status
+from shared.kube.unused_models import without_typed_models
 from shared.log import get_logger
+
+with without_typed_models():
+    from kubernetes_asyncio import config as kube_config
+    from kubernetes_asyncio.client import ApiClient, Configuration
 
 log = get_logger(__name__)
 

@@ -160,8 +160,7 @@ def _may_use(one: Allowed, offers: Offers, template: PoolTemplate) -> Mask:
 def _unbeaten_anywhere(offers: Offers, may: Mask) -> Indices:
     """Across zones and capacity types: what some class may use and nothing cheaper replaces."""
     used = np.flatnonzero(may.any(axis=0))
-    users = may.sum(axis=0)[used]
-    order = used[np.lexsort((-users, offers.price[used]))]
+    order = used[np.argsort(offers.price[used], kind="stable")]
     columns = may[distinct_rows(may)[0]][:, order].T
     rows = np.arange(len(order))
     better = unbeaten(offers.capacity[order], offers.flexible[order], covering(columns)(rows, rows))

@@ -137,6 +137,21 @@ def test_what_is_not_on_offer_any_more_is_not_bought(command: Command) -> None:
     assert again(sold_out, command).cause == SCHEDULING
 
 
+@pytest.mark.parametrize("limits", [{"cpu": 50_000}, {"nodes": 1}])
+def test_limits_of_now_count(command: Command, limits: dict[str, int]) -> None:
+    """SCH-100: without the six nodes there is room for one new machine, not for two."""
+    found = world()
+    pools = tuple(replace(p, limits=limits) if p.key == POOL.key else p for p in (POOL, KEEPER))
+    limited = replace(found, snapshot=replace(found.snapshot, pools=pools))
+    assert again(limited, command).cause == SCHEDULING
+
+
+def test_a_pool_that_is_gone_buys_nothing(command: Command) -> None:
+    found = world()
+    lonely = replace(found, snapshot=replace(found.snapshot, pools=(KEEPER,)))
+    assert again(lonely, command).cause == SCHEDULING
+
+
 def test_budgets_and_blocks_of_now_count(command: Command) -> None:
     """DIS-11, DIS-22..26."""
     found = world()
