@@ -32,6 +32,39 @@ def best_patterns(problem: Problem, extended: Indices, effort: Effort) -> list[P
     """Machines for all pods that fit an offering."""
     if not problem.fits.any():
         return []
+    chosen = _worth_trying(problem)
+    found = _best(problem.with_offers(chosen), extended, effort)
+    return [p._replace(offer=int(chosen[p.offer])) for p in found]
+
+
+def _worth_trying(problem: Problem) -> Indices:
+    """All offerings where limits per host force more machines than there are classes: many of their machines are
+    changed when they are built, and one that is bound to no zone then takes more. Elsewhere none that has a twin."""
+    sizes = np.bincount(
+        problem.groups[problem.groups >= 0],
+        problem.counts[problem.groups >= 0],
+        minlength=len(problem.slots),
+    )
+    if (sizes > len(problem.counts) * problem.slots).any():
+        return np.arange(len(problem.price))
+    return _without_twins(problem)
+
+
+def _without_twins(problem: Problem) -> Indices:
+    """Of offerings equal in size and price those that most classes may use: an offering in any zone is as good as one
+    in a zone, but pods that must be in that zone cannot share it."""
+    users = problem.may.sum(axis=0)
+    best: dict[tuple[bytes, float], list[int]] = {}
+    for offer in map(int, np.argsort(-users, kind="stable")):
+        twins = best.setdefault((problem.capacity[offer].tobytes(), problem.price[offer]), [])
+        may = problem.may[:, offer]
+        if not any((may <= problem.may[:, other]).all() for other in twins):
+            twins.append(offer)
+    return np.array(sorted(offer for twins in best.values() for offer in twins), dtype=np.intp)
+
+
+def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
+    """The search itself."""
     market = worth(problem, extended) or _shares(problem)
     packings = _packings(problem, market, effort)
     best = _cheapest(problem, packings)

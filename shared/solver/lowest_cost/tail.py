@@ -29,7 +29,7 @@ _STYLES = (
 )
 _IN_VAIN = 12
 """Attempts without a gain after which the search ends."""
-_LEAST_EFFICIENCY = 0.9
+_LEAST_EFFICIENCY = 0.5
 """Offerings of which no content can be worth this share of the price are not tried."""
 _SLACK = 0.03
 """How much the prices may underrate what an offering can hold."""
@@ -56,19 +56,6 @@ def _efficient(problem: Problem, efficiency: Floats) -> Indices:
     return np.flatnonzero(found | problem.fits[without].any(axis=0))
 
 
-def _without_twins(problem: Problem) -> Indices:
-    """Of offerings equal in size and price those that most classes may use: an offering in any zone is as good as one
-    in a zone, but pods that must be in that zone cannot share it."""
-    users = problem.may.sum(axis=0)
-    best: dict[tuple[bytes, float], list[int]] = {}
-    for offer in map(int, np.argsort(-users, kind="stable")):
-        twins = best.setdefault((problem.capacity[offer].tobytes(), problem.price[offer]), [])
-        may = problem.may[:, offer]
-        if not any((may <= problem.may[:, other]).all() for other in twins):
-            twins.append(offer)
-    return np.array(sorted(offer for twins in best.values() for offer in twins), dtype=np.intp)
-
-
 class Tail:
     """Improves packings of one problem. No attempt is made twice."""
 
@@ -76,7 +63,6 @@ class Tail:
         self._problem = problem
         self._market = market
         self._extended = extended
-        self._chosen = _without_twins(problem)
         self._attempt = 0
         self._whole = 0.0
         """Units that opening everything would take, as far as is known."""
@@ -130,15 +116,13 @@ class Tail:
             return None
         self._tried.add((counts.tobytes(), which))
         rows = np.flatnonzero(counts)
-        problem = self._problem.without_empty(counts).with_offers(self._chosen)
+        problem = self._problem.without_empty(counts)
         effort.used += _WORTH_UNITS + _PAIR_UNITS * len(rows) ** 1.5
         market = worth(problem, self._extended, presolved=False)
         if market is None:
             return None
         packed = packed_with(problem, market, _STYLES[which], effort, _SLACK)
-        return [
-            p._replace(offer=int(self._chosen[p.offer]), classes=rows[p.classes]) for p in packed
-        ]
+        return [p._replace(classes=rows[p.classes]) for p in packed]
 
     def _content(self, machines: list[Pattern]) -> Counts:
         found = np.zeros_like(self._problem.counts)

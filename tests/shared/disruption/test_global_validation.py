@@ -20,7 +20,7 @@ from tests.support.disruption import DEPLOYMENT, NOW, make_cluster, make_running
 FREE = Churn(move_cost_micro_usd=0)
 POOL = make_pool(
     generation_api=V1, consolidation_policy=WHEN_UNDERUTILIZED, consolidate_after_seconds=0.0,
-    budgets=(Budget("100%"),),
+    budgets=(Budget("100%"),), weight=10,
 )  # fmt: skip
 KEEPER = make_pool("keeper", generation_api=V1)
 """Its node stays: room for what comes."""
