@@ -29,8 +29,9 @@ _STYLES = (
 )
 _IN_VAIN = 12
 """Attempts without a gain after which the search ends."""
-_LEAST_EFFICIENCY = 0.5
-"""Offerings of which no content can be worth this share of the price are not tried."""
+_LEAST_EFFICIENCY, _LEAST_FOR_FEW, _FEW_PODS = 0.9, 0.5, 250
+"""Offerings of which no content can be worth this share of the price are not tried. Few pods come out in machines that
+are odd in some way, so there only hopeless ones are left out."""
 _SLACK = 0.03
 """How much the prices may underrate what an offering can hold."""
 _WORTH_UNITS, _PAIR_UNITS = 3.0, 0.004
@@ -51,7 +52,8 @@ def packed_with(
 
 def _efficient(problem: Problem, efficiency: Floats) -> Indices:
     """For classes that none of these fit, all that do."""
-    found = efficiency >= _LEAST_EFFICIENCY
+    few = int(problem.counts.sum()) < _FEW_PODS
+    found = efficiency >= (_LEAST_FOR_FEW if few else _LEAST_EFFICIENCY)
     without = problem.fits.any(axis=1) & ~problem.fits[:, found].any(axis=1)
     return np.flatnonzero(found | problem.fits[without].any(axis=0))
 
