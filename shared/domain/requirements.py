@@ -301,8 +301,15 @@ class Requirements:
     def compatible(
         self, incoming: Requirements, *, allow_undefined: frozenset[str] = frozenset()
     ) -> bool:
-        """``incompatibility`` as a yes or no."""
-        return self.incompatibility(incoming, allow_undefined=allow_undefined) is None
+        """``incompatibility`` as a yes or no, without the cost of its words."""
+        for wanted in incoming:
+            existing = self._by_key.get(wanted.key)
+            if existing is None:
+                if wanted.key not in allow_undefined and not wanted.accepts_absence:
+                    return False
+            elif not _meet(existing, wanted):
+                return False
+        return True
 
     def _hint(self, key: str, allow_undefined: frozenset[str]) -> str:
         for known in (*sorted(allow_undefined), *self._by_key):

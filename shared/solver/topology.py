@@ -43,12 +43,15 @@ class Group:
     counts: dict[str, int]
     inhabited: frozenset[str] = frozenset()
     """Domains in which a node is."""
-    matched: dict[tuple[Requirements, bool], bool] = field(default_factory=dict)
+    matched: dict[tuple[object, ...], bool] = field(default_factory=dict)
+    filtered_keys: tuple[str, ...] = field(init=False)
     counts_hosts: bool = field(init=False)
     """A spread or anti-affinity rule by host name: each host is a domain, and its count decides."""
 
     def __post_init__(self) -> None:
         self.counts_hosts = self.rule.key == keys.HOSTNAME and self.rule.kind != AFFINITY
+        asked = {wanted.key for filtered in self.rule.node_filter for wanted in filtered}
+        self.filtered_keys = tuple(sorted(asked))
 
     def counts_on(self, host: Host) -> bool:
         """SCH-76: only nodes that the owner may use are counted, as far as its policies say so."""
@@ -56,7 +59,8 @@ class Group:
             return False
         if not self.rule.node_filter:
             return True
-        at = (host.requirements, host.is_new)
+        # Nodes differ by name; a filter that does not ask for it sees few kinds of them.
+        at = (host.is_new, *map(host.requirements.get, self.filtered_keys))
         if at not in self.matched:
             allowed = keys.WELL_KNOWN if host.is_new else frozenset[str]()
             self.matched[at] = any(
