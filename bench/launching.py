@@ -244,6 +244,7 @@ async def many(size: int, generation: str) -> tuple[Row, list[Row]]:
             **{f"{step.lower()} s": seen.seconds(step, started) for step in (*STEPS, RUNNING)},
             "CreateFleet calls": len(await fleets(bench)),
             "missing": size - min(seen.count(step) for step in ends),
+            "too many": seen.count(LAUNCHED) - size,
             "launcher MiB": next(p["peak MiB"] for p in processes if p["process"] == "launcher"),
         }
         return row, [{"machines": size, **one} for one in processes]

@@ -104,9 +104,12 @@ def existing_targets(
     found, with_node = [], set()
     for node in snapshot.nodes:
         machine = by_provider.get(node.provider_id) or by_node.get(node.name)
+        leaving = _is_leaving(node, machine)
+        if machine is not None and not (leaving or _is_registered(node, machine)):
+            continue  # its labels and taints are still to come: the machine tells more than the node
         if machine is not None:
             with_node.add(machine.uid)
-        if not _is_leaving(node, machine):
+        if not leaving:
             pods = bound.get(node.name, [])
             target = _node_target(node, machine, pods, snapshot.daemon_sets, table)
             target.attachments = volumes.attachments(node.name, pods)
@@ -145,6 +148,12 @@ def _node_target(
         initialized=initialized,
         ports=[port for pod in pods for port in pod.host_ports],
     )
+
+
+def _is_registered(node: Node, machine: Machine) -> bool:
+    """LCH-73: does the node carry what its machine has decided? The machine names it from then on."""
+    marked = node.labels.get(keys.REGISTERED) == "true" or node.is_initialized
+    return marked or machine.node_name == node.name
 
 
 def _is_initialized(node: Node, machine: Machine | None) -> bool:

@@ -230,3 +230,20 @@ def test_sch_09_a_value_that_is_only_excluded_leaves_the_others_open() -> None:
     machine = make_machine(requirements=requirements)
     snapshot = make_snapshot(pod, machines=(machine,), catalogue=Catalogue("r", "1", types))
     assert plan_for(snapshot).existing == {}
+
+
+def test_a_node_that_is_not_registered_yet_counts_as_its_machine() -> None:
+    """SCH-50, LCH-73: a kubelet does not know its capacity type; nothing is bought a second time in between."""
+    launched = make_machine(
+        provider_id="aws:///a/i-1",
+        allocatable=amounts(cpu="2", memory="8Gi", pods="29"),
+        labels={**OURS, keys.INSTANCE_TYPE: "m5.x004", keys.CAPACITY_TYPE: keys.ON_DEMAND},
+    )
+    joined = make_node(labels=OURS, provider_id="aws:///a/i-1")
+    pod = make_pod(node_selector={keys.CAPACITY_TYPE: keys.ON_DEMAND})
+    plan = plan_for(make_snapshot(pod, nodes=(joined,), machines=(launched,)))
+    assert (plan.existing, pods_per_machine(plan)) == ({"default-abc": ("uid-pod",)}, [])
+    marked = {**launched.labels, keys.REGISTERED: "true"}
+    registered = make_node(labels=marked, provider_id="aws:///a/i-1")
+    plan = plan_for(make_snapshot(pod, nodes=(registered,), machines=(launched,)))
+    assert plan.existing == {"node-1": ("uid-pod",)}
