@@ -12,14 +12,14 @@ class SteppedClock:
     """``clock`` plus every step so far; time never goes back."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.real = clock
         self._ahead_seconds = 0.0
 
     def now(self) -> float:
-        return self._clock.now() + self._ahead_seconds
+        return self.real.now() + self._ahead_seconds
 
     def monotonic(self) -> float:
-        return self._clock.monotonic() + self._ahead_seconds
+        return self.real.monotonic() + self._ahead_seconds
 
     def step(self, seconds: float) -> None:
         """Let ``seconds`` pass at once. At least 0."""

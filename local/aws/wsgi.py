@@ -219,7 +219,8 @@ class RequestHandler(MotoRequestHandler):  # type: ignore[misc]
 def build_server(emulator: Emulator) -> BaseWSGIServer:
     """A bound server that does not serve yet; its ``port`` is the real one."""
     moto_patches.install(emulator)
-    moto_speed.install(emulator.clock)
+    # moto stamps its messages with real time, whatever was stepped since.
+    moto_speed.install(emulator.clock.real)
     settings = emulator.settings
     return make_server(
         settings.host,

@@ -51,6 +51,15 @@ async def instance_id(ec2, network, control) -> str:
     return instance_id
 
 
+async def test_a_message_of_now_is_not_too_old_when_time_was_stepped(
+    control, queue, instance_id
+) -> None:
+    """moto stamps messages with real time: a step beyond their retention must not swallow them."""
+    control.post("clock", {"stepSeconds": 3600})
+    control.post("interruptions", {"kind": "rebalance", "instanceId": instance_id})
+    assert await queue.find("EC2 Instance Rebalance Recommendation", instance_id=instance_id)
+
+
 async def test_a_spot_warning_reaches_the_queue_and_the_instance_ends(
     control, queue, instance_id
 ) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from kubernetes_asyncio import client
+
+
+@pytest.fixture(scope="module", autouse=True)
+def typed_models() -> None:
+    """The whole library: whoever imported ``shared.kube`` before has it without its typed models."""
+    importlib.reload(client.models)
+    importlib.reload(client)
 
 
 @pytest.fixture
