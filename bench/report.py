@@ -7,7 +7,6 @@ takes on a core of its own. Wall-clock time is shown beside it; on a busy machin
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import math
 import resource
@@ -21,6 +20,8 @@ from typing import NamedTuple, TypeVar
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from shared.memory import settle
 
 T = TypeVar("T")
 Row = dict[str, object]
@@ -43,10 +44,10 @@ class Seconds(NamedTuple):
 
 
 def timed(work: Callable[[], T], runs: int) -> tuple[Seconds, T]:
-    """How long one run takes, and the last result. The collector runs before, not during, each."""
+    """How long one run takes, and the last result. What is alive before a run is settled, as at a service's start."""
     found = []
     for _ in range(runs):
-        gc.collect()
+        settle()
         start = time.process_time(), time.perf_counter()
         result = work()
         found.append((time.process_time() - start[0], time.perf_counter() - start[1]))
