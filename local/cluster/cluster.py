@@ -21,6 +21,7 @@ import uvicorn
 
 from local.cluster.control_plane import ControlPlane
 from local.cluster.kubeconfig import write_kubeconfig
+from local.cluster.listening import listen
 from local.cluster.server import build_app
 from local.cluster.settings import ClusterSettings
 from local.cluster.store import Store
@@ -61,16 +62,11 @@ class _Server(uvicorn.Server):
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
+        return listen(host, port)
     except OSError as error:
-        listener.close()
         text = f"CLUSTER_HOST, CLUSTER_PORT: cannot listen on {host}:{port}: {error}"
         raise ConfigurationError(text) from error
-    return listener
 
 
 def _server(store: Store) -> _Server:

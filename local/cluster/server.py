@@ -11,7 +11,6 @@ eviction; hence ``KEEP_ALIVE_SECONDS``.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -24,6 +23,7 @@ from starlette.routing import Route
 
 from local.cluster import discovery, openapi, verbs
 from local.cluster.errors import ApiError, method_not_allowed, no_such_path
+from local.cluster.listening import listen
 from local.cluster.requests import Body, Query, Target, parse_path
 from local.cluster.store import Store
 from local.cluster.verbs import Call, answer
@@ -146,7 +146,7 @@ async def serve(
     ``started`` is called with the port once connections are accepted (port 0: a free one).
     Raises OSError when the port is taken.
     """
-    listener = socket.create_server((host, port), backlog=2048)
+    listener = listen(host, port)
     server = ClusterServer(_config(store))
     async with asyncio.TaskGroup() as group:
         running = group.create_task(server.serve(sockets=[listener]))

@@ -90,11 +90,12 @@ def embedded_api_server(outside: bool = False, store: Any = None) -> Iterator[st
         yield ""
         return
     # Here, so that tests against a cluster from outside do not need the embedded one.
+    from local.cluster.listening import listen
     from local.cluster.server import build_app
     from local.cluster.store import Store
 
     app = build_app(store or Store(SystemClock(), Random(7)))
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listen("127.0.0.1", 0)
     config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
     loop, stopped = asyncio.new_event_loop(), asyncio.Event()
     serving = _serve_until(stopped, config, listener)
