@@ -10,10 +10,9 @@ people's habits; a wrong code or reason breaks clients.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
-
-import orjson
 
 from local.cluster.resources import Resource
 from shared.errors import DovetailError
@@ -102,7 +101,8 @@ def duplicate_value(field: str, value: Any) -> FieldError:
 
 
 def _shown(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    # Of any size: orjson refuses whole numbers beyond 64 bits.
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _details(resource: Resource, name: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from local.cluster.schemas import Validator, field_path, prune, translated, with_defaults
@@ -28,6 +28,7 @@ def document(values: object) -> dict[str, Any]:
 
 
 @given(ITEMS, VALUES)
+@example({"type": "string", "enum": ["a"]}, [-(2**63) - 1])
 def test_a_list_of_texts_has_the_faults_that_each_of_its_values_has(
     items: dict[str, Any], values: list[Any]
 ) -> None:
