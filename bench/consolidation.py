@@ -10,7 +10,6 @@ how many steps and moves.
 from __future__ import annotations
 
 import argparse
-import gc
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -33,6 +32,7 @@ from shared.disruption.simulation import simulate
 from shared.domain.instance_types import Catalogue
 from shared.domain.nodepools import Budget
 from shared.domain.snapshot import Snapshot
+from shared.memory import settle
 
 SIZES = (100, 500, 1000, 2000)
 QUICK_SIZES = (100,)
@@ -74,7 +74,7 @@ def globally(snapshot: Snapshot, churn: Churn) -> Outcome:
     now = NOW
     while len(steps) < MOST_STEPS:
         world = world_of(snapshot, now)
-        gc.collect()
+        settle()
         start = time.process_time(), time.perf_counter()
         proposal = emptiness.propose(world)
         if not proposal.commands:
