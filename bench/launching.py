@@ -276,9 +276,10 @@ async def throttled(seconds: float, generation: str) -> Row:
 
 
 async def lifted(bench: Bench, seconds: float) -> tuple[float, float]:
-    """Ends the throttling so long after the first refused call: (begin, end)."""
-    while not (calls := await fleets(bench)):  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
+    """Ends the throttling so long after the first refused call: (begin, end). Raises TimeoutError without a call."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not (calls := await fleets(bench)):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
     begins = float(calls[0]["at"])
     await asyncio.sleep(max(0.0, begins + seconds - time.time()))
     await bench.emulator("clear", {})

@@ -6,7 +6,6 @@ The stack's processes share the machine's cores with each other, so wall-clock t
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import tempfile
 from collections.abc import AsyncIterator
@@ -15,13 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.cpu_shares import cpu_seconds
 from bench.report import Row
 from local.probe import request_json
 from local.stack import Stack, StackSettings
 from shared.clock import SystemClock
 from shared.kube.client import Kube
-
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Bench:
         """Per process of the stack: the largest resident size so far, processor seconds, and how often it died."""
         rows = []
         for part in self.stack.running().parts:
-            peak, seconds = peak_mib(part.process.pid), cpu_seconds(part.process.pid)
+            peak, seconds = peak_mib(part.process.pid), round(cpu_seconds(part.process.pid), 1)
             row = {"process": part.name, "peak MiB": peak, "CPU s": seconds}
             rows.append({**row, "restarts": part.restarts})
         return rows
@@ -80,9 +78,3 @@ def peak_mib(pid: int) -> int:
         if line.startswith("VmHWM"):
             return int(line.split()[1]) // 1024
     return 0
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process without its children."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return round((int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND, 1)

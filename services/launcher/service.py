@@ -185,16 +185,15 @@ def _upkeep(
     unused = profile_garbage.ProfileGarbage(
         env.kube, machines, cloud, env.clock, settings, node_classes.profiles
     )
-    unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
+    unavailable = UnavailableOfferings(redis, prefix, env.clock)
     shifts = zonal_shift.ZonalShifts(
         env.kube, cloud, node_classes, store, unavailable, env.recorder,
         settings.enable_zonal_shift,
     )  # fmt: skip
     reserved = reservations.Reservations(env.kube, machines, cloud)
     told = reservations.ReservationNews(
-        machines, node_classes, ReservationStore(env.bus.redis, env.bus.prefix), env.clock, writer,
-        env.metrics,
-    )  # fmt: skip
+        machines, node_classes, ReservationStore(redis, prefix), env.clock, writer, env.metrics
+    )
     return [
         timed("consistency", consistency.PERIOD_SECONDS, checks.check_all),
         timed("overlays", overlays.PERIOD_SECONDS, corrections.look),

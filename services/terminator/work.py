@@ -43,7 +43,7 @@ class Work:
     kube: Kube
     metrics: Metrics
     poll_seconds: float
-    hooked: HookedNodes | None = None
+    hooked: HookedNodes
     """Drains for lifecycle hooks."""
     last_progress: float = 0.0
     """Monotonic time of the last look for new work."""
@@ -91,7 +91,7 @@ class Work:
     async def step(self, kind: str, name: str) -> bool:
         """The next step for one object. DONE when there is none left for it."""
         if kind == DRAIN:
-            return await self.hooked.step(name) if self.hooked else DONE
+            return await self.hooked.step(name)
         if kind != NODE:
             return await self.termination.step_machine(f"{kind}/{name}")
         machine = await self.termination.machine_of(name)

@@ -57,10 +57,9 @@ def text_list(value: object, field: str) -> tuple[str, ...]:
         return ()
     if not isinstance(value, list):
         raise InvalidObject("must be a list", field=field)
+    # A thousand machines name 600 types each: no field is made up for these.
     if set(map(type, value)) <= {str}:
-        return tuple(
-            value
-        )  # a thousand machines name 600 types each: no field is made up for these
+        return tuple(value)
     return tuple(text(one, f"{field}[{index}]") for index, one in enumerate(value))
 
 

@@ -6,7 +6,7 @@ on a server without our schema) must not hide the others, so ``list`` skips it a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -107,21 +107,22 @@ class Machines:
 
         Raises NotFound when the machine is gone or replaced, Conflict when ``unless`` holds for what is stored.
         """
+        if not await _settled(lambda: self._annotate_once(machine, name, text, unless)):
+            raise Conflict(f"{machine.key} has another {name} already")
+
+    async def _annotate_once(
+        self, machine: Machine, name: str, text: str, unless: Callable[[Machine], bool]
+    ) -> bool:
         resource, parse = _KINDS[machine.kind]
-        for attempt in range(TRIES):
-            raw = await self._kube.get(resource, machine.name)
-            if raw["metadata"]["uid"] != machine.uid:
-                raise NotFound(f"{machine.key} is another by now")
-            if unless(parse(raw)):
-                raise Conflict(f"{machine.key} has another {name} already")
-            version = raw["metadata"]["resourceVersion"]
-            body = {"metadata": {"resourceVersion": version, "annotations": {name: text}}}
-            try:
-                await self._kube.patch(resource, machine.name, body)
-                return
-            except Conflict:
-                if attempt == TRIES - 1:
-                    raise
+        raw = await self._kube.get(resource, machine.name)
+        if raw["metadata"]["uid"] != machine.uid:
+            raise NotFound(f"{machine.key} is another by now")
+        if unless(parse(raw)):
+            return False
+        version = raw["metadata"]["resourceVersion"]
+        body = {"metadata": {"resourceVersion": version, "annotations": {name: text}}}
+        await self._kube.patch(resource, machine.name, body)
+        return True
 
     async def delete(self, machine: Machine) -> bool:
         """Order its deletion. False when it is gone, or another machine has its name."""
@@ -147,30 +148,22 @@ class Machines:
         compare-and-set (R3). A condition that says already what it should is not written again.
         Raises Conflict after ``TRIES``.
         """
-        for attempt in range(TRIES):
-            try:
-                return await self._write_once(machine, name, condition, status, unless)
-            except NotFound:
-                return False
-            except Conflict:
-                if attempt == TRIES - 1:
-                    raise
-        return False
+        try:
+            return await _settled(
+                lambda: self._write_once(machine, name, condition, status, unless)
+            )
+        except NotFound:
+            return False
 
     async def drop_condition(self, machine: Machine, name: str) -> bool:
         """Take one condition off. False when the machine is gone or replaced, or has none of that name.
 
         Raises Conflict after ``TRIES``.
         """
-        for attempt in range(TRIES):
-            try:
-                return await self._drop_once(machine, name)
-            except NotFound:
-                return False
-            except Conflict:
-                if attempt == TRIES - 1:
-                    raise
-        return False
+        try:
+            return await _settled(lambda: self._drop_once(machine, name))
+        except NotFound:
+            return False
 
     async def _drop_once(self, machine: Machine, name: str) -> bool:
         resource, parse = _KINDS[machine.kind]
@@ -215,3 +208,13 @@ class Machines:
         }
         await self._kube.patch(resource, machine.name, body, subresource="status")
         return True
+
+
+async def _settled(once: Callable[[], Awaitable[bool]]) -> bool:
+    """A compare-and-set, read and written again when somebody else wrote meanwhile. Raises Conflict after ``TRIES``."""
+    for _ in range(TRIES - 1):
+        try:
+            return await once()
+        except Conflict:
+            continue
+    return await once()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from shared.domain.machines import INITIALIZED
 from shared.domain.nodes import provider_instance_id
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.resources import NODES
+from tests.support.kubectl import NEEDS_KUBECTL
 from tests.support.playground import (
     LOOK_SECONDS,
     Playground,
@@ -52,7 +52,7 @@ from tests.support.waiting import wait_until
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(180),
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
+    NEEDS_KUBECTL,
 ]
 LEASES = {"LEADER_ELECTION_NAMESPACE": "default"}
 WITHOUT_SCHEDULER = tuple(name for name in SERVICES if name != "scheduler")

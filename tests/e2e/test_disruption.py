@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 
 import pytest
 
@@ -18,6 +17,7 @@ from shared.domain import labels as keys
 from shared.domain.machines import EMPTY
 from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODES
+from tests.support.kubectl import NEEDS_KUBECTL
 from tests.support.playground import Playground, ShellKubectl
 from tests.support.scale_down import (
     consolidating_pool,
@@ -35,7 +35,7 @@ from tests.support.waiting import wait_until
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(180),
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
+    NEEDS_KUBECTL,
 ]
 
 

@@ -4,18 +4,18 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from cli.demo import workload
+from tests.support.kubectl import NEEDS_KUBECTL
 from tests.support.playground import Playground, ShellKubectl
 from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
+    NEEDS_KUBECTL,
 ]
 MANIFESTS = Path(workload.__file__).parent / "manifests"
 LABELS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from collections.abc import Callable
 
@@ -13,6 +12,7 @@ from shared.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines import DRIFTED, EMPTY
 from shared.kube.resources import DAEMON_SETS, PODS
+from tests.support.kubectl import NEEDS_KUBECTL
 from tests.support.playground import NAMESPACE, Playground, ShellKubectl
 from tests.support.scale_down import (
     CONSOLIDATE,
@@ -35,7 +35,7 @@ from tests.support.scale_down import (
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(180),
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
+    NEEDS_KUBECTL,
 ]
 NewPool = Callable[..., Pool]
 

@@ -5,7 +5,6 @@ and 80.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 
 import pytest
@@ -15,6 +14,7 @@ from local.probe import request_json
 from shared.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.kube.resources import EVENTS, PODS
+from tests.support.kubectl import NEEDS_KUBECTL
 from tests.support.playground import NAMESPACE, Playground, ShellKubectl
 from tests.support.scale_down import (
     CONSOLIDATE,
@@ -32,7 +32,7 @@ from tests.support.scale_down import (
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(180),
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
+    NEEDS_KUBECTL,
 ]
 
 

@@ -15,6 +15,10 @@ from local.cluster.kubeconfig import write_kubeconfig
 from local.cluster.server import serve
 from local.cluster.store import Store
 
+NEEDS_KUBECTL = pytest.mark.skipif(
+    shutil.which("kubectl") is None, reason="kubectl is not installed"
+)
+
 
 @contextlib.asynccontextmanager
 async def served(store: Store) -> AsyncIterator[str]:

@@ -1,6 +1,6 @@
 """Pools, workloads and looks for tests that take machines away on a running stack.
 
-A ``Bench`` works with kubectl as a person would. Each pool buys one instance family, so that tests of one stack do not
+A ``Pool`` works with kubectl as a person would. Each pool buys one instance family, so that tests of one stack do not
 meet: what one has run out of does not matter to the others.
 """
 

@@ -15,23 +15,13 @@ from shared.domain import labels as keys
 from shared.kube.resources import MACHINES
 from tests.services.conftest import create_machine
 from tests.services.launcher.crash_world import FORGETFUL, CrashWorld, crashes
+from tests.services.launcher.ice_codes import ICE
 from tests.services.launcher.mortal import Life
 from tests.support.builders import ZONES
 
 __all__ = ["crashes"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ICE = (
-    "InsufficientInstanceCapacity",
-    "MaxSpotInstanceCountExceeded",
-    "VcpuLimitExceeded",
-    "UnfulfillableCapacity",
-    "Unsupported",
-    "InsufficientFreeAddressesInSubnet",
-    "MaxFleetCountExceeded",
-    "ReservationCapacityExceeded",
-)
-"""LCH-60, as the behaviour spec lists them."""
 NOT_FOUND = (
     "InvalidInstanceID.NotFound",
     "InvalidLaunchTemplateName.NotFoundException",

@@ -17,19 +17,10 @@ from shared.domain.instance_types import encode_catalogue
 from shared.metrics import Metrics
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import LauncherSettings, read
+from tests.services.launcher.ice_codes import ICE
 from tests.support.builders import ZONES, make_catalogue, make_type
 from tests.support.fake_clock import FakeClock
 
-LCH_60 = [
-    "InsufficientInstanceCapacity",
-    "MaxSpotInstanceCountExceeded",
-    "VcpuLimitExceeded",
-    "UnfulfillableCapacity",
-    "Unsupported",
-    "InsufficientFreeAddressesInSubnet",
-    "MaxFleetCountExceeded",
-    "ReservationCapacityExceeded",
-]
 FIRST = (keys.SPOT, "m5.large", ZONES[0])
 FAILURES = "karpenter_cloudprovider_instance_launch_failures_total"
 
@@ -71,10 +62,10 @@ async def world(bus: Bus, clock: FakeClock, metrics: Metrics) -> World:
 
 def test_every_code_is_known() -> None:
     """LCH-60."""
-    assert set(LCH_60) == CAPACITY_CODES
+    assert set(ICE) == CAPACITY_CODES
 
 
-@pytest.mark.parametrize("code", LCH_60)
+@pytest.mark.parametrize("code", ICE)
 async def test_each_code_marks_its_offering_for_three_minutes(
     world: World, code: str, clock: FakeClock, metrics: Metrics
 ) -> None:
@@ -87,7 +78,7 @@ async def test_each_code_marks_its_offering_for_three_minutes(
     assert await world.elsewhere.current() == frozenset()
 
 
-@pytest.mark.parametrize("code", LCH_60)
+@pytest.mark.parametrize("code", ICE)
 async def test_a_call_that_fails_as_a_whole_marks_all_it_asked_for(world: World, code: str) -> None:
     """LCH-60: and so does an error that names no offering."""
     await world.shortage.remember_call(record(), code)
@@ -131,8 +122,8 @@ async def test_a_full_subnet_comes_last(world: World, clock: FakeClock) -> None:
 
 def test_only_a_lack_of_capacity_ends_a_machine() -> None:
     """LCH-64, LCH-65: one other error among them and it is tried again."""
-    assert is_shortage([error(code) for code in LCH_60])
-    assert not is_shortage([error(LCH_60[0]), error("InvalidParameterValue")])
+    assert is_shortage([error(code) for code in ICE])
+    assert not is_shortage([error(ICE[0]), error("InvalidParameterValue")])
     assert is_shortage([])
 
 
