@@ -137,6 +137,7 @@ class Emulator:
             self.tokens.clear()
             self.launcher.clear()
             moto_state.reset()
+            self.clock.reset()
             if self.settings.seed:
                 self._seed(self)
             self.recorder.clear()

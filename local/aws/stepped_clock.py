@@ -9,7 +9,7 @@ from shared.clock import Clock
 
 
 class SteppedClock:
-    """``clock`` plus every step so far; time never goes back."""
+    """``clock`` plus every step so far; only ``reset`` lets time go back."""
 
     def __init__(self, clock: Clock) -> None:
         self.real = clock
@@ -24,3 +24,7 @@ class SteppedClock:
     def step(self, seconds: float) -> None:
         """Let ``seconds`` pass at once. At least 0."""
         self._ahead_seconds += seconds
+
+    def reset(self) -> None:
+        """Be real time again, when nothing is left that happened at a later one."""
+        self._ahead_seconds = 0.0

@@ -137,6 +137,12 @@ async def test_calls_are_recorded_with_parameters_and_code(ec2, network, control
     assert {"GetParameter", "DescribeSubnets"} <= actions
 
 
+def test_reset_makes_time_real_again(control) -> None:
+    control.post("clock", {"stepSeconds": 7200})
+    control.post("reset")
+    assert control.post("clock", {"stepSeconds": 1})["now"] < time.time() + 60
+
+
 async def test_reset_forgets_everything_and_seeds_again(ec2, network, control) -> None:
     pool = {"instanceType": "m5.large", "zone": "us-west-2a", "capacityType": "on-demand"}
     await ec2.create_fleet(**fleet(network, [("m5.large", "a")]))

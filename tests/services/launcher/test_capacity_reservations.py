@@ -224,7 +224,7 @@ async def test_the_machines_of_a_block_that_ends_go(
     await kube.patch(NODE_CLAIMS, "a", {"metadata": {"labels": {ID_LABEL: block.id}}})
     assert len(await reserving.told()) == 1
     assert not await world.is_leaving(machines[0])
-    world.clock.advance(660)  # EC2 counts by a clock of its own
+    world.clock.advance(660)  # EC2's clock is not this one
     assert await reserving.told() == ()
     assert [await world.is_leaving(one) for one in machines] == [True, False]
 
