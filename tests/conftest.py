@@ -1,10 +1,16 @@
-"""How many examples a property gets: few for every change, many at night (``HYPOTHESIS_PROFILE=nightly``)."""
+"""What all tests share: one AWS emulator per process, and how many examples a property gets: few for every change, many
+at night (``HYPOTHESIS_PROFILE=nightly``).
+"""
 
 from __future__ import annotations
 
 import os
 
 from hypothesis import settings
+
+from tests.support.aws_emulator import aws_emulator_url
+
+__all__ = ["aws_emulator_url"]
 
 settings.register_profile("change", max_examples=25, deadline=None)
 settings.register_profile("nightly", max_examples=1000, deadline=None)

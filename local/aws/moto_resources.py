@@ -5,10 +5,14 @@ Written against moto 5.2.5. At import it reads the instance-type offerings of ev
 130 MB) and 1,299 images that no EKS node uses. Both go through
 ``moto.utilities.utils.load_resource``, which is replaced for the time of the import only. Another
 region than ``AWS_REGION`` therefore offers no instance types.
+
+moto also makes a session of botocore's for many a question, and each reads the same files anew: half
+of the emulator's start and of a reset. Here all of a process's sessions read them once.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from typing import Any
@@ -20,6 +24,8 @@ IMAGES = "ec2/resources/amis.json"
 def import_moto(region: str) -> None:
     """Import moto's EC2 models with the offerings of ``region`` only."""
     os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
+    sessions: Any = importlib.import_module("botocore.session")
+    sessions.create_loader = functools.cache(sessions.create_loader)
     resources: Any = importlib.import_module("moto.utilities.utils")
     complete = resources.load_resource
 

@@ -17,7 +17,6 @@ from moto import backends
 from moto.core import responses
 from moto.core.parse import QueryParser
 from moto.ec2.models.core import TaggedEC2Resource
-from moto.eks import utils as eks_utils
 from moto.events.models import Rule
 from moto.moto_api._internal import mock_random
 from moto.sqs.models import Message, SQSBackend, sqs_backends
@@ -33,7 +32,6 @@ COPIES: ContextVar[int] = ContextVar("copies", default=1)
 def install(clock: Clock) -> None:
     """Put the fast functions in place."""
     _install_module_list()
-    _install_session()
     _install_action_list()
     _install_prefix_index()
     _install_tag_lookup()
@@ -45,11 +43,6 @@ def _install_module_list() -> None:
     """moto lists its own folder, with one stat per service, on every request."""
     modules = tuple(backends.list_of_moto_modules())
     backends.list_of_moto_modules = lambda: modules
-
-
-def _install_session() -> None:
-    """moto reads all of botocore's endpoints for every cluster it makes: 80 of a reset's 100 ms."""
-    eks_utils.Session = functools.cache(eks_utils.Session)
 
 
 def _install_action_list() -> None:

@@ -15,9 +15,6 @@ from cli.cloud import cloud
 from cli.cloud_faults import PRESETS
 from cli.main import commands
 from shared.errors import DovetailError
-from tests.support.aws_emulator import aws_emulator_url
-
-__all__ = ["aws_emulator_url"]
 
 SUBCOMMANDS = [one.callback.__name__ for one in cloud.registered_commands if one.callback]
 Run = Callable[..., str]

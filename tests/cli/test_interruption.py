@@ -8,16 +8,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiobotocore.session import get_session
 
 from cli.interruption import DETAIL_TYPES, LIFECYCLE_TYPE, findings_of, policy_fault
 from shared.clock import SystemClock
 from shared.cloud.events import Rule
 from shared.cloud.session import Cloud
 from tests.services.conftest import Control
-from tests.support.aws_emulator import aws_emulator_url
+from tests.support.aws_emulator import aws_session
 
-__all__ = ["aws_emulator_url"]
 QUEUE = "dovetail-local"
 SPOT = DETAIL_TYPES[1]
 
@@ -54,7 +52,7 @@ async def test_a_rule_that_is_switched_off_counts_as_missing(
     cloud: Cloud, aws_emulator_url: str
 ) -> None:
     options: dict[str, Any] = {"region_name": "us-west-2", "endpoint_url": aws_emulator_url}
-    async with get_session().create_client("events", **options) as events:
+    async with aws_session().create_client("events", **options) as events:
         await events.disable_rule(Name=f"{QUEUE}-SpotInterruption")
         found = await missing(cloud)
         await events.enable_rule(Name=f"{QUEUE}-SpotInterruption")
@@ -72,7 +70,7 @@ async def test_what_lifecycle_hooks_need_is_looked_at_when_they_are_on(
         "permission autoscaling:DescribeTags",
     }
     options: dict[str, Any] = {"region_name": "us-west-2", "endpoint_url": aws_emulator_url}
-    async with get_session().create_client("events", **options) as events:
+    async with aws_session().create_client("events", **options) as events:
         await events.disable_rule(Name=f"{QUEUE}-LifecycleTermination")
     fault = {"action": "DescribeTags", "code": "AccessDenied", "status": 403, "count": 50}
     Control(aws_emulator_url).post("faults", **fault)

@@ -40,11 +40,8 @@ from shared.kube.resources import (
 )
 from shared.messages import Message, decode
 from shared.metrics import Metrics
-from tests.support.aws_emulator import aws_emulator_url
 from tests.support.cluster_fixture import connect, embedded_api_server, write_kubeconfig
 from tests.support.fake_clock import FakeClock
-
-__all__ = ["aws_emulator_url"]
 
 CLUSTER = "dovetail-local"
 CRDS = Resource(

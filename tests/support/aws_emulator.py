@@ -1,13 +1,13 @@
 """The AWS emulator as a process for tests: started once per session on a free port, ended by its
 own pid.
 
-Use the fixture with ``from tests.support.aws_emulator import aws_emulator_url`` in a conftest or
-test module.
+Every test may ask for ``aws_emulator_url``. Whoever needs an empty one resets it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiobotocore.session import get_session
+from aiobotocore.session import AioSession, get_session
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -82,10 +82,16 @@ def aws_emulator_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+@functools.cache
+def aws_session() -> AioSession:
+    """One for all clients: each session reads the service models anew, which takes EC2's 0.3 s."""
+    return get_session()
+
+
 @contextlib.asynccontextmanager
 async def whole_ec2(url: str) -> AsyncIterator[Any]:
     """A client with every operation of EC2: for what Dovetail itself never does, such as making snapshots."""
-    async with get_session().create_client(
+    async with aws_session().create_client(
         "ec2",
         region_name="us-west-2",
         endpoint_url=url,

@@ -1,6 +1,4 @@
-"""One emulator process for these tests, reset before each; real aiobotocore clients over real
-HTTP.
-"""
+"""The emulator, reset before each test; real aiobotocore clients over real HTTP."""
 
 from __future__ import annotations
 
@@ -15,11 +13,8 @@ from typing import Any
 
 import pytest
 from aiobotocore.config import AioConfig
-from aiobotocore.session import get_session
 
-from tests.support.aws_emulator import aws_emulator_url
-
-__all__ = ["aws_emulator_url"]
+from tests.support.aws_emulator import aws_session
 
 IMAGE_PARAMETER = (
     "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
@@ -71,12 +66,11 @@ def control(aws_emulator_url: str) -> ControlClient:
 @pytest.fixture
 async def aws(aws_emulator_url: str, control: ControlClient) -> AsyncIterator[Callable[..., Any]]:
     """``await aws("ec2")`` gives a client without retries, so that each fault is seen."""
-    session = get_session()
     async with AsyncExitStack() as stack:
 
         async def client(service: str) -> Any:
             return await stack.enter_async_context(
-                session.create_client(
+                aws_session().create_client(
                     service,
                     region_name="us-west-2",
                     endpoint_url=aws_emulator_url,

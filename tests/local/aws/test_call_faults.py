@@ -8,10 +8,10 @@ import asyncio
 
 import pytest
 from aiobotocore.config import AioConfig
-from aiobotocore.session import get_session
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from tests.local.aws.conftest import eventually, fleet, instance_ids
+from tests.support.aws_emulator import aws_session
 
 POOLS = [("m5.large", "a")]
 
@@ -31,7 +31,7 @@ async def test_a_client_that_times_out_finds_its_instance_by_the_token(
     control.post("faults", fault)
     request = fleet(network, POOLS, ClientToken="token-1")
     hasty = AioConfig(retries={"total_max_attempts": 1}, read_timeout=0.5)
-    async with get_session().create_client(
+    async with aws_session().create_client(
         "ec2",
         region_name="us-west-2",
         endpoint_url=aws_emulator_url,

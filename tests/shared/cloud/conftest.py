@@ -21,9 +21,6 @@ from shared.cloud.session import Cloud
 from shared.domain.instance_sizes import adapted
 from shared.domain.instance_types import InstanceType, Offering
 from shared.domain.size_settings import USUAL, SizeSettings
-from tests.support.aws_emulator import aws_emulator_url
-
-__all__ = ["aws_emulator_url"]
 
 BuildModel = Callable[..., InstanceType | None]
 
@@ -113,8 +110,9 @@ def credentials() -> Iterator[None]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def cloud(aws_emulator_url: str) -> AsyncIterator[Cloud]:
-    """One connection per test module: making the EC2 client takes a quarter of a second."""
+async def cloud(aws_emulator_url: str, control: Control) -> AsyncIterator[Cloud]:
+    """One connection per test module, to a fresh emulator: making the EC2 client takes a quarter of a second."""
+    await control.post("reset", {})
     connected = await Cloud.connect(
         region="us-west-2",
         endpoint_url=aws_emulator_url,
