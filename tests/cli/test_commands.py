@@ -1,36 +1,65 @@
 """The command line as people meet it: help, lists, and errors without tracebacks."""
 
+from __future__ import annotations
+
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from cli.demo.scenarios import SCENARIOS
+from cli.main import app
 
 
-def dovetail(*words: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cli.main", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={"PATH": "/usr/bin:/bin", "COLUMNS": "200", "DOVETAIL_DIRECTORY": str(directory)},
-        cwd=Path(__file__).resolve().parents[2],
-    )
+class Done(NamedTuple):
+    """What a command leaves behind."""
+
+    status: int
+    stdout: str
+    stderr: str
 
 
-def test_list_names_every_scenario(tmp_path: Path) -> None:
-    done = dovetail("demo", "--list", directory=tmp_path)
-    assert done.returncode == 0
+Dovetail = Callable[..., Done]
+
+
+@pytest.fixture
+def dovetail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Dovetail:
+    """``dovetail("demo", "--list")`` where no stack runs and no variable tells of a cluster."""
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+
+    def run(*words: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["dovetail", *words])
+        with pytest.raises(SystemExit) as ended:
+            app()
+        told = capsys.readouterr()
+        return Done(int(ended.value.code or 0), told.out, told.err)
+
+    return run
+
+
+def environment(directory: Path) -> dict[str, str]:
+    return {"PATH": "/usr/bin:/bin", "COLUMNS": "200", "DOVETAIL_DIRECTORY": str(directory)}
+
+
+def test_list_names_every_scenario(dovetail: Dovetail) -> None:
+    done = dovetail("demo", "--list")
+    assert done.status == 0
     assert [name for name in SCENARIOS if name not in done.stdout] == []
 
 
 @pytest.mark.parametrize("command", ["demo", "up", "down", "status", "halt", "resume", "drill"])
-def test_help_of_every_command_has_examples(command: str, tmp_path: Path) -> None:
-    done = dovetail(command, "--help", directory=tmp_path)
-    assert done.returncode == 0
+def test_help_of_every_command_has_examples(command: str, dovetail: Dovetail) -> None:
+    done = dovetail(command, "--help")
+    assert done.status == 0
     assert "Examples:" in done.stdout
     assert f"dovetail {command}" in done.stdout
 
@@ -49,14 +78,23 @@ def test_help_of_every_command_has_examples(command: str, tmp_path: Path) -> Non
     ],
 )
 def test_a_mistake_ends_with_one_message_and_code_1(
-    words: list[str], told: str, tmp_path: Path
+    words: list[str], told: str, dovetail: Dovetail
 ) -> None:
-    done = dovetail(*words, directory=tmp_path)
-    assert done.returncode == 1
+    done = dovetail(*words)
+    assert done.status == 1
     assert told in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_down_without_a_stack_says_so_and_succeeds(tmp_path: Path) -> None:
-    done = dovetail("down", directory=tmp_path / "none")
+    """As a process of its own, which a shell would start."""
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.main", "down"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=environment(tmp_path / "none"),
+        cwd=Path(__file__).resolve().parents[2],
+    )
     assert (done.returncode, done.stdout.strip()) == (0, "nothing was running")
