@@ -25,9 +25,11 @@ down: $(RUNTIME) ## Stop it
 status: $(RUNTIME) ## Show services, queues, pods and nodes of the running stack
 	$(BIN)/dovetail status $(ARGS)
 
+# Hundreds of processes start in a test run: without bytecode files each would compile the whole project.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEVELOPMENT) ## Run the tests: first the small ones, then whole stories on stacks
-	$(BIN)/python -m pytest -m "not e2e and not nightly" -n 3 $(ARGS)
-	$(BIN)/python -m pytest -m "e2e and not nightly" -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e -n 3 $(ARGS)
+	$(BIN)/python -m pytest tests/e2e -m "not nightly" -n 2 --dist loadfile $(ARGS)
 
 lint: $(DEVELOPMENT) ## Check style, types and import rules
 	$(BIN)/ruff check .

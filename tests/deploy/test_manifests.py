@@ -5,22 +5,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from services.watcher.records import KINDS
+from tests.support.documents import documents
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 Document = dict[str, Any]
 
 
-def documents(folder: str) -> list[Document]:
-    files = sorted((DEPLOY / folder).glob("*.yaml"))
-    return [document for file in files for document in yaml.safe_load_all(file.read_text())]
+def shipped(folder: str) -> list[Document]:
+    return [one for file in sorted((DEPLOY / folder).glob("*.yaml")) for one in documents(file)]
 
 
-MANIFESTS = documents("kubernetes")
-CRDS = {document["spec"]["names"]["kind"]: document for document in documents("crds")}
+MANIFESTS = shipped("kubernetes")
+CRDS = {document["spec"]["names"]["kind"]: document for document in shipped("crds")}
 
 
 def of_kind(*kinds: str) -> list[Document]:

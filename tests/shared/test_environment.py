@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-import yaml
 
 from shared.api.global_settings import NAME
 from shared.environment import Environment, check_kinds, open_environment
@@ -16,6 +15,7 @@ from shared.errors import ConfigurationError, Unavailable
 from shared.kube.resources import CONFIG_MAPS, Resource
 from shared.settings import SchedulerSettings
 from tests.support.cluster_fixture import Cluster, cluster
+from tests.support.documents import documents
 from tests.support.redis_fixture import redis_server, redis_url
 
 __all__ = ["cluster", "redis_server", "redis_url"]
@@ -46,7 +46,7 @@ def variables(
 async def install(cluster: Cluster, *, without: str = "") -> None:
     """Apply deploy/crds, but for one kind."""
     for file in CRD_FILES:
-        document = yaml.safe_load(file.read_text())
+        (document,) = documents(file)
         if document["spec"]["names"]["kind"] != without:
             await cluster.kube.create(CRDS, document)
 

@@ -48,6 +48,7 @@ class World:
         self.nodes = {node.name: node for node in snapshot.nodes}
         self._classes = {found.key: found for found in snapshot.node_classes}
         self._sized: dict[tuple[str, str, str], InstanceType] = {}
+        self._offers: dict[tuple[str, tuple[Expression, ...], str], list[Offering]] = {}
 
     def sized(self, shape: InstanceType, owner: NodePool | Machine) -> InstanceType:
         """The type as the kubelet's settings and the node class leave it to pods (P-20, EC-10)."""
@@ -62,11 +63,19 @@ class World:
         self, shape: InstanceType, requirements: tuple[Expression, ...], pool: NodePool
     ) -> list[Offering]:
         """What can be bought of a type within these requirements, the pool and its subnets."""
-        asked = (*requirements, *pool.requirements)
+        at = (shape.name, requirements, pool.key)
+        if at not in self._offers:
+            self._offers[at] = self._offered(shape, (*requirements, *pool.requirements), pool)
+        return self._offers[at]
+
+    def _offered(
+        self, shape: InstanceType, asked: tuple[Expression, ...], pool: NodePool
+    ) -> list[Offering]:
+        zones = self.zones_of(pool)
         return [
             o
             for o in self.sized(shape, pool).offerings
-            if o.zone in self.zones_of(pool)
+            if o.zone in zones
             and (o.capacity_type, shape.name, o.zone) not in self.snapshot.unavailable
             and allows(asked, keys.ZONE, o.zone)
             and allows(asked, keys.CAPACITY_TYPE, o.capacity_type)

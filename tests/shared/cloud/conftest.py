@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from shared.clock import SystemClock
 from shared.cloud.descriptions import compact
@@ -26,9 +25,18 @@ BuildModel = Callable[..., InstanceType | None]
 
 
 @pytest.fixture(scope="session")
-def describe() -> Callable[[str], dict[str, Any]]:
+def instance_types() -> dict[str, dict[str, Any]]:
+    """What EC2 says of each type that moto knows. Imported here: moto takes a second that other tests need not wait."""
+    from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+    found: dict[str, dict[str, Any]] = INSTANCE_TYPES
+    return found
+
+
+@pytest.fixture(scope="session")
+def describe(instance_types: dict[str, dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
     """``describe("m5.large")``: a fresh DescribeInstanceTypes item, cut as ``Ec2`` cuts it."""
-    return lambda name: compact(INSTANCE_TYPES[name])
+    return lambda name: compact(instance_types[name])
 
 
 @pytest.fixture(scope="session")
