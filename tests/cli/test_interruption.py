@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.interruption import DETAIL_TYPES, LIFECYCLE_TYPE, findings_of, policy_fault
+from cli.interruption import DETAIL_TYPES, LIFECYCLE_TYPE, findings_of, policy_fault, settings_fault
 from shared.clock import SystemClock
 from shared.cloud.events import Rule
 from shared.cloud.session import Cloud
@@ -40,7 +40,7 @@ async def missing(cloud: Cloud, queue: str = QUEUE) -> dict[str, str]:
 async def test_nothing_is_missing_where_everything_is(cloud: Cloud) -> None:
     """INT-02, INT-06: and each thing was looked at."""
     looked_at = [what async for what, _ in findings_of(cloud, QUEUE)]
-    assert len(looked_at) == 3 + len(DETAIL_TYPES) + 3
+    assert len(looked_at) == 4 + len(DETAIL_TYPES) + 3
     assert await missing(cloud) == {}
 
 
@@ -139,3 +139,21 @@ def test_a_policy_that_lets_events_send(text: str) -> None:
 )
 def test_a_policy_that_does_not(text: str) -> None:
     assert policy_fault(text)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({}, ""),
+        ({"DelaySeconds": "0", "SqsManagedSseEnabled": "true"}, ""),
+        ({"KmsMasterKeyId": "arn:aws:kms:us-west-2:1:key/ours"}, ""),
+        ({"DelaySeconds": "90"}, "DelaySeconds is 90"),
+        ({"KmsMasterKeyId": "alias/aws/sqs"}, "SqsManagedSseEnabled"),
+        ({"KmsMasterKeyId": "arn:aws:kms:us-west-2:1:alias/aws/sqs"}, "SqsManagedSseEnabled"),
+    ],
+)
+def test_what_about_a_queue_keeps_notices_back(attributes: dict[str, str], said: str) -> None:
+    """INT-02: a delay, and a key that EventBridge cannot use: it then drops events without a word."""
+    found = settings_fault(attributes)
+    assert said in found
+    assert bool(found) is bool(said)

@@ -1,7 +1,6 @@
 """YAML with the place of every field; whatever is in the file, reading it ends soon and without an exception."""
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -125,11 +124,11 @@ def laughs(levels: int) -> str:
     ],
     ids=["laughs", "lists", "objects", "items", "keys", "nested aliases"],
 )
+@pytest.mark.timeout(30)
 def test_what_would_cost_too_much_is_refused_at_once(text: str) -> None:
-    started = time.perf_counter()
+    """Reading any of these to its end would take hours."""
     _, broken = read_yaml(text)
     assert broken is not None
-    assert time.perf_counter() - started < 5
 
 
 def test_usual_depth_is_read() -> None:

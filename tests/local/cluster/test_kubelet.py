@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import socket
@@ -133,6 +134,57 @@ async def test_a_node_is_tainted_and_takes_no_pods_before_it_is_ready() -> None:
         message = await cluster.refused("p")
         assert "untolerated taint {node.kubernetes.io/not-ready: }" in message
         assert await cluster.bound("p") == NAME
+
+
+async def test_pods_of_a_booting_node_start_when_it_is_ready_and_daemons_come_first() -> None:
+    """Scenario 22: bound while the node is NotReady, ContainerCreating once it is ready, then Running. What does not
+    tolerate a booting node is bound later: daemons start first."""
+    history: list[dict[str, Any]] = []
+
+    def come_to(name: str, step: str) -> int | None:
+        """The revision of a step; None before it."""
+        taken = (int(one["metadata"]["resourceVersion"]) for one in history if _is(one, name, step))
+        return min(taken, default=None)
+
+    async def note(kind: str) -> None:
+        async for change, changed, _ in cluster.store.subscribe(kind).events():
+            history.append(changed)
+            emulator.broken |= (kind, change) == ("nodes", "ADDED")  # it stays NotReady for now
+
+    names = ("aws-node", "kube-proxy", "tolerant")
+    async with cluster_on_aws(ready_seconds=0.001, daemonsets=True) as (emulator, cluster):
+        noting = [asyncio.create_task(note(kind)) for kind in ("pods", "nodes")]
+        cluster.pod("tolerant", spec={"tolerations": [{"operator": "Exists"}]})
+        cluster.pod("plain")
+        emulator.launch(userData=None)
+        await wait_until(lambda: all(come_to(name, "Bound") for name in names), "daemons are bound")
+        emulator.broken = False
+        await wait_until(
+            lambda: all(come_to(name, "Running") for name in (*names, "plain")), "all run"
+        )
+        for task in noting:
+            task.cancel()
+    ready_at = come_to(NAME, "Ready") or 0
+    for name in names:
+        bound, creating, running = (
+            come_to(name, step) or 0 for step in ("Bound", "ContainerCreating", "Running")
+        )
+        assert 0 < bound < ready_at < creating < running, name
+    assert ready_at < (come_to("plain", "Bound") or 0)
+
+
+def _is(changed: dict[str, Any], name: str, step: str) -> bool:
+    """Is it this node or pod (a daemon pod by its daemon set's label), and has it come so far?"""
+    metadata, status = changed["metadata"], changed.get("status") or {}
+    if name not in (metadata["name"], (metadata.get("labels") or {}).get("k8s-app")):
+        return False
+    waiting = [one["state"].get("waiting") or {} for one in status.get("containerStatuses") or ()]
+    return {
+        "Ready": condition(changed, "Ready").get("status") == "True",
+        "Bound": bool(changed["spec"].get("nodeName")),
+        "ContainerCreating": [one.get("reason") for one in waiting] == ["ContainerCreating"],
+        "Running": status.get("phase") == "Running",
+    }[step]
 
 
 async def test_only_running_instances_of_this_cluster_join_after_their_boot_time() -> None:
