@@ -43,7 +43,7 @@ async def serving(*services: Service, docs: bool = False) -> AsyncIterator[aioht
 
 
 async def _answering(client: aiohttp.ClientSession) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while True:
             try:
                 async with client.get("/healthz"):
@@ -122,5 +122,5 @@ async def test_a_taken_port_is_a_fault_of_the_settings() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         loop = server_loop(mount([service()], CLOCK), "127.0.0.1", taken.getsockname()[1])
         with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationError, match="STATUS_PORT")):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await loop.run(asyncio.Event())

@@ -27,6 +27,7 @@ from shared.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.connection import Timeouts
 from shared.kube.resources import NAMESPACES
+from tests.support.waiting import wait_until
 
 
 @dataclass
@@ -130,8 +131,6 @@ async def _serve_until(
         one.close()
 
 
-async def eventually(condition: Any, *, seconds: float = 10) -> None:
-    """Wait until ``condition()`` holds. Raises TimeoutError."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - conditions are plain attributes, not events
-            await asyncio.sleep(0.005)
+async def eventually(condition: Any) -> None:
+    """Wait until ``condition()`` holds."""
+    await wait_until(condition, "the state that the test waits for", every=0.005)

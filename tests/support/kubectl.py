@@ -25,7 +25,7 @@ async def served(store: Store) -> AsyncIterator[str]:
     """The URL of an API server on a free port."""
     listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(serve(store, "127.0.0.1", 0, started=listening.set_result))
-    yield f"http://127.0.0.1:{await asyncio.wait_for(listening, 5)}"
+    yield f"http://127.0.0.1:{await asyncio.wait_for(listening, 60)}"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -64,5 +64,5 @@ class Kubectl:
                 "KUBE_EDITOR": editor,
             },
         )
-        output, _ = await asyncio.wait_for(process.communicate(stdin.encode()), 30)
+        output, _ = await asyncio.wait_for(process.communicate(stdin.encode()), 60)
         return process.returncode or 0, output.decode()

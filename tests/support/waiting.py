@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, overload
 
 POLL_SECONDS = 0.01
+PATIENCE_SECONDS = 60.0
+"""Far more than anything takes on a busy machine: only what never happens waits so long."""
 Value = TypeVar("Value")
 
 
@@ -36,7 +38,7 @@ async def wait_until(
     predicate: Callable[[], Value | Awaitable[Value]],
     what: str,
     *,
-    seconds: float = 5.0,
+    seconds: float = PATIENCE_SECONDS,
     show: Callable[[], object] | None = None,
     every: float = POLL_SECONDS,
 ) -> Value:

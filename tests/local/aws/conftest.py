@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import urllib.error
 import urllib.request
@@ -15,11 +14,11 @@ import pytest
 from aiobotocore.config import AioConfig
 
 from tests.support.aws_emulator import aws_session
+from tests.support.waiting import wait_until
 
 IMAGE_PARAMETER = (
     "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
 )
-PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -170,12 +169,5 @@ def instance_ids(answer: dict[str, Any]) -> list[str]:
 
 
 async def eventually(condition: Callable[[], Any | Awaitable[Any]]) -> Any:
-    """Ask until the condition is true; fails after ``PATIENCE_SECONDS``."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-    while True:
-        found = condition()
-        found = await found if asyncio.iscoroutine(found) else found
-        if found:
-            return found
-        assert asyncio.get_running_loop().time() < deadline, "the state was not reached in time"
-        await asyncio.sleep(0.02)
+    """Ask until the condition is true."""
+    return await wait_until(condition, "the state that the test waits for", every=0.02)

@@ -103,7 +103,7 @@ class HookedWorld:
         ]
         changes += [Change("nodes", n, None) for n in self.reader.kinds["nodes"] if n not in names]
         generation = await self.writer.apply(changes)
-        await self.reader.wait_for(generation, 5)
+        await self.reader.wait_for(generation, 60)
         for change in changes:
             self.directory.note(change)
 

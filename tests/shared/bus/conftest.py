@@ -13,6 +13,7 @@ import pytest
 from shared.bus import AttemptLimits, Bus, Consumer, ConsumerSettings, Envelope
 from shared.clock import SystemClock
 from tests.support.redis_fixture import cluster, redis_server, redis_url
+from tests.support.waiting import wait_until
 
 __all__ = ["cluster", "redis_server", "redis_url"]
 
@@ -28,7 +29,7 @@ QUICK = ConsumerSettings(
 )
 """Settings of a consumer that notices everything within a second."""
 
-Until = Callable[[Callable[[], bool | Awaitable[bool]]], Coroutine[Any, Any, None]]
+Until = Callable[[Callable[[], bool | Awaitable[bool]]], Coroutine[Any, Any, bool]]
 
 
 @pytest.fixture
@@ -46,17 +47,8 @@ async def bus(redis_url: str, cluster: str) -> AsyncIterator[Bus]:
 
 @pytest.fixture
 def until() -> Until:
-    """Wait for a state: ``await until(lambda: done)``, with a limit of 10 s."""
-
-    async def wait(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-        async with asyncio.timeout(10):
-            while True:
-                held = condition()
-                if held if isinstance(held, bool) else await held:
-                    return
-                await asyncio.sleep(0.005)
-
-    return wait
+    """Wait for a state: ``await until(lambda: done)``."""
+    return lambda condition: wait_until(condition, "the state that the test waits for")
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ ACTIONS = st.builds(
     TIMES,
     TIMES,
     st.lists(HOOKS, max_size=3, unique_by=lambda hook: hook.identity).map(tuple),
+    st.booleans(),
 )
 FIRST = Hook("drain", "workers", "token-1", 30.0)
 SECOND = Hook("second", "workers", "token-2", 30.0)
@@ -64,6 +65,14 @@ def test_a_second_hook_joins_and_the_earlier_end_counts() -> None:
     assert both == action(FIRST, SECOND, until=200.0)
     assert joined(None, both) == both
     assert joined(both, action(FIRST, until=150.0)) == both
+
+
+def test_one_that_evicts_does_so_for_all_hooks() -> None:
+    """Whichever came first, and also when only the setting changed and the same event came again."""
+    waits = LifecycleAction("i-1", 100.0, 400.0, (FIRST,), evict=False)
+    assert joined(waits, action(FIRST)) == action(FIRST)
+    assert joined(waits, action(SECOND)).evict
+    assert joined(action(FIRST), waits) == action(FIRST)
 
 
 def test_one_that_is_over_makes_room() -> None:

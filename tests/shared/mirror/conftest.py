@@ -14,8 +14,12 @@ from shared.bus import connect, key_prefix
 from shared.clock import SystemClock
 from shared.mirror import Change, MirrorReader, MirrorWriter
 from tests.support.redis_fixture import cluster, redis_server, redis_url
+from tests.support.waiting import wait_until
 
 __all__ = ["cluster", "redis_server", "redis_url"]
+
+
+Until = Callable[[Callable[[], bool | Awaitable[bool]]], Coroutine[Any, Any, bool]]
 
 
 @pytest.fixture
@@ -63,15 +67,6 @@ def reading(redis_url: str, prefix: str) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def until() -> Callable[[Callable[[], bool | Awaitable[bool]]], Coroutine[Any, Any, None]]:
-    """Wait for a state, at most 10 s."""
-
-    async def wait(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-        async with asyncio.timeout(10):
-            while True:
-                held = condition()
-                if held if isinstance(held, bool) else await held:
-                    return
-                await asyncio.sleep(0.005)
-
-    return wait
+def until() -> Until:
+    """Wait for a state: ``await until(lambda: done)``."""
+    return lambda condition: wait_until(condition, "the state that the test waits for")

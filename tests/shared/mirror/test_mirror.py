@@ -20,7 +20,7 @@ async def test_a_reader_loads_the_snapshot(writer, reading):
     snapshot = {"Pod": {"a/b": b"1", "a/c": b"2"}, "Node": {"n": b"3"}, "Machine": {}}
     generation = await writer.begin(snapshot)
     async with reading() as reader:
-        await reader.wait_for(generation, 5)
+        await reader.wait_for(generation, 60)
         assert reader.kinds == snapshot
         assert reader.complete
         assert reader.behind == 0
@@ -33,7 +33,7 @@ async def test_a_reader_sees_every_change_in_order(writer, reading):
     chance = random.Random(3)
     start = await writer.begin({"Pod": {}})
     async with reading(seen.append) as reader:
-        await reader.wait_for(start, 5)
+        await reader.wait_for(start, 60)
         changes = []
         for number in range(1000):
             key = f"p{chance.randrange(50)}"
@@ -45,7 +45,7 @@ async def test_a_reader_sees_every_change_in_order(writer, reading):
                 expected[key] = body
         for first in range(0, 1000, 20):
             last = await writer.apply(changes[first : first + 20])
-        await reader.wait_for(last, 5)
+        await reader.wait_for(last, 60)
         assert reader.kinds["Pod"] == expected
         assert reader.loads == 1
     assert [change.generation for change in seen] == list(range(start + 1, start + 1001))
@@ -68,9 +68,9 @@ async def test_a_reader_that_joins_in_the_middle_of_writing_ends_equal(writer, r
         writing = tasks.create_task(write())
         for _ in range(5):
             async with reading() as reader:
-                await reader.wait_for(2, 5)
+                await reader.wait_for(2, 60)
     async with reading() as reader:
-        await reader.wait_for(writing.result(), 5)
+        await reader.wait_for(writing.result(), 60)
         assert reader.kinds["Pod"] == {f"p{n % 40}": b"%d" % n for n in range(260, 300)}
 
 
@@ -80,7 +80,7 @@ async def test_more_changes_than_one_step_are_written_in_steps(writer, reading):
     last = await writer.apply([Change("Pod", f"p{n}", b"x") for n in range(1201)])
     assert last == 1202
     async with reading() as reader:
-        await reader.wait_for(last, 5)
+        await reader.wait_for(last, 60)
         assert len(reader.kinds["Pod"]) == 1201
 
 
@@ -90,7 +90,7 @@ async def test_a_reader_of_some_kinds_ignores_the_others(writer, reading):
     await writer.begin({"Pod": {"p": b"1"}, "Node": {"n": b"1"}})
     async with reading(seen.append, kinds={"Node"}) as reader:
         last = await writer.apply([Change("Pod", "q", b"2"), Change("Node", "m", b"2")])
-        await reader.wait_for(last, 5)
+        await reader.wait_for(last, 60)
         assert reader.kinds == {"Node": {"n": b"1", "m": b"2"}}
     assert {change.kind for change in seen} == {"Node"}
 
@@ -100,7 +100,7 @@ async def test_the_writer_notices_flushall_and_readers_recover(writer, redis, re
     seen: list[Change] = []
     first = await writer.begin({"Pod": {"keep": b"1", "goes": b"1"}})
     async with reading(seen.append) as reader:
-        await reader.wait_for(first, 5)
+        await reader.wait_for(first, 60)
         del seen[:]
         await redis.flushall()
         with pytest.raises(MirrorLost):
@@ -113,7 +113,7 @@ async def test_the_writer_notices_flushall_and_readers_recover(writer, redis, re
         assert reader.kinds == {"Pod": {"keep": b"1", "new": b"1"}}
         assert [(change.key, change.body) for change in seen] == [("goes", None), ("new", b"1")]
         last = await writer.apply([Change("Pod", "keep", None)])
-        await reader.wait_for(last, 5)
+        await reader.wait_for(last, 60)
         assert reader.kinds == {"Pod": {"new": b"1"}}
 
 
@@ -121,7 +121,7 @@ async def test_a_lost_mirror_is_not_complete(writer, redis, reading, until):
     """OPS-13: nobody plans on a mirror that is gone; the old objects stay for display."""
     generation = await writer.begin({"Pod": {"p": b"1"}})
     async with reading() as reader:
-        await reader.wait_for(generation, 5)
+        await reader.wait_for(generation, 60)
         await redis.flushall()
         await until(lambda: not reader.complete)
         assert reader.kinds == {"Pod": {"p": b"1"}}
@@ -133,12 +133,12 @@ async def test_a_second_writer_takes_over_and_the_first_is_fenced(writer, redis,
     """F14: the older incarnation cannot write any more."""
     await writer.begin({"Pod": {"old": b"1"}})
     async with reading() as reader:
-        await reader.wait_for(1, 5)
+        await reader.wait_for(1, 60)
         second = MirrorWriter(redis, prefix, "epoch-b")
         taken = await second.begin({"Node": {"n": b"1"}})
         with pytest.raises(MirrorLost):
             await writer.apply([Change("Pod", "late", b"1")])
-        await reader.wait_for(taken, 5)
+        await reader.wait_for(taken, 60)
         assert reader.kinds.get("Pod", {}) == {}
         assert reader.kinds["Node"] == {"n": b"1"}
         assert reader.epoch.startswith("epoch-b")
@@ -154,13 +154,13 @@ async def test_a_reader_that_fell_behind_a_trimmed_stream_loads_again(
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(reader.run(stop))
-        await reader.wait_for(generation, 5)
+        await reader.wait_for(generation, 60)
         pipeline = redis.pipeline(transaction=True)
         pipeline.execute_command("INCRBY", f"{prefix}mirror:generation", 5)
         pipeline.execute_command("HSET", f"{prefix}mirror:Pod", "p", "1")
         await pipeline.execute()
         last = await writer.apply([Change("Pod", "q", b"2")])
-        await reader.wait_for(last, 5)
+        await reader.wait_for(last, 60)
         assert reader.kinds == {"Pod": {"p": b"1", "q": b"2"}}
         assert reader.loads == 2
         stop.set()
@@ -189,7 +189,7 @@ async def test_begin_again_removes_what_is_gone(writer, redis, prefix, reading):
     await writer.begin({"Pod": {"a": b"1", "b": b"1"}, "Lease": {"l": b"1"}})
     last = await writer.begin({"Pod": {"b": b"2"}})
     async with reading() as reader:
-        await reader.wait_for(last, 5)
+        await reader.wait_for(last, 60)
         assert reader.kinds == {"Pod": {"b": b"2"}}
     assert await redis.keys(f"{prefix}mirror:staging:*") == []
     assert await redis.ttl(f"{prefix}mirror:Pod") == -1
@@ -201,7 +201,7 @@ async def test_an_oversized_record_is_refused_before_anything_is_written(writer,
     with pytest.raises(InvalidObject, match=r"Pod\[huge\]"):
         await writer.apply([Change("Pod", "a", b"1"), Change("Pod", "huge", b"x" * 1_048_577)])
     async with reading() as reader:
-        await reader.wait_for(1, 5)
+        await reader.wait_for(1, 60)
         assert reader.kinds == {"Pod": {}}
 
 
@@ -210,7 +210,7 @@ async def test_ten_thousand_objects_load_completely(writer, reading):
     snapshot = {"Pod": {f"ns/p{n}": b"x" * 1000 for n in range(10_000)}}
     generation = await writer.begin(snapshot)
     async with reading() as reader:
-        await reader.wait_for(generation, 10)
+        await reader.wait_for(generation, 60)
         assert reader.kinds == snapshot
 
 

@@ -238,5 +238,5 @@ async def test_parallel_writers_lose_no_update(api):
             if (await api.call("PUT", f"{path}/shared", current))[0] == 200:
                 return
 
-    await asyncio.wait_for(asyncio.gather(*(add(number) for number in range(8))), 10)
+    await asyncio.wait_for(asyncio.gather(*(add(number) for number in range(8))), 60)
     assert len((await api.get(f"{path}/shared"))[1]["data"]) == 8

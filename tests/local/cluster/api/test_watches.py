@@ -19,7 +19,7 @@ class Watch:
         self._answer = answer
 
     async def next(self) -> tuple[str, Any]:
-        line = await asyncio.wait_for(self._answer.content.readline(), 5)
+        line = await asyncio.wait_for(self._answer.content.readline(), 60)
         event = json.loads(line)
         return event["type"], event["object"]
 
@@ -100,7 +100,7 @@ async def test_bookmarks_carry_the_newest_version(api, open_watch, monkeypatch):
 async def test_a_watch_ends_after_its_timeout(api):
     query = f"?watch=1&timeoutSeconds=1&resourceVersion={api.store.revision}"
     async with api.session.get(f"{api.url}{MAPS}{query}") as answer:
-        assert await asyncio.wait_for(answer.read(), 5) == b""
+        assert await asyncio.wait_for(answer.read(), 60) == b""
 
 
 @pytest.mark.parametrize("revision", ["2", "99999999"])
