@@ -46,6 +46,11 @@ def decided(
     if wanted:
         found = [pods[uid].key for uid in _placed(plan) if _is_waiting(pods.get(uid))]
         log.info("found provisionable pod(s)", Pods=some(found), duration=f"{seconds * 1000:.3f}ms")
+    for one in plan.given_up:
+        told = {"Pod": pods[one.uid].key, "pods": one.pods, "reason": one.reason}
+        log.debug(
+            "relaxing soft constraints for pod since it previously failed to schedule", **told
+        )
     pools = {pool.key: pool for pool in snapshot.pools}
     for generation in (V1, V1ALPHA5):
         _computed(generation, [one for one in wanted if _generation(one, pools) == generation])

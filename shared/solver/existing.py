@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -32,6 +33,9 @@ from shared.solver.hosts import Host
 from shared.solver.pod_classes import effective_requests
 from shared.solver.ports import HostPort
 from shared.solver.volumes import Attachments, Volumes
+
+MOST_NODES = 8192
+"""Whose labels are remembered between plans: about 4 kB each."""
 
 
 @dataclass(slots=True, eq=False)
@@ -183,7 +187,13 @@ def host_name(node: Node) -> str:
 
 def node_labels(node: Node) -> Requirements:
     """A node's labels as requirements of one value each."""
-    return Requirements.of(labels={**node.labels, keys.HOSTNAME: host_name(node)})
+    return _of_labels(frozenset({**node.labels, keys.HOSTNAME: host_name(node)}.items()))
+
+
+@lru_cache(MOST_NODES)
+def _of_labels(labels: frozenset[tuple[str, str]]) -> Requirements:
+    """Read once: nodes rarely change their labels, and a look at the cluster plans it many times."""
+    return Requirements.of(labels=dict(labels))
 
 
 def _machine_targets(

@@ -26,15 +26,17 @@ from shared.solver.claims import Admission, Admitter, OpenClaim, lacking_values,
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable
 from shared.solver.existing import ExistingTarget
 from shared.solver.output import Place
+from shared.solver.plan import GivenUp
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.ports import first_conflict
-from shared.solver.relaxation import relax
+from shared.solver.relaxation import dropped, relax
 from shared.solver.templates import PoolTemplate
 from shared.solver.topology import Refusal, Topology
 
 BEST_EFFORT = "BestEffort"
 """The minValues policy that would rather have fewer kinds of machines than none (SCH-12)."""
 
+_MOST_GIVEN_UP = 100
 _TAINTS = "/taints"
 """Stands beside label keys, and is none."""
 
@@ -57,6 +59,7 @@ class Placement:
     claims: list[OpenClaim] = field(default_factory=list)
     existing: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     verdicts: dict[str, str] = field(default_factory=dict)
+    given_up: list[GivenUp] = field(default_factory=list)
     faults: tuple[str, ...] = ()
     """What of the input is left out because it is wrong."""
     min_values_policy: str = "Strict"
@@ -92,7 +95,7 @@ class Placement:
                     left = self._place(other, left)
                 changed = changed or len(left) < len(uids)
                 if left:
-                    relaxed = self._relaxed(pods)
+                    relaxed = self._relaxed(pods, left)
                     changed = changed or relaxed is not None
                     failed.append((relaxed or pods, left))
             queue = failed
@@ -119,10 +122,12 @@ class Placement:
             return False
         return True
 
-    def _relaxed(self, pods: PodClass) -> PodClass | None:
+    def _relaxed(self, pods: PodClass, uids: list[str]) -> PodClass | None:
         pod = relax(pods.pod, tolerate_preferred=self.tolerate_preferred)
         if pod is None:
             return None
+        if len(self.given_up) < _MOST_GIVEN_UP:
+            self.given_up.append(GivenUp(uids[0], len(uids), dropped(pods.pod, pod)))
         try:
             found = self.registry.intern(pod)
         except InvalidObject:

@@ -32,6 +32,15 @@ class PlannedMachine(msgspec.Struct, frozen=True):
     """It may become fewer kinds of machines than its pool asks for (SCH-12 BestEffort, NC-07)."""
 
 
+class GivenUp(msgspec.Struct, frozen=True):
+    """A preference that equal pods lost, as they had no place with it (SCH-24)."""
+
+    uid: str
+    """Of the first of them."""
+    pods: int
+    reason: str
+
+
 class Plan(msgspec.Struct, frozen=True):
     """The answer to one snapshot."""
 
@@ -51,5 +60,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Constraints that the bound leaves out: with them it may be out of reach."""
     faults: tuple[str, ...] = ()
     """What of the input was left out because it is wrong, each naming its object; pods have verdicts instead."""
+    given_up: tuple[GivenUp, ...] = ()
+    """In order; the first hundred."""
     policies: dict[str, str] = {}
     """Pool key -> packing policy that made its machines, where it is not FewestNodes."""

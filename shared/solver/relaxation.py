@@ -7,6 +7,10 @@ starts from the pod as it was written (SCH-25).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
 from msgspec.structs import replace
 
 from shared.domain.expressions import PREFER_NO_SCHEDULE, Expression, Toleration
@@ -84,3 +88,30 @@ def _tolerating(pod: Pod, tolerate_preferred: bool) -> Pod | None:
     if not tolerate_preferred or TOLERATE_PREFERRED in pod.tolerations:
         return None
     return replace(pod, tolerations=(*pod.tolerations, TOLERATE_PREFERRED))
+
+
+def dropped(before: Pod, after: Pod) -> str:
+    """SCH-24: what ``relax`` took from the first for the second, for a log."""
+    for path, of in _PREFERENCES.items():
+        left, preferences = list(of(after)), list(of(before))
+        for index, one in enumerate(preferences):
+            if index == len(left) or left[index] != one:
+                return f"removing: spec.{path}[{index}]={msgspec.json.encode(one).decode()}"
+    return f"adding: toleration for {PREFER_NO_SCHEDULE} taints"
+
+
+def _weighted(terms: tuple[AffinityTerm, ...]) -> list[AffinityTerm]:
+    return [term for term in terms if term.weight is not None]
+
+
+_PREFERRED, _REQUIRED = (
+    f"{when}DuringSchedulingIgnoredDuringExecution" for when in ("preferred", "required")
+)
+_PREFERENCES: dict[str, Callable[[Pod], Sequence[Any]]] = {
+    f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms": lambda pod: pod.required_terms,
+    f"affinity.podAffinity.{_PREFERRED}": lambda pod: _weighted(pod.affinity),
+    f"affinity.podAntiAffinity.{_PREFERRED}": lambda pod: _weighted(pod.anti_affinity),
+    f"affinity.nodeAffinity.{_PREFERRED}": lambda pod: pod.preferred_terms,
+    "topologySpreadConstraints": lambda pod: pod.spread,
+}
+"""Where a pod writes what ``relax`` may drop."""

@@ -23,7 +23,7 @@ from shared.domain.machines import LAUNCHED, Machine
 from shared.domain.requirements import IN, Requirements
 from shared.domain.reservations import ID_LABEL, TYPE_LABEL
 from shared.domain.snapshot import Snapshot
-from shared.solver.lowest_cost.reserved import FreePlaces
+from shared.solver.places import FreePlaces
 from shared.solver.plan import PlannedMachine
 
 NOT_RESERVED = (

@@ -117,6 +117,7 @@ def solve(
         if any(m.offering.reservation_id for m in machines)
         else choice.lower_bound_micro_usd_per_hour,
         relaxed=choice.relaxed,
+        given_up=tuple(placement.given_up),
         policies=choice.policies,
         faults=placement.faults,
     )

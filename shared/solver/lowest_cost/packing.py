@@ -19,12 +19,13 @@ from shared.solver.lowest_cost.bound import extended_columns
 from shared.solver.lowest_cost.building import Building
 from shared.solver.lowest_cost.demand import Batch, demand_of
 from shared.solver.lowest_cost.fill import Effort
-from shared.solver.lowest_cost.reserved import FreePlaces, take_places
+from shared.solver.lowest_cost.reserved import take_places
 from shared.solver.lowest_cost.room import Room, cost, prices
 from shared.solver.lowest_cost.rules import Allowed, Rules
 from shared.solver.lowest_cost.search import best_patterns
 from shared.solver.lowest_cost.spread import ZonePlan, host_limit, wants_one_host
 from shared.solver.placement import BEST_EFFORT, Placement, Run
+from shared.solver.places import FreePlaces
 from shared.solver.pod_classes import PodClass
 from shared.solver.templates import PoolTemplate
 from shared.solver.topology import Refusal
@@ -140,7 +141,7 @@ class PackedPlacement(Placement):
         while uids:
             found = ((i, rules.allowed(pods, t)) for i, t in enumerate(self.templates))
             allowed = {i: one for i, one in found if one is not None}
-            relaxed = None if allowed else self._relaxed(pods)
+            relaxed = None if allowed else self._relaxed(pods, uids)
             if relaxed is None:
                 foreseen = not wants_one_host(self.topology, pods)
                 return Wanted(pods, uids, allowed if foreseen else {})

@@ -8,30 +8,22 @@ reservation, and the same rules as everywhere decide about each pod.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.domain.instance_types import Offering
 from shared.domain.requirements import Requirement
 from shared.domain.reservations import ID_LABEL, TYPE_LABEL
 from shared.solver.claims import OpenClaim
 from shared.solver.encode import Amounts, Indices, Mask
 from shared.solver.lowest_cost.rules import Allowed
+from shared.solver.places import FreePlaces
 from shared.solver.pod_classes import PodClass
 from shared.solver.templates import PoolTemplate
 
 MOST_MACHINES = 1000
 """Filled in one plan; a reservation with more is used up in the next."""
-
-
-class FreePlaces(NamedTuple):
-    """What a reservation has left."""
-
-    type_name: str
-    offering: Offering
-    left: int
 
 
 class Waiting(Protocol):

@@ -9,8 +9,11 @@ from structlog.testing import capture_logs
 
 from services.scheduler import plan_logs
 from services.scheduler.plan_logs import some
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression
 from shared.domain.machines import INITIALIZED, Condition
 from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.pods import PreferredTerm
 from shared.domain.snapshot import Snapshot
 from tests.support.builders import (
     make_daemon_set,
@@ -109,3 +112,13 @@ def test_only_nodes_on_their_way_are_said_to_take_pods(ready: bool) -> None:
 def test_five_names_and_how_many_more(count: int, text: str) -> None:
     """BAT-09: lists of names in logs have an end."""
     assert some(f"n{i}" for i in range(count)) == text
+
+
+def test_what_pods_give_up_is_told() -> None:
+    """SCH-24."""
+    wish = PreferredTerm(1, (Expression(keys.ZONE, "In", ("mars",)),))
+    pods = [make_pod(f"p{n}", preferred_terms=(wish,)) for n in range(3)]
+    words = "relaxing soft constraints for pod since it previously failed to schedule"
+    (line,) = [one for one in told(make_snapshot(*pods)) if one["event"] == words]
+    assert (line["Pod"], line["pods"], line["log_level"]) == (pods[0].key, 3, "debug")
+    assert line["reason"].startswith("removing: spec.affinity.nodeAffinity.preferred")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.pods import Pod, PreferredTerm
-from shared.solver.relaxation import TOLERATE_PREFERRED, pod_requirements, relax
+from shared.solver.relaxation import TOLERATE_PREFERRED, dropped, pod_requirements, relax
 from tests.support.builders import (
     ZONES,
     make_pod,
@@ -98,3 +100,30 @@ def test_sch_26_the_ignore_policy_does_not_look_at_preferences() -> None:
     snapshot = make_snapshot(make_pod(preferred_terms=preferred))
     [machine] = plan_for(snapshot, preference_policy="Ignore").machines
     assert keys.ZONE not in machine.labels
+
+
+def test_sch_24_each_step_is_told_in_the_pods_own_words() -> None:
+    found = steps(everything_preferred())
+    told = [dropped(before, after) for before, after in pairwise(found)]
+    assert [text.partition("=")[0] for text in told] == [
+        "removing: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]",
+        "removing: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[1]",
+        "removing: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]",
+        "removing: spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]",
+        "removing: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[1]",
+        "removing: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]",
+        "removing: spec.topologySpreadConstraints[1]",
+        "adding: toleration for PreferNoSchedule taints",
+    ]
+    assert '"topology_key":"b"' in told[1]
+
+
+def test_sch_24_a_plan_says_what_its_pods_gave_up() -> None:
+    far = (PreferredTerm(1, zone_in("mars")),)
+    pods = [make_pod(f"p{n}", preferred_terms=far) for n in range(3)]
+    plan = plan_for(make_snapshot(*pods))
+    assert plan.unschedulable == {}
+    (told,) = plan.given_up
+    assert (told.uid, told.pods) == (pods[0].uid, 3)
+    assert "nodeAffinity.preferred" in told.reason
+    assert "mars" in told.reason
