@@ -15,7 +15,7 @@ from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot
 from shared.log import get_logger
 from shared.solver.plan import Plan, PlannedMachine
-from shared.solver.reasons import amounts
+from shared.solver.reasons import OUT_OF_TIME, amounts
 
 log = get_logger(__name__)
 
@@ -46,6 +46,9 @@ def decided(
     if wanted:
         found = [pods[uid].key for uid in _placed(plan) if _is_waiting(pods.get(uid))]
         log.info("found provisionable pod(s)", Pods=some(found), duration=f"{seconds * 1000:.3f}ms")
+    late = sum(text == OUT_OF_TIME for text in plan.unschedulable.values())
+    if late:
+        log.debug("scheduling round ran out of time", pods=late)
     for one in plan.given_up:
         told = {"Pod": pods[one.uid].key, "pods": one.pods, "reason": one.reason}
         log.debug(

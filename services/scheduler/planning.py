@@ -46,6 +46,8 @@ TICK_SECONDS = 0.02
 RECHECK_SECONDS = 10.0
 """Pods that still wait trigger a new round this often (BAT-01)."""
 NOT_SYNCED_PAUSE_SECONDS = 1.0
+SOLVE_SECONDS = 60.0
+"""After this a plan holds what is placed by then (BAT-07)."""
 CREATIONS_AT_ONCE = 16
 
 
@@ -184,9 +186,13 @@ class Planner:
 
     async def _solve(self, snapshot: Snapshot, moving: frozenset[str]) -> Plan:
         started = self.clock.monotonic()
-        settings = self.solver_settings()
         plan = await asyncio.to_thread(
-            solve, snapshot, now=self.clock.now(), settings=settings, reschedule=moving
+            solve,
+            snapshot,
+            now=self.clock.now(),
+            settings=self.solver_settings(),
+            reschedule=moving,
+            time_is_up=lambda: self.clock.monotonic() - started >= SOLVE_SECONDS,
         )
         seconds = self.clock.monotonic() - started
         self.metrics.scheduling_seconds.observe(seconds)

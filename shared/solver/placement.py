@@ -12,6 +12,7 @@ as one by one: no topology rule, no host port, and a single place that can take 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +45,11 @@ Run = tuple[PodClass, list[str]]
 """A class and the UIDs of some of its pods, in queue order."""
 
 
+def never() -> bool:
+    """For a plan that may take as long as it takes."""
+    return False
+
+
 @dataclass(slots=True)
 class Placement:
     """The state of one plan while pods are placed."""
@@ -64,6 +70,8 @@ class Placement:
     """What of the input is left out because it is wrong."""
     min_values_policy: str = "Strict"
     max_instance_types: int = 600
+    time_is_up: Callable[[], bool] = never
+    """Asked before each class; what is not placed by then waits for the next plan (BAT-07)."""
     _admitter: Admitter = field(init=False)
     _columns: ClaimColumns = field(init=False)
     _room: Amounts = field(init=False)
@@ -88,8 +96,13 @@ class Placement:
         preferences, or is the last."""
         changed = True
         while queue and changed:
-            changed, failed = False, []
-            for pods, uids in queue:
+            changed = False
+            failed: list[Run] = []
+            for at, (pods, uids) in enumerate(queue):
+                if self.time_is_up():
+                    self._put_off(queue[at:])
+                    changed = False
+                    break
                 left = self._place(pods, uids)
                 for other in pods.others:
                     left = self._place(other, left)
@@ -104,6 +117,12 @@ class Placement:
             self.claims = kept
             self._columns = ClaimColumns.of(kept, len(self.table.axis.names))
             self._closed_to.clear()
+
+    def _put_off(self, runs: list[Run]) -> None:
+        """Those that were looked at before keep what was said of them."""
+        for _, uids in runs:
+            for uid in uids:
+                self.verdicts.setdefault(uid, reasons.OUT_OF_TIME)
 
     def _has_choice(self, claim: OpenClaim) -> bool:
         """SCH-103: does the list of types, cut at its length, still hold what minValues asks for?

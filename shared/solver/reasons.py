@@ -24,6 +24,7 @@ NO_DEVICES = "spec.resourceClaims: dynamic resource allocation (DRA) is not supp
 NO_TYPES = "no instance type meets its requirements in the zones of its subnets"
 """SCH-112, of a whole pool."""
 EXCEEDS_NODE = "exceeds node resources"
+OUT_OF_TIME = "this round had no time left for it; the next one plans it"
 
 
 class Filtering(NamedTuple):

@@ -10,6 +10,8 @@ bound to a node that goes (POD-09).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from shared.domain.expressions import PREFER_NO_SCHEDULE
@@ -27,7 +29,7 @@ from shared.solver.lowest_cost.choice import cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.namespaces import with_namespaces
 from shared.solver.output import Writer, machine_name, plan_id
-from shared.solver.placement import BEST_EFFORT, Placement, Run
+from shared.solver.placement import BEST_EFFORT, Placement, Run, never
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.relaxation import IGNORE, without_preferences
@@ -73,15 +75,19 @@ def solve(
     now: float,
     settings: SolverSettings,
     reschedule: frozenset[str] = frozenset(),
+    time_is_up: Callable[[], bool] = never,
 ) -> Plan:
-    """The plan for one snapshot. ``now``: seconds since the epoch, the only time a plan may know;
-    no rule
-    of this placement depends on it. ``reschedule``: UIDs of bound pods that need another home."""
+    """The plan for one snapshot.
+
+    ``now``: seconds since the epoch, the only time a plan may know; no rule of this placement depends on it.
+    ``reschedule``: UIDs of bound pods that need another home. ``time_is_up``: when it says so, the plan holds what is
+    placed by then (BAT-07).
+    """
     del now
     snapshot, sharing = with_shared_claims(with_namespaces(with_running_daemons(snapshot)))
     volumes = Volumes(snapshot)
     chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes, settings)
-    given = (snapshot, chosen, verdicts, settings, reschedule, volumes)
+    given = (snapshot, chosen, verdicts, settings, reschedule, volumes, time_is_up)
     fewest, queue = _prepare(*given)
     fewest.run(queue)
     identity = plan_id(
@@ -159,6 +165,7 @@ def _prepare(
     settings: SolverSettings,
     reschedule: frozenset[str],
     volumes: Volumes,
+    time_is_up: Callable[[], bool],
 ) -> tuple[Placement, list[Run]]:
     """Everything encoded, and the queue."""
     bound = group_by_node(snapshot.pods, reschedule)
@@ -188,6 +195,7 @@ def _prepare(
         faults=(*table.faults, *refusals),
         min_values_policy=settings.min_values_policy,
         max_instance_types=settings.max_instance_types,
+        time_is_up=time_is_up,
     )
     return placement, queue
 

@@ -185,7 +185,7 @@ class Topology:
         self._universe = universe
         self.hosts = hosts
         self._bound = bound
-        self._brought: dict[str, list[tuple[Host, Iterable[str]]]] = {}
+        self._brought: dict[tuple[str, tuple[str, ...], bool], Sources] = {}
         self._groups: dict[Rule, Group] = {}
         self._rules: dict[PodClass, _Rules] = {}
         self._own: dict[PodClass, tuple[list[Group], list[Group]]] = {}
@@ -364,16 +364,23 @@ class Topology:
     def _find_domains(self, group: Group) -> None:
         """SCH-71, SCH-76: what is brought only by pools and nodes that do not count is no domain."""
         inhabited: set[str] = set()
-        for host, domains in self._sources(group.rule.key):
+        for host, domains in self._sources(group):
             if group.counts_on(host):
                 group.counts.update(dict.fromkeys(domains, 0))
                 inhabited.update(() if host.is_new else domains)
         group.inhabited = frozenset(inhabited)
 
-    def _sources(self, key: str) -> list[tuple[Host, Iterable[str]]]:
-        if key not in self._brought:
-            self._brought[key] = list(self._universe(key))
-        return self._brought[key]
+    def _sources(self, group: Group) -> Sources:
+        """One host of each kind that this rule tells apart, and the domains of all of them."""
+        at = group.rule.key, group.filtered_keys, group.rule.tolerations is not None
+        if at not in self._brought:
+            found: dict[tuple[object, ...], tuple[Host, dict[str, None]]] = {}
+            for host, domains in self._universe(group.rule.key):
+                asked = map(host.requirements.get, group.filtered_keys)
+                kind = (host.is_new, host.taints if at[2] else (), *asked)
+                found.setdefault(kind, (host, {}))[1].update(dict.fromkeys(domains))
+            self._brought[at] = found.values()
+        return self._brought[at]
 
     def _count_what_is_there(self, group: Group) -> None:
         """Bound pods (SCH-72), and what this plan placed before a relaxation made the group."""
