@@ -275,8 +275,19 @@ async def play(storm: Storm, count: int, kills: int) -> Row:
         **_shares(storm.cpu.seconds()),
         "lost": len(lost),
         "touched": len(touched),
-        "unreadable kept": f"{await letters(storm)} of {wanted.malformed}",
+        "broken": wanted.malformed,
+        "letters": await letters(storm),
     }
+
+
+def faults(row: Row) -> list[str]:
+    """What must not be, whatever the machine: a notice lost, a bystander touched, an unreadable message kept not or
+    twice.
+    """
+    found = [f"{row[name]} {name}" for name in ("lost", "touched") if row[name]]
+    if row["letters"] != row["broken"]:
+        found.append(f"{row['letters']} letters of {row['broken']} unreadable messages")
+    return [f"{row['messages']} messages: {fault}" for fault in found]
 
 
 def _shares(seconds: dict[str, float]) -> Row:
@@ -365,8 +376,12 @@ def main() -> None:
     show("interruption notices", rows)
     save(chosen.json, {"interruption": rows})
     print(
-        f"bars: the largest in {BAR_SECONDS:.0f} s, below {BAR_MEMORY_MIB} MiB, none lost or touched"
+        f"bars: the largest in {BAR_SECONDS:.0f} s, below {BAR_MEMORY_MIB} MiB, none lost or touched,"
+        " every unreadable one kept once"
     )
+    found = [fault for row in rows for fault in faults(row)]
+    if found:
+        sys.exit("; ".join(found))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ for command in (
     cloud_faults.lag,
     cloud_events.interrupt,
     cloud_events.status,
+    cloud_events.shift,
     cloud_views.calls,
     cloud_views.instances,
     cloud_views.reset,

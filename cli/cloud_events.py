@@ -1,4 +1,4 @@
-"""``dovetail cloud``: interruptions of instances, and what DescribeInstanceStatus says of them."""
+"""``dovetail cloud``: interruptions of instances, what DescribeInstanceStatus says of them, and zonal shifts."""
 
 from __future__ import annotations
 
@@ -190,6 +190,26 @@ def status(
         request["event"] = event.value
     answer = cloud_control(directory).post("statuses", {**chosen, **request})
     _report("status set", answer["instanceIds"])
+
+
+def shift(
+    zone: Annotated[str, typer.Argument(help="Availability zone.")],
+    end: Annotated[bool, typer.Option("--end", help="The shift is over.")] = False,
+    directory: DirectoryOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Shift the cluster away from a zone (ARC zonal shift), until --end or reset.
+
+    Dovetail asks for shifts every 30 s if ENABLE_ZONAL_SHIFT is true: it then buys nothing there and lets the zone's
+    instances be.
+
+    Examples:
+
+      dovetail cloud shift us-west-2a
+
+      dovetail cloud shift us-west-2a --end
+    """
+    cloud_control(directory).post("zonal-shift", {"zone": zone, "active": not end})
+    said(f"no longer shifted away from {zone}" if end else f"shifted away from {zone}")
 
 
 def _chosen(

@@ -82,7 +82,7 @@ def reset(
     ] = False,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
 ) -> None:
-    """Good weather again: no faults, shortages, quotas, lag or impaired status. Instances stay.
+    """Good weather again: no faults, shortages, quotas, lag, shifts or impaired status. Instances stay.
 
     Examples:
 

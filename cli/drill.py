@@ -33,6 +33,8 @@ from shared.errors import ConfigurationError, DovetailError
 from shared.kube.client import Kube
 
 STAYED = 1
+MOST_LINES = 20
+"""Of each sort; the rest is in the JSON."""
 
 
 class Output(StrEnum):
@@ -65,7 +67,8 @@ def drill(
     """Rehearse a spot interruption: which pods move, what holds them, how much of the two minutes is left.
 
     On the local stack the warnings are sent through EventBridge and SQS, and the nodes really go. On any other cluster
-    nothing is changed: the scheduler is asked what would become of the pods.
+    nothing is changed: the scheduler is asked what would become of the pods. It may buy from the interrupted
+    spot pools again, which the real thing avoids for three minutes.
 
     Exit code 1: a pod would not have left in time, or would find no place.
 
@@ -98,6 +101,14 @@ class Where:
         self.zone, self.instance_type = zone, instance_type
         self.percent, self.seed, self.on_demand = percent, seed, on_demand
 
+    def nobody(self) -> str:
+        """What to say when no node matches."""
+        market, other = ("node", "") if self.on_demand else ("spot node", ", or add --on-demand")
+        return (
+            f"no {market} that Dovetail bought is of zone {self.zone} and type {self.instance_type}{other}; "
+            "`kubectl get nodes -L topology.kubernetes.io/zone,node.kubernetes.io/instance-type` lists all"
+        )
+
     def takes(self, target: Target) -> bool:
         """By zone, type and capacity type."""
         return (
@@ -120,8 +131,7 @@ async def _drill(variables: Mapping[str, str], where: Where, simulate: bool) -> 
             [t for t in picture.targets() if where.takes(t)], where.percent, where.seed
         )
         if not targets:
-            market = "node" if where.on_demand else "spot node (or add --on-demand)"
-            raise ConfigurationError(f"no {market} of ours matches; `kubectl get nodes` lists all")
+            raise ConfigurationError(where.nobody())
         control = None if simulate else _emulator(variables)
         if control is None:
             return await asyncio.to_thread(rehearse, picture, targets, _planner(variables, targets))
@@ -163,16 +173,17 @@ def _print(report: dict[str, Any], output: Output) -> None:
         typer.echo(json.dumps(report, indent=2))
         return
     console = Console()
-    table = Table(title="simulated" if report["simulated"] else "interrupted")
+    title = "simulated: nothing was touched" if report["simulated"] else "interrupted"
+    table = Table(title=title, title_justify="left", header_style="bold")
     for heading in ("NODE", "TYPE", "ZONE", "PODS", "EMPTY AFTER", "TO SPARE"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for node in report["nodes"]:
         table.add_row(
             node["node"], node["instanceType"], node["zone"], str(node["pods"]),
             _seconds(node["emptyAfterSeconds"]), _seconds(node["spareSeconds"]),
         )  # fmt: skip
     console.print(table)
-    for line in _lines(report):
+    for line in lines_of(report):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -180,14 +191,34 @@ def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f} s"
 
 
-def _lines(report: dict[str, Any]) -> list[str]:
-    lines = [f"{report['moved']} pods moved, {len(report['stayed'])} stayed"]
-    lines += [f"blocked {one['pod']}: {one['why']}" for one in report["blocked"]]
-    lines += [f"no place for {one['pod']}: {one['why']}" for one in report["homeless"]]
+def lines_of(report: Mapping[str, Any]) -> list[str]:
+    """What stands below the table. A simulation says what would happen, and nothing about time."""
+    would = "would be " if report["simulated"] else ""
+    homeless = [f"no place for {one['pod']}: {one['why']}" for one in report["homeless"]]
+    if report["simulated"]:
+        lines = [f"pods that would move: {report['moved']}, without a place: {len(homeless)}"]
+    else:
+        lines = [f"pods that moved: {report['moved']}, that stayed: {len(report['stayed'])}"]
+    lines += _some([f"stayed {pod}" for pod in report["stayed"]])
+    lines += _some([f"blocked {one['pod']}: {one['why']}" for one in report["blocked"]])
+    lines += [
+        f"budget {one['budget']} lets {one['allows']} of {one['pods']} pods go at a time"
+        for one in report["narrow"]
+    ]
+    lines += _some(homeless)
     if report["machines"]:
-        lines.append(f"{len(report['machines'])} machines bought: {', '.join(report['machines'])}")
+        names = ", ".join(report["machines"])
+        lines.append(f"machines that {would or 'were '}bought: {len(report['machines'])} ({names})")
     if report["placedAfterSeconds"] is not None:
         lines.append(f"all pods have a node again after {report['placedAfterSeconds']:.0f} s")
     if report["spareSeconds"] is not None:
         lines.append(f"{report['spareSeconds']:.0f} s to spare before the two minutes end")
+    elif not report["simulated"]:
+        lines.append("the two minutes ended before all nodes were empty")
     return lines
+
+
+def _some(lines: list[str]) -> list[str]:
+    """A drill of a whole zone must not scroll its own table away."""
+    more = len(lines) - MOST_LINES
+    return lines if more <= 0 else [*lines[:MOST_LINES], f"... and {more} more: -o json has all"]

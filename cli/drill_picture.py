@@ -16,6 +16,7 @@ from shared.cloud.bundled import bundled_catalogue
 from shared.disruption.pod_blocks import ANNOTATED, holds, pdb_block
 from shared.domain import labels as keys
 from shared.domain.nodes import Node, provider_instance_id
+from shared.domain.pdbs import budgets_of
 from shared.domain.pods import Pod, is_reschedulable
 from shared.errors import NotFound
 from shared.kube.client import Kube
@@ -111,6 +112,21 @@ class Picture:
                 found.append({"pod": pod.key, "why": " ".join([why, *names])})
         return found
 
+    def budgets(self, targets: Sequence[Target]) -> dict[str, list[str]]:
+        """Names of the disruption budgets that cover a pod, by pod."""
+        pdbs = [parse_pdb(raw) for raw in self.objects[PDBS]]
+        pods = (pod for target in targets for pod in target.pods)
+        return {pod.key: [pdb.name for pdb in budgets_of(pod, pdbs)] for pod in pods}
+
+    def narrow(self, pods: Sequence[Pod]) -> list[Json]:
+        """Budgets that let some of these pods go now, but not all of them at once."""
+        found = []
+        for pdb in (parse_pdb(raw) for raw in self.objects[PDBS]):
+            covered = sum(bool(budgets_of(pod, [pdb])) for pod in pods)
+            if 0 < pdb.allowed < covered:
+                found.append({"budget": pdb.key, "allows": pdb.allowed, "pods": covered})
+        return found
+
     def without(self, targets: Sequence[Target]) -> list[Json]:
         """The documents after these nodes are gone: their machines too, and their pods wait."""
         names = {target.node.name for target in targets}
@@ -167,11 +183,11 @@ def rehearse(picture: Picture, targets: Sequence[Target], plan: Plan) -> Json:
         for one in answer["unschedulable"]
         if one["pod"] in ours
     ]
-    blocked = picture.blocks(pods, SystemClock().now())
+    blocked, narrow = picture.blocks(pods, SystemClock().now()), picture.narrow(pods)
     machines = [one["offering"]["instanceType"] for one in answer["machines"]]
     return report_of(
         targets, {}, simulated=True, moved=len(pods) - len(homeless), stayed=[], blocked=blocked,
-        homeless=homeless, machines=machines, placedAfterSeconds=None,
+        narrow=narrow, homeless=homeless, machines=machines, placedAfterSeconds=None,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cli.drill_picture import Json, Picture, Target, report_of
 from shared.clock import SystemClock
@@ -37,8 +37,8 @@ async def watch(kube: Kube, picture: Picture, targets: Sequence[Target]) -> Json
     stayed = sorted(names[uid] for uids in left.values() for uid in uids)
     return report_of(
         targets, emptied, simulated=False, moved=len(names) - len(stayed), stayed=stayed,
-        blocked=await _held(kube, set(left)), homeless=[], placedAfterSeconds=placed,
-        machines=await _new_machines(kube, picture),
+        blocked=await _held(kube, set(left), picture.budgets(targets)), narrow=[], homeless=[],
+        placedAfterSeconds=placed, machines=await _new_machines(kube, picture),
     )  # fmt: skip
 
 
@@ -60,17 +60,27 @@ def waiting(pods: Sequence[Json]) -> int:
     )
 
 
-async def _held(kube: Kube, nodes: set[str]) -> list[dict[str, str]]:
-    """What the terminator said about pods that held their node."""
+async def _held(
+    kube: Kube, nodes: set[str], budgets: Mapping[str, Sequence[str]]
+) -> list[dict[str, str]]:
+    """What the terminator said about pods that held their node. ``budgets``: by pod."""
     found: dict[str, dict[str, str]] = {}
     for event in (await kube.list(EVENTS)).items:
         involved = event.get("involvedObject") or {}
         if event.get("reason") != HELD or involved.get("name") not in nodes:
             continue
-        text = str(event.get("message") or "")
-        pod, _, why = text.partition(" stays: ")
-        found[text] = {"pod": pod.rpartition(" ")[2], "why": why}
+        one = held(str(event.get("message") or ""), budgets)
+        found[one["pod"]] = one
     return list(found.values())
+
+
+def held(message: str, budgets: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Pod and reason of one event, without the API call in it, and with the names of the pod's budgets."""
+    said, _, why = message.partition(" stays: ")
+    pod = said.rpartition(" ")[2]
+    why = why.removeprefix(f"create pods/eviction {pod}: ").removesuffix(" (429)")
+    names = ", ".join(budgets.get(pod, ())) if "disruption budget" in why else ""
+    return {"pod": pod, "why": f"{why} ({names})" if names else why}
 
 
 async def _new_machines(kube: Kube, picture: Picture) -> list[str]:

@@ -87,7 +87,7 @@ def _verdict(answer: Mapping[str, Any]) -> Iterator[Text]:
     if answer["terminating"]:
         yield Text("It is on its way out.", style="bold")
         return
-    if not reasons and not answer["command"]:
+    if not reasons and not answer["command"] and not answer["proposal"]:
         yield Text("Nothing holds it: the next look may take it.", style="bold")
     if reasons:
         yield Text("It stays because", style="bold")
@@ -108,6 +108,7 @@ def _facts(answer: Mapping[str, Any]) -> Table:
         "machine": f"{answer['machine']} of {answer['nodePool'] or 'no pool'}",
         "pods": _pods(pods),
         "under way": answer["command"] or "nothing",
+        "proposed": answer["proposal"] or "nothing",
         "conditions": ", ".join(
             condition for condition, status in answer["conditions"].items() if _holds(status)
         ),

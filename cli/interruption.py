@@ -43,6 +43,7 @@ DETAIL_TYPES = (
 LIFECYCLE_TYPE = ("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action")
 """INT-41: with LIFECYCLE_HOOKS."""
 SENDERS = ("events.amazonaws.com",)
+AWS_OWN_KEY = "alias/aws/sqs"
 FILES = "deploy/iam has all of it for CloudFormation and Terraform"
 Finding = tuple[str, str]
 """(what was looked at, what is missing; empty: nothing)."""
@@ -132,6 +133,7 @@ async def findings_of(cloud: Cloud, name: str, *, hooks: bool = False) -> AsyncI
     yield "its attributes (sqs:GetQueueAttributes)", await _problem(read)
     if attributes:
         yield "its policy", policy_fault(attributes.get("Policy", ""))
+        yield "its settings", settings_fault(attributes)
         types = (*DETAIL_TYPES, LIFECYCLE_TYPE) if hooks else DETAIL_TYPES
         async for finding in _rules(cloud, attributes.get("QueueArn", ""), types):
             yield finding
@@ -195,6 +197,16 @@ def policy_fault(text: str) -> str:
                 allowed |= {str(service) for service in _several(principal.get("Service"))}
     absent = [service for service in SENDERS if service not in allowed]
     return f"{', '.join(absent)} may not send: allow sqs:SendMessage" if absent else ""
+
+
+def settings_fault(attributes: Mapping[str, str]) -> str:
+    """What about a queue keeps notices from coming in time (INT-02); empty: nothing."""
+    delay = attributes.get("DelaySeconds") or "0"
+    if delay != "0":
+        return f"DelaySeconds is {delay}: every notice comes that much later; set it to 0"
+    if attributes.get("KmsMasterKeyId", "").endswith(AWS_OWN_KEY):
+        return f"EventBridge may not use the key {AWS_OWN_KEY}: let SQS manage the encryption (SqsManagedSseEnabled)"
+    return ""
 
 
 def _several(value: Any) -> list[Any]:

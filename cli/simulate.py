@@ -90,9 +90,9 @@ def simulate(
 
     Nothing is created and no cluster or cloud is asked. Read are Pods, Deployments, ReplicaSets, StatefulSets and Jobs
     (as the pods they stand for), Provisioners or NodePools, AWSNodeTemplates or EC2NodeClasses, Nodes, Machines or
-    NodeClaims, DaemonSets, PVs, PVCs, StorageClasses, CSINodes, and a catalogue of InstanceTypes; other kinds play no
-    part. Pods without a node wait for one. A node class that is not given counts as ready in every zone. Without
-    InstanceTypes the AWS types of the region are used.
+    NodeClaims, DaemonSets, PVs, PVCs, StorageClasses, CSINodes, a catalogue of InstanceTypes, and NodeOverlays that
+    correct it; other kinds play no part. Pods without a node wait for one. A node class that is not given counts as
+    ready in every zone. Without InstanceTypes the AWS types of the region are used.
 
     What is wrong with an object is told, and the rest is planned. Exit code 1: nothing could be used, or an option is
     wrong; 2: a file could not be read.

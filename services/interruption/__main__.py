@@ -2,8 +2,11 @@
 
 import argparse
 
-from services.interruption import agent, service
-from shared.environment import main
+from shared.memory import uncollected
+
+with uncollected():
+    from services.interruption import agent, service
+    from shared.environment import main
 
 ENTRIES = {"sqs": service.ENTRY, "imds": agent.ENTRY}
 

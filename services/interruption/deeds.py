@@ -22,6 +22,7 @@ from services.interruption.policy import (
     TELL,
     WAIT,
     Policy,
+    caused,
     policy_of,
     step_for,
 )
@@ -33,7 +34,7 @@ from shared.domain.expressions import Taint
 from shared.domain.machines import Machine
 from shared.domain.nodepools import CORDON, DELETE
 from shared.domain.nodes import Node
-from shared.errors import Conflict, NotFound
+from shared.errors import Conflict, NotFound, Unavailable
 from shared.kube.machines import Machines
 from shared.kube.node_marks import NodeMarks
 from shared.kube.recorder import Recorder
@@ -48,6 +49,8 @@ TOLD_SECONDS = 3600.0
 """Of what is announced again and again while it is only told or waited for."""
 DEED_SECONDS = 60.0
 """After this long the mirror must show what we did; if not, it is done again."""
+NODE_WAIT_SECONDS = 900.0
+"""A machine that has no node this long after a notice will hardly get one."""
 DRY = "dry run: nothing is done"
 
 
@@ -119,8 +122,14 @@ class Deeds:
     async def _delete(self, case: Case) -> None:
         if case.action.at_once:
             await self._end_now(case.machine)
-        if not await self._ordered(case):
-            return
+        ordered = await self._ordered(case)
+        if ordered:
+            self._say_deleted(case)
+        if ordered or caused(case.notice, case.machine):
+            text = "Interruption triggered termination"
+            await self._event(case, WARNING, "TerminatingOnInterruption", text, TOLD_SECONDS)
+
+    def _say_deleted(self, case: Case) -> None:
         self.deleted += 1
         machine = case.machine
         log.info(
@@ -130,8 +139,6 @@ class Deeds:
             instance=case.instance,
         )
         self.metrics.count_disrupted(machine, case.notice.kind)
-        text = "Interruption triggered termination"
-        await self._event(case, WARNING, "TerminatingOnInterruption", text)
         self.bells.ring(machine, case.instance, case.notice)
         self._tell(case, DELETE)
 
@@ -158,8 +165,11 @@ class Deeds:
         node = self.directory.node(case.instance)
         if case.notice.kind in ANNOUNCED:
             await self._remember(case)
+        if node is None:
+            self._wait_for_node(case)
+            return
         taint = taint_for(case.notice.kind)
-        if node is None or node.terminating or taint in node.taints:
+        if node.terminating or taint in node.taints:
             return
         self._memory.forget(_opening(taint, node))
         try:
@@ -167,10 +177,22 @@ class Deeds:
                 _closing(taint, node), lambda: self.marks.taint(node.name, taint, node.uid)
             )
         except NotFound:
+            self._wait_for_node(case)
             return
         if done:
             await self._event(case, WARNING, "Cordon", f"Node is closed by the taint {taint.key}")
             self._tell(case, CORDON)
+
+    def _wait_for_node(self, case: Case) -> None:
+        """Raises Unavailable: the notice comes again, until the mirror shows a node of this machine that can be closed.
+
+        A scheduled event stands on the machine and comes again by itself.
+        """
+        if case.machine.terminating or case.notice.kind in ANNOUNCED:
+            return
+        if case.notice.at is not None and self.clock.now() < case.notice.at + NODE_WAIT_SECONDS:
+            raise Unavailable(f"{case.machine.key} has no node yet that could be closed")
+        log.warning("no node to close", machine=case.machine.name, kind=case.notice.kind)
 
     async def _replace(self, case: Case) -> None:
         """INT-43: the scheduler buys the replacement first and then takes the machine away, within its budgets."""

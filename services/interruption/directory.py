@@ -218,10 +218,12 @@ def _provided(change: Change) -> _Provided:
 
 async def list_nodes(kube: Kube) -> list[Node]:
     """All readable nodes, from the API server. Raises TransientError."""
-    found = []
-    for raw in (await kube.list(NODE_OBJECTS)).items:
-        try:
-            found.append(parse_node(raw))
-        except InvalidObject as error:
-            log.warning("unreadable node", error=error.message)
-    return found
+    return [node for node in await kube.read_all(NODE_OBJECTS, _readable) if node is not None]
+
+
+def _readable(raw: dict[str, Any]) -> Node | None:
+    try:
+        return parse_node(raw)
+    except InvalidObject as error:
+        log.warning("unreadable node", error=error.message)
+        return None

@@ -17,7 +17,7 @@ from services.interruption.actions import NORMAL, WARNING
 from services.interruption.directory import Directory
 from services.interruption.hook_marks import HookMarks, action_of
 from services.interruption.hook_plan import BEAT, REST, due
-from services.interruption.hooks import REASON
+from services.interruption.hooks import OVER, REASON
 from services.interruption.notices import LIFECYCLE
 from services.interruption.webhook import Told, Webhook
 from shared.api.references import to_node
@@ -42,8 +42,6 @@ CALL_SECONDS, LOOK_SECONDS = 5.0, 20.0
 LONGEST_PAUSE_SECONDS = 30.0
 FAILED_SECONDS = 600.0
 """How often a node says that its hook cannot be reached."""
-OVER = "over"
-"""How a hook ended that somebody else ended, or whose time ran out."""
 
 Key = tuple[str, tuple[str, str, str]]
 """Node UID, identity of the hook."""

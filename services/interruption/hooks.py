@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from services.interruption.actions import NORMAL, WARNING
 from services.interruption.directory import Directory
-from services.interruption.hook_marks import TAINT, HookMarks, until_text
+from services.interruption.hook_marks import HookMarks, until_text
 from services.interruption.hook_plan import timing
 from services.interruption.memory import Memory
 from services.interruption.notices import LIFECYCLE, Notice
@@ -24,14 +26,13 @@ from shared import streams
 from shared.api.references import to_node
 from shared.bus import Bus
 from shared.clock import Clock
-from shared.cloud.autoscaling import AutoScaling, HookTimes
+from shared.cloud.autoscaling import CONTINUE, AutoScaling, HookTimes, Token
 from shared.cloud.ec2 import Ec2
 from shared.domain import labels as keys
 from shared.domain.lifecycle_actions import Hook, LifecycleAction
-from shared.domain.nodepools import CORDON, DRAIN, DRY_RUN, IGNORE
+from shared.domain.nodepools import DRAIN, DRY_RUN, IGNORE
 from shared.domain.nodes import Node
 from shared.errors import NotFound, Unauthorized
-from shared.kube.node_marks import NodeMarks
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.messages import DrainNode, send
@@ -42,6 +43,8 @@ log = get_logger(__name__)
 
 REASON = "ASGLifecycle"
 """Of events and webhook posts; the Node Termination Handler calls it so."""
+OVER = "over"
+"""How a hook ended that somebody else ended, or whose time ran out."""
 TOLD_SECONDS = 3600.0
 BELL_SECONDS = 2.0
 
@@ -78,15 +81,30 @@ class Hooks:
             return
         for instance in notice.instances:
             node = await self.directory.any_node(instance)
-            if node is None or node.terminating or _is_ours(node):
-                continue
-            if await self._is_marked(node, instance, notice):
+            if node is None:
+                await self._release(instance, notice)
+            elif _is_drainable(node) and await self._is_marked(node, instance, notice):
                 await self._act(step, node, instance, notice)
 
-    async def _is_marked(self, node: Node, instance: str, notice: Notice) -> bool:
+    async def _release(self, instance: str, notice: Notice) -> None:
+        """An instance of this cluster that is no node, not yet or no longer: nothing runs there, nobody need wait."""
+        hook, calls = notice.hook, self.calls
+        if hook is None or calls is None or self.settings.interruption_mode == DRY_RUN:
+            return
+        cluster = f"kubernetes.io/cluster/{self.settings.cluster_name}"
+        if not any(cluster in one.tags for one in await calls.ec2.instances(ids=[instance])):
+            return
+        if not await self._is_marked(None, instance, notice):
+            return
+        token = Token(hook.group, hook.name, hook.token, instance)
+        how = CONTINUE if await calls.autoscaling.complete(token) else OVER
+        self.metrics.lifecycle_actions.labels(how.lower()).inc()
+        log.info("lifecycle hook of an instance without a node ended", instance=instance, how=how)
+
+    async def _is_marked(self, node: Node | None, instance: str, notice: Notice) -> bool:
         """The key on node, group or instance. Where an agent runs, somebody has chosen the node already."""
         key = self.settings.lifecycle_managed_tag
-        if not key or key in node.labels or self.calls is None:
+        if not key or self.calls is None or (node is not None and key in node.labels):
             return True
         if notice.hook and await self.calls.autoscaling.is_tagged(notice.hook.group, key):
             return True
@@ -96,19 +114,14 @@ class Hooks:
         if self.settings.interruption_mode == DRY_RUN:
             text = f"{_text(notice)} (dry run: nothing is done, not {step})"
             await self._tell(node, f"dry run, not {step}", text)
-        elif step == CORDON:
-            await self._cordon(node, notice)
         else:
-            await self._drain(node, instance, notice)
+            await self._begin(step, node, instance, notice)
 
-    async def _cordon(self, node: Node, notice: Notice) -> None:
-        """The hook is left to whoever empties the node, or to its own timeout."""
-        with contextlib.suppress(NotFound):
-            await NodeMarks(self.marks.kube).taint(node.name, TAINT, node.uid)
-            await self._tell(node, CORDON, f"{_text(notice)}: closed by the taint {TAINT.key}")
-
-    async def _drain(self, node: Node, instance: str, notice: Notice) -> None:
-        action = await self._action(instance, notice)
+    async def _begin(self, step: str, node: Node, instance: str, notice: Notice) -> None:
+        """With CORDON the pods may stay as long as with DRAIN, only that nobody evicts them: the hook is ended when
+        they have left, or at the end of the drain.
+        """
+        action = replace(await self._action(instance, notice), evict=step == DRAIN)
         try:
             changed = await self.marks.begin(node, action)
         except NotFound:
@@ -116,8 +129,9 @@ class Hooks:
         if changed:
             self.taken += 1
             self.metrics.lifecycle_actions.labels("taken").inc()
-            log.info("draining a node for a lifecycle hook", node=node.name, instance=instance)
-            await self._tell(node, DRAIN, f"{_text(notice)}: drained until {until_text(action)}")
+            log.info("closing a node for a lifecycle hook", node=node.name, then=step)
+            how = "drained" if action.evict else "closed, its pods may stay"
+            await self._tell(node, step, f"{_text(notice)}: {how} until {until_text(action)}")
         await self._ring(node, notice)
 
     async def _action(self, instance: str, notice: Notice) -> LifecycleAction:
@@ -161,9 +175,10 @@ class Hooks:
             self.webhook.tell(Told(LIFECYCLE, REASON, what, node, node.name))
 
 
-def _is_ours(node: Node) -> bool:
-    """Ours have machines, and what ends their instances speaks for itself."""
-    return node.is_managed or keys.FINALIZER in node.finalizers
+def _is_drainable(node: Node) -> bool:
+    """Ours are not: they have machines, and what ends their instances speaks for itself."""
+    ours = node.is_managed or keys.FINALIZER in node.finalizers
+    return not (ours or node.terminating)
 
 
 def _text(notice: Notice) -> str:

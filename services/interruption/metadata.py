@@ -15,6 +15,7 @@ from services.interruption.maintenance import parse_maintenance
 from services.interruption.notices import (
     IMDS,
     LIFECYCLE,
+    NOTICE_SECONDS,
     REBALANCE,
     SCHEDULED,
     SCHEDULED_OVER,
@@ -38,9 +39,10 @@ LONGEST_EVENT = 300
 
 
 def spot_notice(text: str, instance: str, *, now: float) -> Notice:
-    """Of ``spot/instance-action``. Raises BadMessage."""
-    at = _stamp(_object(text).get("time"), "time")
-    return Notice(f"spot/{instance}/{int(at)}", SPOT, (instance,), now, at, now, IMDS)
+    """Of ``spot/instance-action``, which says when it ends and not since when it stands there. Raises BadMessage."""
+    end = _stamp(_object(text).get("time"), "time")
+    said = min(now, end - NOTICE_SECONDS)
+    return Notice(f"spot/{instance}/{int(end)}", SPOT, (instance,), said, end, now, IMDS)
 
 
 def rebalance_notice(text: str, instance: str, *, now: float) -> Notice:

@@ -39,6 +39,8 @@ OVER = frozenset({SCHEDULED_OVER, HEALED})
 """Kinds that undo what an earlier notice did."""
 PATIENT = frozenset({REBALANCE, NO_OP, *OVER})
 """Nothing is lost by these waiting behind all others."""
+NOTICE_SECONDS = 120.0
+"""EC2 gives two minutes from the warning to the end of an instance."""
 SAME_DEADLINE_SECONDS = 5.0
 """Deadlines this close together are one: then the message that names more of our machines goes first."""
 

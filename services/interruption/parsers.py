@@ -15,12 +15,10 @@ from typing import Any
 import orjson
 
 from services.interruption import notices
-from services.interruption.notices import NO_OP, HookName, Notice
+from services.interruption.notices import NO_OP, NOTICE_SECONDS, HookName, Notice
 from shared.bus import BadMessage
 from shared.clock import parse_rfc3339
 
-NOTICE_SECONDS = 120.0
-"""EC2 gives two minutes from the warning to the end of an instance."""
 LONGEST_ID = 100
 LONGEST_EVENT = 300
 LONGEST_NAME = 255

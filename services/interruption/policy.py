@@ -15,6 +15,7 @@ from services.interruption.notices import (
     REBALANCE,
     Notice,
 )
+from shared.domain.machines import Machine
 from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE, NodePool
 from shared.settings import InterruptionSettings
 
@@ -58,6 +59,18 @@ def step_for(notice: Notice, policy: Policy, *, now: float) -> str:
         return WAIT
     # An instance that has ended needs its record and its node gone, whatever a pool thinks of draining.
     return CORDON if policy.mode == CORDON and notice.kind not in ENDED else DELETE
+
+
+def caused(notice: Notice, machine: Machine) -> bool:
+    """Was this machine ordered to go because of ``notice``, perhaps by a process that was killed before it said so?
+
+    Then its deletion, which knows whole seconds only, is not older than the announcement. EC2 announces the end of
+    every instance, also of those that we end for another reason: in the same second, that is no cause.
+    """
+    if notice.at is None or not machine.terminating:
+        return False
+    said = int(notice.at)
+    return machine.deleted_at > said if notice.kind in ENDED else machine.deleted_at >= said
 
 
 def step_for_hook(settings: InterruptionSettings) -> str:

@@ -15,7 +15,8 @@ from services.interruption.hook_keeper import PERIOD_SECONDS as LOOK_PERIOD
 from services.interruption.hook_keeper import HookKeeper
 from services.interruption.hook_marks import HookMarks
 from services.interruption.hooks import HookCalls
-from services.interruption.queue_source import Bury, QueueSource
+from services.interruption.letters import keeping
+from services.interruption.queue_source import QueueSource
 from services.interruption.status_source import StatusSource
 from services.interruption.waiting_source import PERIOD_SECONDS, WaitingSource
 from shared import streams
@@ -64,7 +65,7 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         cloud.sqs,
         hands.backlog,
         directory,
-        _letters(env),
+        keeping(DeadLetters(env.bus.redis, env.bus.prefix, streams.INTERRUPTIONS)),
         env.clock,
         env.random,
         env.metrics,
@@ -98,21 +99,6 @@ async def _ask_queue(cloud: Cloud, settings: InterruptionSettings) -> None:
     if settings.interruption_queue:
         with contextlib.suppress(NotFound, Unauthorized):
             await cloud.sqs.queue_url(settings.interruption_queue)
-
-
-def _letters(env: Environment[InterruptionSettings]) -> Bury:
-    letters = DeadLetters(env.bus.redis, env.bus.prefix, streams.INTERRUPTIONS)
-
-    async def bury(message: str, body: bytes, error: Exception) -> None:
-        await letters.bury(
-            source=f"sqs/{message}",
-            group="interruption",
-            fields={b"body": body},
-            deliveries=1,
-            error=error,
-        )
-
-    return bury
 
 
 def _missing(queue: QueueSource) -> list[str]:

@@ -54,14 +54,14 @@ class Evictions:
         self._keep(node, asked)
         for deletion in step.delete:
             if self._may_ask(node, deletion.pod):
-                await self._delete(node, deletion)
+                await self._delete(node, deletion, why)
         for pod in step.held:
             await self.writer.blocked(
                 node, pod, f"it has the annotation {keys.DO_NOT_DISRUPT} (or {keys.DO_NOT_EVICT})"
             )
-        for pod in step.evict:
+        for place, pod in enumerate(step.evict):
             if self._may_ask(node, pod):
-                await self._evict(node, pod, why)
+                await self._evict(node, pod, why, place / len(step.evict))
 
     def forget(self, node: Node) -> None:
         """The node is drained, or gone."""
@@ -75,7 +75,7 @@ class Evictions:
         retry = self._retries[node.uid].get(pod.uid)
         return retry is None or self.clock.monotonic() >= retry.at
 
-    async def _evict(self, node: Node, pod: Pod, why: str) -> None:
+    async def _evict(self, node: Node, pod: Pod, why: str, place: float) -> None:
         try:
             await self.kube.evict(pod.name, pod.namespace, uid=pod.uid)
         except NotFound:
@@ -84,23 +84,36 @@ class Evictions:
             code = "409"
         except EvictionBlocked as error:
             code = "500" if error.context.get("multiple") else "429"
-            await self._postpone(node, pod, error)
+            await self._postpone(node, pod, error, place)
         except TransientError as error:
             code = str(error.context.get("code") or "none")
-            await self._postpone(node, pod, error)
+            await self._postpone(node, pod, error, place)
         else:
             code = "201"
             log.info("evicted pod", pod=pod.key, node=node.name)
+            self._count(pod, why)
             await self.writer.evicted(pod, why)
         self.metrics.evictions.labels(code).inc()
 
-    async def _postpone(self, node: Node, pod: Pod, error: DovetailError) -> None:
+    async def _postpone(
+        self, node: Node, pod: Pod, error: DovetailError, place: float = 0.0
+    ) -> None:
+        """``place``: the pod's among those that are asked, from 0 to 1. The later ones come up to half a pause early:
+        pods of one budget that all ask at the same moment leave it unused until the next.
+        """
         known = self._retries[node.uid].get(pod.uid)
         pause = min(known.pause * 2, LONGEST_PAUSE_SECONDS) if known else FIRST_PAUSE_SECONDS
-        self._retries[node.uid][pod.uid] = Retry(self.clock.monotonic() + pause, pause)
+        self._retries[node.uid][pod.uid] = Retry(
+            self.clock.monotonic() + pause * (1 - place / 2), pause
+        )
         await self.writer.blocked(node, pod, error.message)
 
-    async def _delete(self, node: Node, deletion: Deletion) -> None:
+    def _count(self, pod: Pod, why: str) -> None:
+        """MET-04: each pod once, however often it is asked."""
+        if not pod.terminating:
+            self.metrics.pods_drained.labels(why.lower()).inc()
+
+    async def _delete(self, node: Node, deletion: Deletion, why: str) -> None:
         """TRM-11: past budgets and annotations, because the machine's time ends."""
         pod, grace = deletion.pod, deletion.grace_seconds
         try:
@@ -110,5 +123,6 @@ class Evictions:
         except TransientError as error:
             await self._postpone(node, pod, error)
             return
+        self._count(pod, why)
         log.info("deleted pod at the end of its machine", pod=pod.key, grace=grace)
         await self.writer.disrupted(pod, grace)

@@ -1,6 +1,7 @@
 """Drains nodes that are not ours, whose auto scaling group ends them and waits (INT-41).
 
 Until when stands on the node, in the interruption service's annotation; that the node is empty is written beside it.
+Where only a cordon is wanted, nothing is evicted: the node is empty when its pods have ended by themselves.
 The node itself, its instance and its volumes are others' to take away. Daemon pods stay, as for ``kubectl drain``.
 
 What may go wrong: a budget refuses to the end. Then the pods are deleted so early that their grace fits, as for a
@@ -59,7 +60,8 @@ class HookedNodes:
         self._nodes[name] = node
         step = await self._next(node, action)
         late = self.clock.now() >= action.until
-        await self.evictions.carry_out(node, step, WHY)
+        if action.evict:
+            await self.evictions.carry_out(node, step, WHY)
         if step.left and not late:
             return AGAIN
         await self._drained(node, step.left)

@@ -2,9 +2,10 @@
 for people.
 
 The letter is written before the entry is acknowledged, as separate commands (a transaction is
-refused when Redis is full, F10): a crash between them leaves two letters, never none. The key
-that failed is also put under quarantine for ten minutes, which a resync loop asks about so that
-it does not feed the same poison at once. The stream keeps about the last thousand letters.
+refused when Redis is full, F10): a crash between them leaves two letters, never none. What comes
+from another queue, under a name of its own (``once``), is known when it comes again. The key that
+failed is also put under quarantine for ten minutes, which a resync loop asks about so that it does
+not feed the same poison at once. The stream keeps about the last thousand letters.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 import msgspec
 from redis.asyncio import Redis
 
-from shared.bus.connection import ask, pairs
+from shared.bus.connection import ask, pairs, redis_errors
 from shared.bus.envelope import BODY_LIMIT_BYTES, BadMessage, Envelope
 from shared.errors import InvalidObject, NotFound
 
@@ -25,8 +26,20 @@ ERROR_LIMIT_CHARACTERS = 1024
 RAW_LIMIT_BYTES = 4096
 """What is kept of each field of an entry that is larger than any valid envelope."""
 QUARANTINE_MILLISECONDS = 600_000
+NAMES_LIMIT = 10_000
+NAMES_MILLISECONDS = 14 * 86_400_000
+"""Of names that were buried ``once``: the latest so many, for as long as SQS may keep a message."""
 
 _RawFields = dict[bytes, bytes]
+_BURY_ONCE = """
+if redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 0 end
+local id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', unpack(ARGV, 5))
+redis.call('ZADD', KEYS[2], string.match(id, '^%d+'), ARGV[1])
+redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - ARGV[3])
+redis.call('PEXPIRE', KEYS[2], ARGV[4])
+return 1
+"""
+"""The letter comes first: a Redis that is full refuses it and remembers nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +65,23 @@ class DeadLetters:
         self._redis = redis
         self._stream_key = f"{prefix}{stream}"
         self._dead_key = f"{prefix}{stream}:dead"
+        self._names_key = f"{self._dead_key}:names"
+        self._bury_once = redis.register_script(_BURY_ONCE)
         self._quarantine_prefix = f"{prefix}quarantine:{stream}:"
 
     async def bury(
-        self, *, source: str, group: str, fields: _RawFields, deliveries: int, error: Exception
+        self,
+        *,
+        source: str,
+        group: str,
+        fields: _RawFields,
+        deliveries: int,
+        error: Exception,
+        once: str = "",
     ) -> None:
-        """Park one entry. Raises TransientError: the entry must then stay pending."""
+        """Park one entry; with a name ``once``, one of that name. Raises TransientError: the entry must then stay
+        pending.
+        """
         letter: dict[str, str | bytes | float] = {
             "source": source,
             "group": group,
@@ -66,16 +90,24 @@ class DeadLetters:
             "fields": msgspec.msgpack.encode(_cut(fields)),
         }
         flat = [part for pair in letter.items() for part in pair]
-        await ask(
-            self._redis,
-            "park a dead letter",
-            *("XADD", self._dead_key, "MAXLEN", "~", DEAD_LIMIT, "*", *flat),
-        )
+        await self._park(flat, once)
         key = fields.get(b"key")
         if key:
             quarantine = self._quarantine_key(group, key.decode(errors="replace"))
             command = ("SET", quarantine, source, "PX", QUARANTINE_MILLISECONDS)
             await ask(self._redis, "set the quarantine", *command)
+
+    async def _park(self, flat: list[str | bytes | float], once: str) -> None:
+        operation = "park a dead letter"
+        if once:
+            limits = (DEAD_LIMIT, NAMES_LIMIT, NAMES_MILLISECONDS)
+            with redis_errors(operation):
+                await self._bury_once(
+                    keys=[self._dead_key, self._names_key], args=[once, *limits, *flat]
+                )
+            return
+        command = ("XADD", self._dead_key, "MAXLEN", "~", DEAD_LIMIT, "*", *flat)
+        await ask(self._redis, operation, *command)
 
     async def quarantined(self, group: str, key: str) -> bool:
         """True while the object ``key`` has killed a message of ``group`` within ten minutes."""

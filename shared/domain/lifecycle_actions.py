@@ -40,6 +40,8 @@ class LifecycleAction(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float
     until: float
     hooks: tuple[Hook, ...] = ()
+    evict: bool = True
+    """False: pods are only waited for, until they end by themselves."""
 
     @property
     def waiting(self) -> tuple[Hook, ...]:
@@ -69,19 +71,22 @@ def parse_lifecycle_action(text: str) -> LifecycleAction | None:
 
 
 def joined(held: LifecycleAction | None, new: LifecycleAction) -> LifecycleAction:
-    """``held`` with the hooks of ``new`` that it lacks. The earlier end stands; one that is over makes room."""
+    """``held`` with the hooks of ``new`` that it lacks. The earlier end stands; one that is over makes room; one that
+    evicts does so for all.
+    """
     if held is None or held.instance != new.instance:
         return new
     if not held.hooks and held.until <= new.at:  # an agent's, of an earlier life of the instance
         return new
     known = {hook.identity for hook in held.hooks}
     added = tuple(hook for hook in new.hooks if hook.identity not in known)
-    if not added:
-        return held
     if held.is_over:
-        return new
+        return new if added else held
+    evict = held.evict or new.evict
+    if not added:
+        return replace(held, evict=evict)
     hooks = (*held.hooks, *added)[:MOST_HOOKS]
-    return replace(held, until=min(held.until, new.until), hooks=hooks)
+    return replace(held, until=min(held.until, new.until), hooks=hooks, evict=evict)
 
 
 def ended(held: LifecycleAction, hook: Hook, how: str) -> LifecycleAction:

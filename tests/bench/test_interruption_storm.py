@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bench.interruption import body_of, instance_id, mix
+from bench.interruption import body_of, faults, instance_id, mix
 from bench.sqs_queue import Queue
 from services.interruption import notices
 from services.interruption.parsers import parse
@@ -24,6 +24,16 @@ def test_some_are_foreign_some_come_twice_some_cannot_be_read() -> None:
     assert instance_id(0) not in wanted.ours
     assert instance_id(1) in wanted.ours
     assert 800 < len(wanted.ours) < 900
+
+
+def test_a_run_that_loses_touches_or_keeps_twice_is_a_failure() -> None:
+    good = {"messages": 100, "lost": 0, "touched": 0, "broken": 2, "letters": 2}
+    assert faults(good) == []
+    assert faults({**good, "lost": 1, "letters": 3}) == [
+        "100 messages: 1 lost",
+        "100 messages: 3 letters of 2 unreadable messages",
+    ]
+    assert faults({**good, "touched": 4, "letters": 1})
 
 
 async def test_what_is_not_deleted_is_handed_out_again() -> None:

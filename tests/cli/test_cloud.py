@@ -124,6 +124,22 @@ def test_lag_sets_seconds_and_seed(run: Run, state) -> None:
     assert state("settings")["describeLagSeed"] is None
 
 
+def test_a_zone_is_shifted_away_from_until_the_end(run: Run, aws_emulator_url: str) -> None:
+    """GAT-03."""
+
+    def shifted() -> list[str]:
+        with urllib.request.urlopen(f"{aws_emulator_url}/managedresources/x", timeout=10) as answer:
+            return [one["awayFrom"] for one in json.loads(answer.read())["zonalShifts"]]
+
+    assert "shifted away from us-west-2a" in run("shift", "us-west-2a")
+    run("shift", "us-west-2b")
+    assert shifted() == ["usw2-az1", "usw2-az2"]
+    assert "no longer" in run("shift", "us-west-2a", "--end")
+    assert shifted() == ["usw2-az1"]
+    run("reset")
+    assert shifted() == []
+
+
 def test_views_of_an_idle_cloud_are_empty(run: Run) -> None:
     assert json.loads(run("instances", "--json")) == []
     assert json.loads(run("calls", "--json")) == []
@@ -158,6 +174,7 @@ def test_a_foreign_instance_and_a_broken_message_are_announced(run: Run) -> None
         (["reserve", "m5.large", "us-*", "1"], "without wildcards"),
         (["reserve", "m5.large", "us-west-2a", "1", "--tag", "red"], "KEY=VALUE"),
         (["subnet", "us-west-2q", "1"], "DescribeSubnets"),
+        (["shift", "us-west-2q"], "as in us-west-2a"),
     ],
 )
 def test_a_mistake_names_the_fix(command: Run, words: list[str], told: str) -> None:

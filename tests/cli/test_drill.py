@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cli.drill import Where, _planner
+from cli.drill import MOST_LINES, Where, _planner, lines_of
 from cli.drill_picture import READ, Picture, Target, chosen, plan_here, rehearse, report_of
-from cli.drill_watch import waiting
+from cli.drill_watch import held, waiting
 from shared.domain import labels as keys
 from shared.errors import ConfigurationError
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES, PDBS, PODS
@@ -151,6 +151,8 @@ def test_budgets_that_block_are_named(allowed: int, blocked: list[str]) -> None:
     report = rehearse(shown, shown.targets(), plan_here)
     assert [one["pod"] for one in report["blocked"]] == blocked
     assert all(one["why"].endswith(" web") for one in report["blocked"])
+    slow = [{"budget": "shop/web", "allows": 1, "pods": 2}]
+    assert report["narrow"] == (slow if allowed else [])
 
 
 def test_the_slowest_node_says_how_much_time_was_left() -> None:
@@ -176,3 +178,58 @@ def test_pods_that_wait_are_counted_but_not_those_that_leave() -> None:
     unbound, leaving = pod("p0", ""), pod("p1", "")
     leaving["metadata"]["deletionTimestamp"] = CREATED
     assert waiting([unbound, leaving, pod("p2", "a")]) == 1
+
+
+def report(**changes: Any) -> dict[str, Any]:
+    names = ("stayed", "blocked", "narrow", "homeless", "machines")
+    lists: dict[str, Any] = {name: [] for name in names}
+    times = {"placedAfterSeconds": None, "spareSeconds": None}
+    return {"simulated": False, "moved": 3, **lists, **times, **changes}
+
+
+def test_a_drill_says_what_happened_and_a_simulation_what_would() -> None:
+    done = report(machines=["default-a"], placedAfterSeconds=8.2, spareSeconds=118.7)
+    assert lines_of(done) == [
+        "pods that moved: 3, that stayed: 0",
+        "machines that were bought: 1 (default-a)",
+        "all pods have a node again after 8 s",
+        "119 s to spare before the two minutes end",
+    ]
+    homeless = [{"pod": "default/a", "why": "no room"}]
+    slow = [{"budget": "web", "allows": 1, "pods": 3}]
+    planned = report(simulated=True, homeless=homeless, narrow=slow, machines=["m5.large"])
+    assert lines_of(planned) == [
+        "pods that would move: 3, without a place: 1",
+        "budget web lets 1 of 3 pods go at a time",
+        "no place for default/a: no room",
+        "machines that would be bought: 1 (m5.large)",
+    ]
+
+
+def test_who_stayed_is_named_but_not_without_end() -> None:
+    lines = lines_of(report(stayed=[f"default/p{number}" for number in range(MOST_LINES + 5)]))
+    assert lines[0] == f"pods that moved: 3, that stayed: {MOST_LINES + 5}"
+    assert lines[1] == "stayed default/p0"
+    assert lines[-2:] == [
+        "... and 5 more: -o json has all",
+        "the two minutes ended before all nodes were empty",
+    ]
+
+
+@pytest.mark.parametrize(("on_demand", "hint"), [(False, True), (True, False)])
+def test_when_nobody_matches_the_question_is_repeated(on_demand: bool, hint: bool) -> None:
+    said = Where("us-west-2x", "m5.*", 100.0, 0, on_demand).nobody()
+    assert "zone us-west-2x and type m5.*" in said
+    assert ("--on-demand" in said) is hint
+
+
+def test_what_held_a_pod_is_said_without_the_call_and_with_the_budgets_name() -> None:
+    budget = (
+        "Failed to drain node, pod default/a stays: create pods/eviction default/a: "
+        "Cannot evict pod as it would violate the pod's disruption budget. (429)"
+    )
+    why = "Cannot evict pod as it would violate the pod's disruption budget."
+    assert held(budget, {"default/a": ["web"]}) == {"pod": "default/a", "why": f"{why} (web)"}
+    assert held(budget, {}) == {"pod": "default/a", "why": why}
+    annotated = "Failed to drain node, pod default/a stays: it has the annotation x"
+    assert held(annotated, {"default/a": ["web"]})["why"] == "it has the annotation x"

@@ -24,6 +24,7 @@ ANSWER: dict[str, Any] = {
     "terminating": False,
     "conditions": {"Initialized": "True", "Consolidatable": "True", "Drifted": "False"},
     "command": "",
+    "proposal": "",
     "candidate": None,
     "staysBecause": [
         {"method": m, "event": "", "reason": "", "text": "[x] pdb", "pod": "shop/web-1", "change": "add one"}
@@ -45,6 +46,12 @@ def test_price_pods_and_conditions_are_there() -> None:
     assert "and 5 more" in text
     assert "Initialized, Consolidatable" in text
     assert "Drifted" not in text
+
+
+def test_a_proposal_is_told_before_it_is_begun() -> None:
+    text = shown(proposal="delete 2 node(s), moving 6 pod(s), saving $0.1 an hour", staysBecause=[])
+    assert "delete 2 node(s), moving 6 pod(s), saving $0.1 an hour" in text
+    assert "Nothing holds it" not in text
 
 
 def test_a_reason_that_several_methods_give_is_told_once_with_its_change() -> None:

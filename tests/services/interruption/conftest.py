@@ -17,6 +17,7 @@ from services.interruption.backlog import Backlog
 from services.interruption.bells import Bells
 from services.interruption.deeds import Deeds
 from services.interruption.directory import KINDS, Directory
+from services.interruption.letters import keeping
 from services.interruption.queue_source import QueueSource
 from services.interruption.webhook import Webhook
 from services.interruption.worker import Worker
@@ -72,7 +73,7 @@ class World:
         """Write one record to the mirror and wait until it is read."""
         key = getattr(record, "key", record.name)
         generation = await self.writer.apply([Change(kind, key, msgspec.json.encode(record))])
-        await self.reader.wait_for(generation, 5)
+        await self.reader.wait_for(generation, 60)
 
     async def is_deleted(self, kind: str) -> bool:
         raw = await self.kube.get(RESOURCES[kind], NAMES[kind])
@@ -84,16 +85,9 @@ class World:
 
     def queue_source(self, cloud: Cloud) -> QueueSource:
         """A source that reads the emulator's queue into this world's backlog."""
-
-        async def bury(message: str, body: bytes, error: Exception) -> None:
-            await self.letters.bury(
-                source=message, group="interruption", fields={b"body": body}, deliveries=1,
-                error=error,
-            )  # fmt: skip
-
         return QueueSource(
-            self.settings, cloud.sqs, self.worker.backlog, self.directory, bury, SystemClock(),
-            random.Random(1), self.metrics,
+            self.settings, cloud.sqs, self.worker.backlog, self.directory,
+            keeping(self.letters), SystemClock(), random.Random(1), self.metrics,
         )  # fmt: skip
 
     @asynccontextmanager

@@ -125,13 +125,14 @@ async def test_only_nodes_that_are_marked_and_not_ours(hooked: HookedWorld, even
         await hooked.hooks.take(notice)
         ours = bool(labels[keys.NODE_POOL])
         assert taints(hooked.node) == (set() if ours else {TAINT})
-    assert (hooked.node.unschedulable, hooked.action) == (False, None)
+    assert hooked.action is not None
+    assert not hooked.action.evict  # test_hooks_without_drain has the rest
     label = {"metadata": {"labels": {"mine": "true"}}}
     hooked.world.store.patch(NODES.plural, hooked.name, label)
     await hooked.watch()
     hooked.restart(lifecycle_managed_tag="mine")
     await hooked.hooks.take(notice)
-    assert hooked.action is not None
+    assert hooked.action.evict
 
 
 async def test_a_doubled_event_changes_nothing_and_a_second_hook_joins(

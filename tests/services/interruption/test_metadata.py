@@ -58,6 +58,10 @@ def test_a_spot_action_ends_the_instance_at_its_time() -> None:
     found = metadata.spot_notice(text, "i-1", now=NOW)
     assert (found.kind, found.instances, found.source) == (SPOT, ("i-1",), IMDS)
     assert found.deadline == parse_rfc3339("2027-01-20T08:22:00Z")
+    again = metadata.spot_notice(text, "i-1", now=found.deadline - 7)
+    assert (
+        again.at == found.deadline - 120
+    )  # an agent that was killed and reads it again says the same
 
 
 def test_a_recommendation_has_no_deadline() -> None:

@@ -1,4 +1,4 @@
-"""Ailments become notices when they last (INT-30)."""
+"""Ailments become notices when they last (INT-15, INT-30)."""
 
 from __future__ import annotations
 
