@@ -9,9 +9,21 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 COLLECT_EVERY = (10_000, 20, 20)
 """Plans and requests make many objects and few cycles: Python's 700 costs a plan of 1,000 pods a tenth of its time."""
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Inside, nobody looks for garbage: imports make next to none, and looking costs a fifth of a service's start."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def settle() -> None:

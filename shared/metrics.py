@@ -205,6 +205,18 @@ class Metrics:
             ["consolidation_type"],
             registry=registry,
         )
+        self.decisions_by_nodepool = Counter(
+            "karpenter_voluntary_disruption_decisions_by_nodepool_total",
+            "Disruption commands by the pools whose machines they take (MET-06).",
+            ["decision", "reason", "nodepool"],
+            registry=registry,
+        )
+        self.consolidation_timeouts = Counter(
+            "karpenter_voluntary_disruption_consolidation_timeouts_total",
+            "Passes that did not reach every candidate; the next one begins with the others (CON-10).",
+            ["consolidation_type"],
+            registry=registry,
+        )
         self.allowed_disruptions = Gauge(
             "karpenter_nodepools_allowed_disruptions",
             "How many more machines the budgets allow to be disrupted now.",
@@ -266,6 +278,12 @@ class Metrics:
             "karpenter_pods_eviction_requests_total",
             "Eviction calls by answer code (MET-04).",
             ["code"],
+            registry=registry,
+        )
+        self.pods_drained = Counter(
+            "karpenter_pods_drained_total",
+            "Pods that a drain evicted or deleted, by why their node goes (MET-04).",
+            ["reason"],
             registry=registry,
         )
         self.interruptions_received = Counter(

@@ -216,7 +216,8 @@ class LauncherSettings(AwsSettings):
         {}, description="JSON object of tags for everything that is made in AWS."
     )
     enable_zonal_shift: bool = Field(
-        False, description="Buy nothing in a zone that the cluster is shifted away from (GAT-03)."
+        False,
+        description="Buy nothing in a zone that the cluster is shifted away from, and let its instances be (GAT-03).",
     )
     disable_dry_run: bool = Field(
         False, description="Do not try out with dry runs whether a node class may launch (EC-18)."
@@ -309,7 +310,7 @@ class InterruptionSettings(AwsSettings):
     )
     lifecycle_drain_limit: Duration = Field(
         3600.0,
-        description="How long such a node may drain before its pods are deleted; ends before the hook does.",
+        description="How long such a node may drain (cordon: its pods may stay); ends before the hook does.",
     )
     imds_endpoint: str = Field(
         "http://169.254.169.254", description="Instance metadata service, for --source imds."

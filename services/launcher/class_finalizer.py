@@ -87,11 +87,14 @@ class ClassFinalizer:
             await self._release(raw)
 
     async def _users(self, node_class: str) -> list[str]:
+        def user(raw: Json) -> str:
+            return str(raw["metadata"]["name"]) if uses(raw, node_class) else ""
+
         try:
-            listed = await self.kube.list(NODE_CLAIMS)
+            listed = await self.kube.read_all(NODE_CLAIMS, user)
         except NotFound:
             return []  # this cluster has no NodeClaims at all
-        return sorted(one["metadata"]["name"] for one in listed.items if uses(one, node_class))
+        return sorted(name for name in listed if name)
 
     async def _delete_templates(self, node_class: str) -> bool:
         """LCH-22: those of the class that no open launch uses. Are all gone?"""

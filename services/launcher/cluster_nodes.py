@@ -5,7 +5,9 @@ A node that cannot be read (somebody's own kubelet) hides no other; it still cou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from shared.api.nodes import parse_node
 from shared.domain.nodes import Node
@@ -27,11 +29,16 @@ class ClusterNodes:
 
 async def cluster_nodes(kube: Kube) -> ClusterNodes:
     """A complete list."""
-    readable, provider_ids = [], set()
-    for raw in (await kube.list(NODES)).items:
-        provider_ids.add(str((raw.get("spec") or {}).get("providerID") or ""))
-        try:
-            readable.append(parse_node(raw))
-        except InvalidObject as error:
-            log.warning("unreadable node", node=raw["metadata"]["name"], error=error.message)
+    listed = await kube.read_all(NODES, _read)
+    provider_ids = {one.provider_id if isinstance(one, Node) else one for one in listed}
+    readable = [one for one in listed if isinstance(one, Node)]
     return ClusterNodes(readable, frozenset(provider_ids - {""}))
+
+
+def _read(raw: Mapping[str, Any]) -> Node | str:
+    """Of one that cannot be read the provider id."""
+    try:
+        return parse_node(raw)
+    except InvalidObject as error:
+        log.warning("unreadable node", node=raw["metadata"]["name"], error=error.message)
+        return str((raw.get("spec") or {}).get("providerID") or "")

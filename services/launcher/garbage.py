@@ -29,6 +29,7 @@ from shared.kube.machines import Machines
 from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.mirror.shifted_zones import ShiftedZones
 from shared.runtime import pause
 from shared.settings import LauncherSettings
 
@@ -53,6 +54,7 @@ class Garbage:
     writer: Writer
     metrics: Metrics
     health: PoolHealth
+    shifted: ShiftedZones
     last_progress: float = field(init=False)
     _rounds: int = 0
     _suspicious: bool = False
@@ -92,7 +94,11 @@ class Garbage:
         """One look, and what follows from it."""
         self._rounds += 1
         look = await take_inventory(
-            self.kube, self.store, self.cloud.ec2, self.settings.cluster_name
+            self.kube,
+            self.store,
+            self.cloud.ec2,
+            self.settings.cluster_name,
+            await self.shifted.current(),
         )
         await self._widows.end(look)
         await self._orphans.end(look)
@@ -117,9 +123,10 @@ class Garbage:
             one.id for one in found if one.state not in GONE_STATES and one.id not in look.owned
         ]
         age = self.clock.now() - parse_rfc3339(str(record["spec"]["createdAt"]))
-        if stray and look.readable:
-            log.warning("terminating instances of a launch nobody wants", instances=stray)
-            await self.cloud.ec2.terminate(stray)
+        reachable = [one.id for one in found if one.id in stray and one.zone not in look.shifted]
+        if reachable and look.readable:
+            log.warning("terminating instances of a launch nobody wants", instances=reachable)
+            await self.cloud.ec2.terminate(reachable)
         elif age > VISIBLE_SECONDS and not stray:
             await self._drop(token)
 

@@ -12,7 +12,7 @@ from services.launcher.inventory import GONE_STATES, Inventory
 from services.launcher.sightings import Sightings
 from shared.clock import Clock
 from shared.cloud.session import Cloud
-from shared.domain.nodes import Node, provider_instance_id
+from shared.domain.nodes import Node, provider_instance_id, provider_zone
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
@@ -32,6 +32,7 @@ def ghosts(look: Inventory) -> list[Node]:
         and not node.terminating
         and (instance := provider_instance_id(node.provider_id))
         and instance not in look.owned
+        and provider_zone(node.provider_id) not in look.shifted
         and not look.alive(instance)
     ]
 

@@ -42,6 +42,8 @@ class Inventory:
     """Open LaunchRecords by client token."""
     nodes: ClusterNodes
     unreadable_uids: frozenset[str] = frozenset()
+    shifted: frozenset[str] = frozenset()
+    """Zones that the cluster is shifted away from: what EC2 shows of them is nothing to judge by (GAT-03)."""
 
     def alive(self, instance_id: str) -> bool:
         """Is it listed, and not on its way out?"""
@@ -49,7 +51,9 @@ class Inventory:
         return found is not None and found.state not in GONE_STATES
 
 
-async def take_inventory(kube: Kube, store: Machines, ec2: Ec2, cluster: str) -> Inventory:
+async def take_inventory(
+    kube: Kube, store: Machines, ec2: Ec2, cluster: str, shifted: frozenset[str] = frozenset()
+) -> Inventory:
     """Complete lists, or an error: a list that breaks off says nothing."""
     instances = await our_instances(ec2, cluster)
     machines, unreadable = await store.list_all()
@@ -65,6 +69,7 @@ async def take_inventory(kube: Kube, store: Machines, ec2: Ec2, cluster: str) ->
         records={record["metadata"]["name"]: record for record in records},
         nodes=nodes,
         unreadable_uids=frozenset(raw["metadata"]["uid"] for raw in unreadable),
+        shifted=shifted,
     )
 
 

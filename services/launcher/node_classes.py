@@ -133,6 +133,11 @@ class NodeClasses:
         group = self._groups.labels_of(resolved[1].node_class) if resolved else {}
         return {**group, **self.reservations.labels_of(reservation_id)}
 
+    def profile_of(self, key: str) -> str:
+        """NC-07: the instance profile that machines of a class get; empty for none and for a class never looked up."""
+        resolved = self._known.get(key)
+        return resolved[1].profile if resolved else ""
+
     def _held(self, key: str) -> Resolved | None:
         found = self._known.get(key)
         if found is None or self.clock.monotonic() - found[0] >= FRESH_SECONDS:

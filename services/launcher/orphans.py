@@ -39,6 +39,7 @@ def orphans(look: Inventory) -> list[Instance]:
         if one.state not in GONE_STATES
         and one.id not in look.owned
         and one.tags.get(TOKEN_TAG) not in look.records
+        and one.zone not in look.shifted
     ]
 
 

@@ -52,7 +52,9 @@ class Outcomes:
         """It has this instance. False if it is gone meanwhile or has another: then the sweep ends the instance."""
         kind = await self._kind(machine, given.instance_type)
         labels = self.node_classes.place_labels(machine.node_class_key, given.reservation_id)
-        given = replace(given, labels=labels)
+        v1 = machine.generation_api == V1
+        profile = self.node_classes.profile_of(machine.node_class_key) if v1 else ""
+        given = replace(given, labels=labels, profile=profile)
         if not await self.writer.launched(machine, given, kind):
             log.warning("instance is nobody's", machine=machine.name, id=given.id)
             return False

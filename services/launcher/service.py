@@ -43,6 +43,7 @@ from shared.mirror.offerings import CatalogueSource, CatalogueStore, Unavailable
 from shared.mirror.overlays import OverlaidCatalogues, OverlayStore
 from shared.mirror.registrations import RegistrationOutcomes
 from shared.mirror.reservations import ReservationStore
+from shared.mirror.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse
 from shared.runtime import Loop, Service, periodic
 from shared.settings import LauncherSettings
@@ -89,7 +90,10 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         env.metrics,
     )  # fmt: skip
     handlers = Handlers(env.kube, machines, launch, registration, node_classes, drift, env.metrics)
-    garbage = Garbage(env.kube, machines, cloud, env.clock, settings, writer, env.metrics, health)
+    garbage = Garbage(
+        env.kube, machines, cloud, env.clock, settings, writer, env.metrics, health,
+        ShiftedZones(env.bus.redis, env.bus.prefix, env.clock),
+    )  # fmt: skip
 
     def status() -> dict[str, object]:
         held = catalogues.held
@@ -181,13 +185,14 @@ def _upkeep(
     gate = settings.feature_gates.node_overlay
     corrections = Overlays(env.kube, holding, store, env.clock, gate)
     checks = consistency.Consistency(env.kube, machines, env.clock, env.metrics, writer)
-    tags = tagging.Tagging(machines, cloud, env.clock)
+    shifted = ShiftedZones(redis, prefix, env.clock)
+    tags = tagging.Tagging(machines, cloud, env.clock, shifted)
     unused = profile_garbage.ProfileGarbage(
         env.kube, machines, cloud, env.clock, settings, node_classes.profiles
     )
     unavailable = UnavailableOfferings(redis, prefix, env.clock)
     shifts = zonal_shift.ZonalShifts(
-        env.kube, cloud, node_classes, store, unavailable, env.recorder,
+        env.kube, cloud, node_classes, store, unavailable, env.recorder, shifted,
         settings.enable_zonal_shift,
     )  # fmt: skip
     reserved = reservations.Reservations(env.kube, machines, cloud)

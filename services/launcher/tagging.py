@@ -14,11 +14,12 @@ from shared.cloud.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.machines import REGISTERED, Machine
 from shared.domain.nodepools import V1
-from shared.domain.nodes import provider_instance_id
+from shared.domain.nodes import provider_instance_id, provider_zone
 from shared.errors import Conflict, NotFound
 from shared.kube.machines import Machines
 from shared.kube.pacing import TokenBucket
 from shared.log import get_logger
+from shared.mirror.shifted_zones import ShiftedZones
 
 log = get_logger(__name__)
 
@@ -53,6 +54,7 @@ class Tagging:
     machines: Machines
     cloud: Cloud
     clock: Clock
+    shifted: ShiftedZones
     bucket: TokenBucket = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +62,12 @@ class Tagging:
 
     async def tag_some(self) -> None:
         """One round."""
-        waiting = [machine for machine in await self.machines.list() if needs_tags(machine)]
+        shifted = await self.shifted.current()
+        waiting = [
+            machine
+            for machine in await self.machines.list()
+            if needs_tags(machine) and provider_zone(machine.provider_id) not in shifted
+        ]
         waiting.sort(key=lambda machine: (machine.created_at, machine.name))
         due = {provider_instance_id(m.provider_id): m for m in waiting[:MOST_PER_ROUND]}
         if not due:

@@ -25,7 +25,7 @@ from shared.clock import Clock
 from shared.cloud.records import Instance
 from shared.cloud.session import Cloud
 from shared.domain.machines import LAUNCHED, REGISTERED, Machine
-from shared.domain.nodes import provider_instance_id
+from shared.domain.nodes import provider_instance_id, provider_zone
 from shared.errors import InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
@@ -68,7 +68,11 @@ def without_node(look: Inventory) -> list[Machine]:
 
 def _launched(look: Inventory) -> Iterable[Machine]:
     for machine in look.machines:
-        if provider_instance_id(machine.provider_id) and not machine.terminating:
+        if (
+            provider_instance_id(machine.provider_id)
+            and not machine.terminating
+            and provider_zone(machine.provider_id) not in look.shifted
+        ):
             yield machine
 
 

@@ -43,6 +43,8 @@ class Given(msgspec.Struct, frozen=True):
     """Client token of the call that started it."""
     labels: dict[str, str] = {}
     """What else its node says of where it runs (IT-44)."""
+    profile: str = ""
+    """Instance profile of its class, of which a v1 claim tells."""
     hostname: str = ""
     """Its private DNS name, empty while EC2 does not show the instance (F20)."""
 
@@ -156,6 +158,7 @@ def _metadata(given: Given, kind: InstanceType | None) -> dict[str, Any]:
     price = price_of(kind, given.zone, given.capacity_type)
     said = {keys.PRICE_ANNOTATION: None if price is None else str(price)}
     said[keys.LAUNCH_TOKEN_ANNOTATION] = given.token or None
+    said[keys.INSTANCE_PROFILE_ANNOTATION] = given.profile or None
     metadata["annotations"] = {key: text for key, text in said.items() if text is not None}
     return metadata
 

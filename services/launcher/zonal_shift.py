@@ -1,7 +1,8 @@
 """While a zone is shifted away from, nothing new is bought there (IT-04, GAT-03).
 
 The zone's offerings are marked as unavailable for a little longer than until the next look, so that every service
-passes them over, and a launcher that stops leaves no mark for long. Machines that are there stay.
+passes them over, and a launcher that stops leaves no mark for long. Machines that are there stay: nobody tags or ends
+an instance of the zone, nor judges by what EC2 says of it (``shared.mirror.shifted_zones``).
 
 What may go wrong: AWS cannot be asked, as happens when a zone fails. What was known last goes on holding.
 """
@@ -22,6 +23,7 @@ from shared.kube.recorder import Recorder
 from shared.kube.resources import NODE_POOLS, PROVISIONERS
 from shared.log import get_logger
 from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
+from shared.mirror.shifted_zones import ShiftedZones
 
 log = get_logger(__name__)
 
@@ -41,6 +43,8 @@ class ZonalShifts:
     catalogues: CatalogueSource
     unavailable: UnavailableOfferings
     recorder: Recorder
+    told: ShiftedZones
+    """Where others read of it."""
     enabled: bool
     """ENABLE_ZONAL_SHIFT."""
     _names: dict[str, str] = field(default_factory=dict)
@@ -58,6 +62,7 @@ class ZonalShifts:
         for zone in sorted(self._shifted - shifted):
             await self._tell(CLEARED, f"{zone} is no longer shifted away from")
         self._shifted = shifted
+        await self.told.put(shifted)
         await self._mark()
 
     async def _shifted_zones(self) -> frozenset[str]:

@@ -15,6 +15,7 @@ from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
+from shared.mirror.shifted_zones import ShiftedZones
 from shared.settings import TerminatorSettings
 
 
@@ -35,4 +36,7 @@ def assemble(
     evictions = Evictions(kube, clock, writer, metrics)
     clearing = Clearing(kube, clock, settings, metrics, writer, evictions, listings)
     instances = Instances(cloud.ec2, clock)
-    return Termination(kube, machines, clock, metrics, listings, instances, clearing, writer)
+    shifted = ShiftedZones(bus.redis, bus.prefix, clock)
+    return Termination(
+        kube, machines, clock, metrics, listings, instances, shifted, clearing, writer
+    )

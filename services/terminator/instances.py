@@ -77,6 +77,10 @@ class Instances:
                     await self._ask()
         return sighting
 
+    def last_seen(self, instance_id: str) -> Sighting:
+        """EC2's last word, without asking."""
+        return self._sightings.get(instance_id, Sighting())
+
     async def terminate(self, instance_id: str) -> None:
         """Order its end; the next look asks afresh. Raises what EC2 answers."""
         await self._ec2.terminate([instance_id])

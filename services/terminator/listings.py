@@ -6,7 +6,7 @@ Every answer was read after it was asked for: a list from before would not show 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from shared.cloud.batching import Batcher
 from shared.domain.machines import Machine
@@ -22,6 +22,13 @@ Json = dict[str, Any]
 Item = TypeVar("Item")
 
 
+class NodePlace(NamedTuple):
+    """A node's name, and what its kubelet says it runs on."""
+
+    name: str
+    provider_id: str
+
+
 def _shared(read: Callable[[], Awaitable[Sequence[Item]]]) -> Batcher[None, Sequence[Item]]:
     async def answer(asking: list[None]) -> list[Sequence[Item]]:
         return [await read()] * len(asking)
@@ -34,17 +41,19 @@ class Listings:
 
     def __init__(self, kube: Kube, machines: Machines) -> None:
         self._machines: Batcher[None, Sequence[Machine]] = _shared(machines.list)
+        self._nodes = _shared(lambda: kube.read_all(NODES, _place))
         self._raw = {
             resource: _shared(_reader(kube, resource))
-            for resource in (NODES, VOLUME_ATTACHMENTS, LAUNCH_RECORDS)
+            for resource in (VOLUME_ATTACHMENTS, LAUNCH_RECORDS)
         }
 
     async def machines(self) -> Sequence[Machine]:
         """All readable machines."""
         return await self._machines.ask(None)
 
-    async def nodes(self) -> Sequence[Json]:
-        return await self._raw[NODES].ask(None)
+    async def nodes(self) -> Sequence[NodePlace]:
+        """All nodes."""
+        return await self._nodes.ask(None)
 
     async def volume_attachments(self) -> Sequence[Json]:
         return await self._raw[VOLUME_ATTACHMENTS].ask(None)
@@ -58,3 +67,7 @@ def _reader(kube: Kube, resource: Resource) -> Callable[[], Awaitable[Sequence[J
         return (await kube.list(resource)).items
 
     return read
+
+
+def _place(raw: Json) -> NodePlace:
+    return NodePlace(raw["metadata"]["name"], str((raw.get("spec") or {}).get("providerID") or ""))

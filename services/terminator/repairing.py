@@ -7,8 +7,9 @@ wrong: the order is given and the process dies before it counts it. Then a metri
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from services.terminator.repair import Illness, Patient, due, illness_of, is_epidemic, wards
 from shared.api.nodes import parse_node
@@ -66,13 +67,8 @@ class NodeRepair:
                     await self._treat(key, groups[key], ill, machines)
 
     async def _patients(self) -> list[Patient]:
-        found = []
-        for raw in (await self.kube.list(NODES)).items:
-            try:
-                found.append(Patient(parse_node(raw), illness_of(raw)))
-            except InvalidObject as error:
-                log.warning("unreadable node", node=raw["metadata"]["name"], error=str(error))
-        return found
+        listed = await self.kube.read_all(NODES, _patient)
+        return [one for one in listed if one is not None]
 
     async def _treat(
         self, key: str, group: list[Patient], ill: list[Patient], machines: dict[str, Machine]
@@ -126,3 +122,12 @@ class NodeRepair:
 def snake_case(name: str) -> str:
     """``StorageReady`` -> ``storage_ready``: how metrics name conditions."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _patient(raw: Mapping[str, Any]) -> Patient | None:
+    """None for a node that cannot be read."""
+    try:
+        return Patient(parse_node(raw), illness_of(raw))
+    except InvalidObject as error:
+        log.warning("unreadable node", node=raw["metadata"]["name"], error=str(error))
+        return None

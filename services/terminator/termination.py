@@ -7,9 +7,7 @@ between any two steps costs nothing: the next look goes on from what the objects
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from services.terminator.clearing import Clearing
 from services.terminator.departure import Departure
@@ -20,13 +18,14 @@ from shared.api.nodes import parse_node
 from shared.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
-from shared.domain.nodes import Node, provider_instance_id
+from shared.domain.nodes import Node, provider_instance_id, provider_zone
 from shared.errors import DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.mirror.shifted_zones import ShiftedZones
 
 log = get_logger(__name__)
 
@@ -42,6 +41,8 @@ class Memory:
     node: Node | None
     ordered: float | None = None
     """When the instance's end was ordered, monotonic."""
+    held: bool = False
+    """Its zone is shifted away from, and that was said."""
     doubted: bool = False
     """EC2 does not know the instance, and its node is Ready all the same: that was said."""
 
@@ -56,6 +57,7 @@ class Termination:
     metrics: Metrics
     listings: Listings
     instances: Instances
+    shifted: ShiftedZones
     clearing: Clearing
     writer: Writer
     _memories: dict[str, Memory] = field(default_factory=dict)
@@ -123,18 +125,22 @@ class Termination:
 
     async def _node(self, machine: Machine) -> Node | None:
         """The node by provider id: a name may be another machine's by now (F24)."""
-        if machine.node_name:
-            try:
-                node = parse_node(await self.kube.get(NODES, machine.node_name))
-            except NotFound:
-                pass
-            else:
-                if node.provider_id == machine.provider_id:
-                    return node
-        for raw in await self.listings.nodes():
-            if _provider_id(raw) == machine.provider_id:
-                return parse_node(raw)
-        return None
+        node = await self._node_named(machine.node_name, machine.provider_id)
+        if node is not None:
+            return node
+        listed = await self.listings.nodes()
+        names = (one.name for one in listed if one.provider_id == machine.provider_id)
+        return await self._node_named(next(names, ""), machine.provider_id)
+
+    async def _node_named(self, name: str, provider_id: str) -> Node | None:
+        """None when the name is nobody's, or somebody else's."""
+        if not name:
+            return None
+        try:
+            node = parse_node(await self.kube.get(NODES, name))
+        except NotFound:
+            return None
+        return node if node.provider_id == provider_id else None
 
     async def _end(
         self, key: str, provider_id: str, node: Node | None, machine: Machine | None
@@ -144,6 +150,10 @@ class Termination:
         memory = self._memories.setdefault(key, Memory(instance_id, node))
         memory.node = node or memory.node
         # An id that is not EC2's never had an instance of ours behind it.
+        if instance_id and provider_zone(provider_id) in await self.shifted.current():
+            await self._wait_for_zone(memory, node, machine)
+            return AGAIN
+        memory.held = False
         if instance_id and not await self._end_instance(memory, node, machine):
             return AGAIN
         if node is not None:
@@ -176,6 +186,18 @@ class Termination:
             memory.doubted = True
             await self.writer.unlikely_absence(node, machine, memory.instance_id)
         return False
+
+    async def _wait_for_zone(
+        self, memory: Memory, node: Node | None, machine: Machine | None
+    ) -> None:
+        """GAT-03: EC2 is neither asked nor told anything about a zone that the cluster is shifted away from. Pods leave
+        the node all the same."""
+        if not memory.held:
+            log.info("termination waits for the end of a zonal shift", id=memory.instance_id)
+        memory.held = True
+        if node is not None:
+            sighting = self.instances.last_seen(memory.instance_id)
+            await self._is_clear(Departure(node, machine), sighting)
 
     async def _is_clear(self, departure: Departure, sighting: Sighting) -> bool:
         """TRM-03: nobody could stop the pods of a dead node, and on one that never joined there are none."""
@@ -212,7 +234,3 @@ class Termination:
             if memory.node is not None:
                 self.clearing.forget(memory.node)
         return DONE
-
-
-def _provider_id(raw: Mapping[str, Any]) -> str:
-    return str((raw.get("spec") or {}).get("providerID") or "")

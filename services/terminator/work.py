@@ -7,9 +7,10 @@ more than it takes; a drain that waits for ever holds up nobody else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, NamedTuple
 
 from services.terminator.hooked import HookedNodes, needs_drain
 from services.terminator.termination import DONE, Termination
@@ -33,6 +34,16 @@ LONGEST_PAUSE_SECONDS = 10.0
 NODE = "Node"
 DRAIN = "Drain"
 """Of a node that is not ours."""
+
+
+class Listed(NamedTuple):
+    """What the timed look wants to know of a machine or node, and all that it keeps in memory."""
+
+    name: str
+    provider_id: str
+    leaves: bool
+    """It is being deleted and waits for us."""
+    is_hooked: bool
 
 
 @dataclass
@@ -67,19 +78,16 @@ class Work:
         """List everything that is being deleted (R2). A node goes with its machine, if that goes already."""
         before = len(self._open)
         going = set()
-        for resource in (MACHINES, NODE_CLAIMS, NODES):
-            for raw in (await self.kube.list(resource)).items:
-                meta = raw["metadata"]
-                if resource is NODES and needs_drain(raw):
-                    self.add(DRAIN, meta["name"])
-                ours = keys.FINALIZER in (meta.get("finalizers") or ())
-                if not meta.get("deletionTimestamp") or not ours:
-                    continue
-                if resource is not NODES:
-                    going.add((raw.get("status") or {}).get("providerID"))
-                elif (raw.get("spec") or {}).get("providerID") in going:
-                    continue
-                self.add(resource.kind, meta["name"])
+        for resource in (MACHINES, NODE_CLAIMS):
+            for one in await self.kube.read_all(resource, _listed):
+                if one.leaves:
+                    going.add(one.provider_id)
+                    self.add(resource.kind, one.name)
+        for one in await self.kube.read_all(NODES, _listed):
+            if one.is_hooked:
+                self.add(DRAIN, one.name)
+            if one.leaves and not (one.provider_id and one.provider_id in going):
+                self.add(NODE, one.name)
         self.metrics.resync_found_work.labels("terminator").inc(max(0, len(self._open) - before))
 
     def add(self, kind: str, name: str) -> None:
@@ -145,3 +153,15 @@ class Work:
         """Seconds to the next step of one termination."""
         slow = min(self.poll_seconds * float(2 ** min(failures, 10)), LONGEST_PAUSE_SECONDS)
         return max(slow, len(self._open) / STEPS_PER_SECOND)
+
+
+def _listed(raw: Mapping[str, Any]) -> Listed:
+    meta = raw["metadata"]
+    ours = keys.FINALIZER in (meta.get("finalizers") or ())
+    holder = raw.get("spec" if raw["kind"] == NODE else "status") or {}
+    return Listed(
+        name=meta["name"],
+        provider_id=str(holder.get("providerID") or ""),
+        leaves=bool(meta.get("deletionTimestamp")) and ours,
+        is_hooked=raw["kind"] == NODE and needs_drain(raw),
+    )

@@ -1,7 +1,10 @@
 """``python -m services.watcher``: run this one service."""
 
-from services.watcher.service import ENTRY
-from shared.environment import main
+from shared.memory import uncollected
+
+with uncollected():
+    from services.watcher.service import ENTRY
+    from shared.environment import main
 
 if __name__ == "__main__":
     main(ENTRY)

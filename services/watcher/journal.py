@@ -18,12 +18,12 @@ from typing import Any
 
 import msgspec
 
+from services.watcher.members import Member, Members, machine_member, node_member
 from services.watcher.news import Record, news
 from services.watcher.records import Kind
 from shared.bus import Bus
 from shared.clock import Clock
-from shared.domain.machines import Machine
-from shared.domain.records import MACHINES, RECORD_TYPES, decode_record
+from shared.domain.records import MACHINES, NODES, RECORD_TYPES, decode_record
 from shared.errors import TransientError
 from shared.log import get_logger
 from shared.messages import send
@@ -63,6 +63,8 @@ class Journal:
     begun: bool = False
     last_progress: float = 0.0
     """Monotonic time of the last turn that Redis answered, or that found nothing to write."""
+    _machines: Members = field(default_factory=lambda: Members(MACHINES, machine_member))
+    _nodes: Members = field(default_factory=lambda: Members(NODES, node_member))
     _queue: dict[tuple[str, str], Pending] = field(default_factory=dict)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -86,9 +88,13 @@ class Journal:
         self._queue[kind.name, key] = Pending(kind.name, key, old, record, version)
         self._wake.set()
 
-    def machines(self) -> list[Machine]:
+    def machines(self) -> list[Member]:
         """All machines as they were last seen."""
-        return [decode_record(MACHINES, body) for body in self.records[MACHINES].values()]
+        return self._machines.of(self.records[MACHINES])
+
+    def nodes(self) -> list[Member]:
+        """All nodes as they were last seen."""
+        return self._nodes.of(self.records[NODES])
 
     @property
     def backlog(self) -> int:

@@ -8,15 +8,14 @@ only ever refused here: that it is ready the launcher says, once it found subnet
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from shared.api.class_statuses import REFUSED, refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
-from shared.domain.machines import Condition, Machine
+from shared.domain.machines import Condition
 from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5
-from shared.domain.nodes import Node
 from shared.domain.resources import add, format_resources
 
 ACTIVE = "Active"
@@ -31,6 +30,22 @@ Json = Mapping[str, Any]
 NO_RESOURCES: dict[str, int] = {}
 
 
+class Member(Protocol):
+    """A machine or a node, as far as it counts."""
+
+    @property
+    def provider_id(self) -> str: ...
+    @property
+    def pool_key(self) -> str:
+        """Empty without a pool."""
+        ...
+
+    @property
+    def capacity(self) -> dict[str, int]: ...
+    @property
+    def terminating(self) -> bool: ...
+
+
 class Usage(msgspec.Struct, frozen=True):
     """What a pool has now: summed capacity, and how many machines."""
 
@@ -38,16 +53,16 @@ class Usage(msgspec.Struct, frozen=True):
     nodes: int
 
 
-def usage_by_pool(machines: Iterable[Machine], nodes: Iterable[Node] = ()) -> dict[str, Usage]:
+def usage_by_pool(machines: Iterable[Member], nodes: Iterable[Member] = ()) -> dict[str, Usage]:
     """Pool key -> its machines that are not going away; nodes without a machine count too (NP-24)."""
     totals: dict[str, Usage] = {}
     known = set()
     for machine in machines:
         known.add(machine.provider_id)
-        if machine.pool and not machine.terminating:
+        if machine.pool_key and not machine.terminating:
             _count(totals, machine.pool_key, machine.capacity)
     for node in nodes:
-        if node.is_managed and not node.terminating and node.provider_id not in known:
+        if node.pool_key and not node.terminating and node.provider_id not in known:
             _count(totals, node.pool_key, node.capacity)
     return totals
 

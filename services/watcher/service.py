@@ -55,7 +55,6 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     async def tell() -> None:
         if journal.begun:  # before that a class that is not listed yet would look missing
             await statuses.refresh()
-            # To decode 15,000 machines stops the loop for a quarter of a second.
             if pod_events.latest:
                 await pod_events.write(env.kube, journal.machines())
 

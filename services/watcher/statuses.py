@@ -13,6 +13,7 @@ from typing import Any
 
 from services.watcher.inline_templates import InlineTemplates
 from services.watcher.journal import Journal
+from services.watcher.members import Member
 from services.watcher.pool_status import (
     INVALID,
     Usage,
@@ -27,14 +28,12 @@ from services.watcher.pool_status import (
 from services.watcher.records import Kind
 from shared.api.class_statuses import REFUSED
 from shared.api.faults import Fault, Parsed, texts_of
-from shared.api.hashes import METHOD, class_hash_annotations, pool_hash_annotations
+from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.api.provisioners import inline_template_name
 from shared.api.references import to_object
 from shared.clock import Clock
-from shared.domain import labels as keys
-from shared.domain.machines import DRIFTED, Machine
 from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool
-from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES, decode_record
+from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, decode_record
 from shared.errors import Conflict, InvalidObject, NotFound, TransientError
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
@@ -82,8 +81,8 @@ class Statuses:
 
     async def refresh(self) -> None:
         """Bring every status up to date. One object that cannot be written does not stop the others."""
-        machines: list[Machine] = self._records(MACHINES)
-        usage = usage_by_pool(machines, self._records(NODES))
+        machines = self.journal.machines()
+        usage = usage_by_pool(machines, self.journal.nodes())
         outcomes = await self._outcomes()
         for key, watched in list(self._watched.items()):
             if watched.raw["metadata"].get("deletionTimestamp"):
@@ -100,8 +99,7 @@ class Statuses:
         await self._adopt_hashes(machines)
 
     def _records(self, kind: str) -> list[Any]:
-        bodies = list(self.journal.records[kind].values())
-        return [decode_record(kind, body) for body in bodies]
+        return [decode_record(kind, body) for body in self.journal.records[kind].values()]
 
     async def _outcomes(self) -> dict[str, tuple[bool, ...]]:
         """Of the v1 pools, the only ones that have a condition for it. None while Redis is away."""
@@ -193,16 +191,19 @@ class Statuses:
         written = await self.kube.patch(watched.kind.resource, meta["name"], body)
         watched.raw = {**watched.raw, "metadata": written["metadata"]}
 
-    async def _adopt_hashes(self, machines: list[Machine]) -> None:
+    async def _adopt_hashes(self, machines: list[Member]) -> None:
         """NP-20: machines with hashes of another making get today's, so that an upgrade is no mass drift."""
+        lacking = [machine for machine in machines if machine.lacks_hashes]
+        if not lacking:
+            return
         pools = {pool.key: pool for pool in self._records(NODE_POOLS)}
         classes = {one.key: one for one in self._records(NODE_CLASSES)}
-        for machine in machines:
-            if machine.annotations.get(keys.HASHED_BY) == METHOD or machine.has(DRIFTED):
+        for member in lacking:
+            pool, node_class = pools.get(member.pool_key), classes.get(member.node_class_key)
+            body = self.journal.records[MACHINES].get(member.key)
+            if pool is None or node_class is None or body is None:
                 continue
-            pool, node_class = pools.get(machine.pool_key), classes.get(machine.node_class_key)
-            if pool is None or node_class is None or machine.terminating:
-                continue
+            machine = decode_record(MACHINES, body)
             annotations = {
                 **pool_hash_annotations(pool.kind, pool.hash),
                 **class_hash_annotations(node_class.kind, node_class.hash),

@@ -15,6 +15,7 @@ from shared.disruption.records import (
     Command,
     Rejection,
     World,
+    effect,
 )
 from shared.disruption.replacement_price import cheaper, total_price, without_types_from
 from shared.disruption.simulation import simulate
@@ -103,7 +104,7 @@ def _command(
 ) -> Command | str:
     moved = sum(len(candidate.pods) for candidate in candidates)
     verb = "replace" if replacements else "delete"
-    text = f"{verb} {len(candidates)} node(s), moving {moved} pod(s), saving ${saving / 1e6:.4f} an hour"
+    text = f"{verb} {len(candidates)} node(s), {effect(moved, saving)}"
     command = Command(method, UNDERUTILIZED, candidates, replacements, targets, saving, moved, text)
     return (
         command

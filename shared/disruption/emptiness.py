@@ -9,6 +9,7 @@ from shared.disruption.records import (
     Proposal,
     Rejection,
     World,
+    effect,
     within_budgets,
 )
 from shared.domain.machines import CONSOLIDATABLE
@@ -37,7 +38,7 @@ def propose(world: World) -> Proposal:
     if not chosen:
         return Proposal((), tuple(rejections))
     saving = sum(candidate.price_micro_usd_per_hour or 0 for candidate in chosen)
-    text = f"{len(chosen)} empty node(s) to delete"
+    text = f"delete {len(chosen)} empty node(s), {effect(0, saving)}"
     command = Command(METHOD, EMPTY, chosen, saving_micro_usd_per_hour=saving, text=text)
     return Proposal((command,), tuple(rejections))
 

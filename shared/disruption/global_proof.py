@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from shared.disruption.churn import Churn
 from shared.disruption.consolidation import is_balanced
-from shared.disruption.records import Candidate, Command, World
+from shared.disruption.records import Candidate, Command, World, effect
 from shared.disruption.replacement_price import (
     SPOT_BY_SPOT,
     SPOT_DISABLED,
@@ -114,7 +114,7 @@ def told(nodes: int, pods: int, bought: tuple[PlannedMachine, ...], saving: int)
         if bought
         else f"delete {nodes} node(s)"
     )
-    return f"{verb}, moving {pods} pod(s), saving ${saving / 1e6:.4f} an hour"
+    return f"{verb}, {effect(pods, saving)}"
 
 
 def without_place(outcome: Simulation, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:

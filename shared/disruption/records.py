@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from shared.disruption.folding import Folding
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines import Machine
 from shared.domain.nodepools import NodePool
@@ -19,6 +20,9 @@ from shared.solver.solve import SolverSettings
 BLOCKED, UNCONSOLIDATABLE = "DisruptionBlocked", "Unconsolidatable"
 REJECTED = "ConsolidationRejected"
 """Events about machines that stay."""
+
+PROPOSED, APPROVED = "ConsolidationCandidate", "ConsolidationApproved"
+"""Events about machines of a command, before and after its second look (CON-15)."""
 
 EXPIRED = "Expired"
 """A reason beside those of budgets: v1alpha5 replaces expired machines gracefully (DIS-61)."""
@@ -120,10 +124,20 @@ class World(msgspec.Struct, frozen=True):
     """Seconds since the epoch."""
     gates: FeatureGates = FeatureGates()
     solver: SolverSettings = SolverSettings()
+    folding: Folding = msgspec.field(default_factory=Folding)
+    """What simulations of this snapshot share."""
 
     def left(self, pool_key: str, reason: str) -> int:
         """What the budgets of this pool still allow for this reason; nothing for a pool that is not known."""
         return self.allowed.get((pool_key, reason), 0)
+
+
+def effect(moved_pods: int, saving_micro_usd_per_hour: int) -> str:
+    """What a command comes to, for its text."""
+    verb = "saving" if saving_micro_usd_per_hour >= 0 else "costing"
+    dollars = abs(saving_micro_usd_per_hour) / 1e6
+    more = "" if saving_micro_usd_per_hour >= 0 else "more "
+    return f"moving {moved_pods} pod(s), {verb} ${dollars:.4f} {more}an hour"
 
 
 def within_budgets(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.disruption.records import BLOCKED, Candidate, Command, Rejection, World
+from shared.disruption.records import BLOCKED, Candidate, Command, Rejection, World, effect
 from shared.disruption.simulation import simulate
 
 
@@ -18,13 +18,15 @@ def replace_one(
     if outcome.problem:
         return candidate.refused(outcome.problem, event=BLOCKED, reason=reason)
     cost = sum(machine.offering.price_micro_usd_per_hour for machine in outcome.machines)
+    saving = (candidate.price_micro_usd_per_hour or cost) - cost
+    moved, new = len(candidate.pods), len(outcome.machines)
     return Command(
         method,
         reason,
         (candidate,),
         outcome.machines,
         outcome.targets,
-        saving_micro_usd_per_hour=(candidate.price_micro_usd_per_hour or cost) - cost,
-        moved_pods=len(candidate.pods),
-        text=f"{reason.lower()} node {candidate.node.name}, {len(outcome.machines)} replacement(s)",
+        saving_micro_usd_per_hour=saving,
+        moved_pods=moved,
+        text=f"{reason.lower()} node {candidate.node.name}, {new} replacement(s), {effect(moved, saving)}",
     )

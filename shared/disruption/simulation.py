@@ -16,7 +16,7 @@ from shared.disruption.records import Candidate, World
 from shared.domain.machines import CONSOLIDATABLE, INITIALIZED, Machine
 from shared.domain.nodepools import NodePool
 from shared.domain.pods import is_reschedulable
-from shared.domain.snapshot import Snapshot, moving_pods
+from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import solve
 
@@ -57,7 +57,8 @@ def simulate(
 ) -> Simulation:
     """CON-03. ``settle``: nodes that took pods a moment ago are no targets either (SCH-54). ``coming``: machines that
     the command buys; they may take pods although nobody has initialised them."""
-    snapshot = without(world.snapshot, candidates)
+    found = world.folding.pods_of(world.snapshot, keep_whole=bool(world.solver.default_spread))
+    snapshot = without(found.without({c.node.name for c in candidates}), candidates)
     if settle:
         snapshot = settled(snapshot)
     snapshot = replace(snapshot, machines=(*snapshot.machines, *coming))
@@ -68,7 +69,7 @@ def simulate(
         snapshot,
         now=world.now,
         settings=world.solver,
-        reschedule=moved | moving_pods(snapshot),
+        reschedule=moved | found.moving,
     )
     needed = tuple(machine for machine in plan.machines if moved & set(machine.pods))
     problem, on_unready = _problem(plan, snapshot, moved, {machine.name for machine in coming})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from shared.disruption.drift import drifted, eventual
-from shared.disruption.records import BLOCKED, Command, Proposal, Rejection, World
+from shared.disruption.records import BLOCKED, Command, Proposal, Rejection, World, effect
 from shared.domain.nodepools import DRIFTED
 from shared.solver.output import machine_name
 from shared.solver.static import static_machine
@@ -32,10 +32,14 @@ def propose(world: World) -> Proposal:
             planned = static_machine(world.snapshot, pool, world.solver)
             if not isinstance(planned, str):
                 name = machine_name(pool.name, candidate.machine.uid, 0)
+                new = planned.offering.price_micro_usd_per_hour
+                saving = (candidate.price_micro_usd_per_hour or new) - new
+                moved = len(candidate.pods)
                 line = f"replace drifted node {candidate.node.name} of a static pool"
                 command = Command(
                     METHOD, DRIFTED, (candidate,), (replace(planned, name=name),),
-                    moved_pods=len(candidate.pods), text=line,
+                    saving_micro_usd_per_hour=saving, moved_pods=moved,
+                    text=f"{line}, {effect(moved, saving)}",
                 )  # fmt: skip
                 return Proposal((command,), tuple(rejections))
             text, pod = planned, ""

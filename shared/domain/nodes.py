@@ -87,3 +87,8 @@ def provider_instance_id(provider_id: str) -> str:
     """``i-…`` of ``aws:///zone/i-…``; empty for another provider's id (LCH-58)."""
     last = provider_id.rsplit("/", 1)[-1]
     return last if provider_id.startswith("aws://") and last.startswith("i-") else ""
+
+
+def provider_zone(provider_id: str) -> str:
+    """The zone of ``aws:///zone/i-…``; empty for another provider's id."""
+    return provider_id.split("/")[-2] if provider_instance_id(provider_id) else ""

@@ -15,14 +15,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
 from shared.clock import Clock
 from shared.errors import (
     Conflict,
-    Gone,
     InvalidObject,
     NotFound,
     Throttled,
@@ -30,6 +29,7 @@ from shared.errors import (
     Unreachable,
 )
 from shared.kube.connection import Answer, Connection, Timeouts
+from shared.kube.listing import KubeList, read_pages
 from shared.kube.pacing import Backoff, TokenBucket
 from shared.kube.resources import PODS, Resource
 from shared.kube.statuses import Call, decode_object
@@ -37,21 +37,12 @@ from shared.kube.watching import LineSplitter, WatchEvent, parse_event
 
 READ_TRIES = 4
 WRITE_TRIES = 4
-LIST_RESTARTS = 3
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 _VERSION = Resource("", "v1", "version", "Info", False)
 Object = dict[str, Any]
 Objects = list[Object]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class KubeList:
-    """Objects of one consistent list (or one page of it) and the version to watch from."""
-
-    items: Objects
-    resource_version: str
 
 
 class Kube:
@@ -113,17 +104,27 @@ class Kube:
     ) -> KubeList:
         """All objects (of all namespaces without ``namespace``); starts again when a page expires.
 
-        Holds everything in memory; for pods prefer ``pages``. Raises NotFound when the CRD is
+        Holds everything in memory; for pods and machines prefer ``read_all``. Raises NotFound when the CRD is
         missing, Gone when the list expired three times over.
         """
-        for _ in range(LIST_RESTARTS - 1):
-            try:
-                return await self._list_once(
-                    resource, namespace, label_selector, field_selector, page_size
-                )
-            except Gone:
-                continue
-        return await self._list_once(resource, namespace, label_selector, field_selector, page_size)
+        pages = partial(
+            self.pages,
+            resource,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            page_size=page_size,
+        )
+        return KubeList(*await read_pages(pages, lambda one: one))
+
+    async def read_all(
+        self, resource: Resource, read: Callable[[Object], T], *, page_size: int = 100
+    ) -> Sequence[T]:
+        """What ``read`` makes of each object of all namespaces; nothing else of them stays in memory.
+
+        ``read`` sees an object again when the list starts again. Raises as ``list``.
+        """
+        return (await read_pages(partial(self.pages, resource, page_size=page_size), read))[0]
 
     async def pages(
         self,
@@ -297,29 +298,6 @@ class Kube:
         ):
             async for line in lines:
                 yield parse_event(call, line)
-
-    async def _list_once(
-        self,
-        resource: Resource,
-        namespace: str | None,
-        label_selector: str | None,
-        field_selector: str | None,
-        page_size: int,
-    ) -> KubeList:
-        items: Objects = []
-        version = ""
-        pages = self.pages(
-            resource,
-            namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            page_size=page_size,
-        )
-        async with aclosing(pages):
-            async for page in pages:
-                items += page.items
-                version = page.resource_version
-        return KubeList(items, version)
 
     async def _read(self, call: Call, query: dict[str, str]) -> bytes:
         path = call.resource.path(call.namespace, call.name, call.subresource)

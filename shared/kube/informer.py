@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 
 from shared.clock import Clock
 from shared.errors import ConfigurationError, DovetailError, Gone, TransientError
-from shared.kube.client import Kube, KubeList
+from shared.kube.client import Kube
+from shared.kube.listing import KubeList
 from shared.kube.pacing import Backoff
 from shared.kube.resources import Resource
 from shared.kube.stopping import run_until

@@ -7,20 +7,19 @@ on a server without our schema) must not hide the others, so ``list`` skips it a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from shared.api.machines import machine_conditions, parse_machine, with_readiness
 from shared.api.node_claims import parse_node_claim
 from shared.domain.machines import Condition, Machine
-from shared.errors import Conflict, Gone, InvalidObject, NotFound
-from shared.kube.client import LIST_RESTARTS, Kube
+from shared.errors import Conflict, InvalidObject, NotFound
+from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
 from shared.log import get_logger
 
 log = get_logger(__name__)
 
-PAGE = 100
 TRIES = 5
 """Others write a machine's status a few times in its life; losing five times in a row is no accident."""
 Json = Mapping[str, Any]
@@ -59,35 +58,12 @@ class Machines:
         """The readable machines, and the others as they are: whoever judges by absence must know of those too."""
         found: list[Machine] = []
         unreadable: list[Json] = []
-        for kind in _KINDS:
-            readable, others = await self._list_kind(kind)
-            found += readable
-            unreadable += others
-        return found, unreadable
-
-    async def _list_kind(self, kind: str) -> tuple[Sequence[Machine], Sequence[Json]]:
-        """A list that expires between two pages begins again."""
-        for _ in range(LIST_RESTARTS - 1):
-            try:
-                return await self._list_once(kind)
-            except Gone:
-                continue
-        return await self._list_once(kind)
-
-    async def _list_once(self, kind: str) -> tuple[Sequence[Machine], Sequence[Json]]:
-        """Page by page: as JSON a thousand machines with 600 types each take 45 MB."""
-        found: list[Machine] = []
-        unreadable: list[Json] = []
-        resource, parse = _KINDS[kind]
-        async with aclosing(self._kube.pages(resource, page_size=PAGE)) as pages:
-            async for page in pages:
-                for raw in page.items:
-                    try:
-                        found.append(parse(raw))
-                    except InvalidObject as error:
-                        name = raw["metadata"]["name"]
-                        log.warning("unreadable machine", kind=kind, name=name, error=str(error))
-                        unreadable.append(raw)
+        for kind, (resource, _) in _KINDS.items():
+            for one in await self._kube.read_all(resource, partial(_read, kind)):
+                if isinstance(one, Machine):
+                    found.append(one)
+                else:
+                    unreadable.append(one)
         return found, unreadable
 
     async def create(self, body: dict[str, Any]) -> Machine:
@@ -208,6 +184,16 @@ class Machines:
         }
         await self._kube.patch(resource, machine.name, body, subresource="status")
         return True
+
+
+def _read(kind: str, raw: Json) -> Machine | Json:
+    """As it is, if it cannot be read."""
+    try:
+        return _KINDS[kind][1](raw)
+    except InvalidObject as error:
+        name = raw["metadata"]["name"]
+        log.warning("unreadable machine", kind=kind, name=name, error=str(error))
+        return raw
 
 
 async def _settled(once: Callable[[], Awaitable[bool]]) -> bool:

@@ -19,6 +19,7 @@ from shared.api.instance_types import parse_instance_type
 from shared.api.machines import parse_machine
 from shared.api.namespaces import parse_namespace
 from shared.api.node_claims import parse_node_claim
+from shared.api.node_overlays import parse_node_overlay
 from shared.api.node_pools import parse_node_pool
 from shared.api.node_templates import parse_node_template
 from shared.api.nodes import parse_node
@@ -27,6 +28,7 @@ from shared.api.provisioners import parse_provisioner
 from shared.api.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.domain.instance_types import Catalogue, InstanceType
 from shared.domain.nodepools import CLASS_KINDS, V1ALPHA5, NodeClass, NodePool
+from shared.domain.overlays import judged, overlaid
 from shared.domain.pods import Pod
 from shared.domain.snapshot import OfferingKey, Snapshot
 from shared.errors import InvalidObject
@@ -45,6 +47,10 @@ from shared.simulation.workloads import expand
 Json = Mapping[str, Any]
 Record = TypeVar("Record", bound=msgspec.Struct)
 GENERATIONS = {kind: generation for generation, kind in CLASS_KINDS.items()}
+CORRECTED = (
+    "the cluster's own overlays have corrected this catalogue already; send InstanceTypes along to "
+    "try out another"
+)
 NO_ROOM = "is required: how much room the node has cannot be guessed"
 
 
@@ -79,6 +85,7 @@ class _Inputs:
 
     def read(self, default: Callable[[], Catalogue]) -> Inputs:
         catalogue, sold_out = self._catalogue(default)
+        catalogue = self._corrected(catalogue)
         pools = self._pools()
         snapshot = Snapshot(
             generation=0,
@@ -132,6 +139,19 @@ class _Inputs:
         self.usable += len(types)
         types.sort(key=lambda kind: kind.name)
         return Catalogue(_region(types), "given", tuple(types)), sold_out
+
+    def _corrected(self, catalogue: Catalogue) -> Catalogue:
+        """NO-01: by the NodeOverlays of the inputs, as with the gate NodeOverlay in a cluster."""
+        given = {one.metadata["name"]: one for one in self.objects.of("NodeOverlay")}
+        read = [(one, parse_node_overlay(one.raw)) for one in given.values()]
+        overlays = [one for pair in read if (one := self._checked(*pair)) is not None]
+        found = judged(overlays, catalogue)
+        refused = dict(found.refused)
+        if any(offering.overlaid for kind in catalogue.types for offering in kind.offerings):
+            refused |= {one.name: CORRECTED for one in found.used}
+        self.faults += [given[name].fault("spec", text) for name, text in sorted(refused.items())]
+        self.usable -= len(refused)
+        return overlaid(catalogue, [one for one in found.used if one.name not in refused])
 
     def _pods(self) -> tuple[Pod, ...]:
         found = []

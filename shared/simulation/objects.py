@@ -59,6 +59,7 @@ KINDS = {
     "NodeClaim": Known("karpenter.sh", False, "v1"),
     "AWSNodeTemplate": Known("karpenter.k8s.aws", False, "v1alpha1"),
     "EC2NodeClass": Known("karpenter.k8s.aws", False, "v1"),
+    "NodeOverlay": Known("karpenter.sh", False, "v1alpha1"),
     "InstanceType": Known("dovetail.sh", False, "v1alpha1"),
 }
 

@@ -29,6 +29,7 @@ from shared.metrics import Metrics
 from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.mirror.registrations import RegistrationOutcomes
+from shared.mirror.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER
@@ -88,7 +89,8 @@ def build_launcher(
         sleep=sleep,
     )
     health = PoolHealth(RegistrationOutcomes(bus.redis, bus.prefix), backoff)
-    garbage = Garbage(kube, machines, cloud, clock, settings, writer, metrics, health)
+    shifted = ShiftedZones(bus.redis, bus.prefix, clock)
+    garbage = Garbage(kube, machines, cloud, clock, settings, writer, metrics, health, shifted)
     registration = Registration(kube, machines, clock, settings, metrics, writer, health)
     return Launcher(launch, garbage, registration)
 

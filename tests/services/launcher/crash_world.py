@@ -7,6 +7,8 @@ ten milliseconds of launching then. A case that is to be cold gets a launcher th
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -42,11 +44,13 @@ from shared.metrics import Metrics
 from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.mirror.registrations import RegistrationOutcomes
+from shared.mirror.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import (
     CLUSTER,
     Control,
+    connect_cloud,
     create_node_class,
     create_node_pool,
     create_pool,
@@ -60,6 +64,8 @@ from tests.support.fake_clock import FakeClock
 FORGETFUL = {"instancePendingSeconds": 0, "instanceShuttingDownSeconds": 0}
 """EC2 without its pauses."""
 CATALOGUE = make_catalogue((make_type("m5.large"), make_type("m5.xlarge", 4, 16, 192_000)))
+
+_worlds = itertools.count(1)
 
 
 @dataclass
@@ -146,8 +152,9 @@ class CrashWorld:
         health = PoolHealth(RegistrationOutcomes(self.bus.redis, self.bus.prefix), self.backoff)
         writer = Writer(machines, self.bus, self.clock, self.recorder)
         return Garbage(
-            kube, machines, cloud, self.clock, self.settings, writer, self.metrics, health
-        )
+            kube, machines, cloud, self.clock, self.settings, writer, self.metrics, health,
+            ShiftedZones(self.bus.redis, self.bus.prefix, self.clock),
+        )  # fmt: skip
 
     async def machines(self) -> list[Machine]:
         return list(await Machines(self.kube).list())
@@ -170,9 +177,18 @@ class CrashWorld:
         self.clock.advance(seconds)
         self.control.post("clock", stepSeconds=seconds)
 
+    def same_time(self) -> None:
+        """EC2's clock runs on by itself, ours does not: who is behind comes up."""
+        seconds = self.clock.now() - self.control.post("clock", stepSeconds=0.001)["now"]
+        if seconds > 0:
+            self.control.post("clock", stepSeconds=seconds)
+        else:
+            self.clock.advance(-seconds)
+
     async def empty(self) -> None:
         """End what a case made, and forget it."""
         self.wait(61)  # EC2's list shows what has ended a minute long
+        self.same_time()
         if alive := self.control.alive():
             await self.cloud.ec2.terminate(alive)
         self._earlier = frozenset(self.control.states())
@@ -217,13 +233,11 @@ async def crash_world(redis_url: str, aws_url: str, directory: Path) -> AsyncIte
         url = await open_things.enter_async_context(_served(store))
         kube = await connect(write_kubeconfig(directory / "kubeconfig", url))
         open_things.push_async_callback(kube.close)
-        bus = Bus(redis_url, "crashes", clock=SystemClock(), random=random.Random(1))
+        name = f"crashes-{os.getpid()}-{next(_worlds)}"  # nothing of the last module's world
+        bus = Bus(redis_url, name, clock=SystemClock(), random=random.Random(1))
         await bus.start()
         open_things.push_async_callback(bus.close)
-        cloud = await Cloud.connect(
-            region="us-west-2", endpoint_url=aws_url, clock=SystemClock(),
-            random=random.Random(1), user_agent="dovetail-tests",
-        )  # fmt: skip
+        cloud = await connect_cloud(aws_url)
         open_things.push_async_callback(cloud.close)
         control = Control(aws_url)
         control.post("reset")

@@ -28,6 +28,7 @@ from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
 from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.registrations import RegistrationOutcomes
+from shared.mirror.shifted_zones import ShiftedZones
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, create_machine, create_node_claim
 from tests.support.fake_clock import FakeClock
@@ -54,6 +55,7 @@ class World:
         self.writer = Writer(self.machines, self.bus, self.clock, self.recorder)
         self.outcomes = RegistrationOutcomes(self.bus.redis, self.bus.prefix)
         self.backoff = LaunchBackoff(self.bus.redis, self.bus.prefix, self.clock)
+        self.shifted = ShiftedZones(self.bus.redis, self.bus.prefix, self.clock)
         self.restart()
 
     def restart(self) -> None:
@@ -61,7 +63,7 @@ class World:
         self.health = PoolHealth(self.outcomes, self.backoff)
         self.garbage = Garbage(
             self.kube, self.machines, self.cloud, self.clock, self.settings, self.writer,
-            self.metrics, self.health,
+            self.metrics, self.health, self.shifted,
         )  # fmt: skip
         self.registration = Registration(
             self.kube, self.machines, self.clock, self.settings, self.metrics, self.writer,

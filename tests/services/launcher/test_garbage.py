@@ -12,7 +12,8 @@ from services.launcher.garbage import FIRST_ROUNDS
 from shared.domain import labels as keys
 from shared.domain.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import provider_instance_id
-from shared.kube.client import Kube, KubeList
+from shared.kube.client import Kube
+from shared.kube.listing import KubeList
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
 from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
 from tests.services.launcher.lifecycle_world import World

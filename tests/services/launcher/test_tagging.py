@@ -16,7 +16,7 @@ from tests.services.launcher.lifecycle_world import World
 
 @pytest.fixture
 def tagging(world: World) -> Tagging:
-    made = Tagging(world.machines, world.cloud, world.clock)
+    made = Tagging(world.machines, world.cloud, world.clock, world.shifted)
     made.bucket = TokenBucket(1000, 1000, world.clock)  # the pace is tested by itself
     return made
 
@@ -64,5 +64,5 @@ async def test_a_v1alpha5_machine_keeps_the_tags_of_its_launch(
 
 def test_tags_are_written_one_a_second(world: World) -> None:
     """LCH-56: launches need the API calls more."""
-    bucket = Tagging(world.machines, world.cloud, world.clock).bucket
+    bucket = Tagging(world.machines, world.cloud, world.clock, world.shifted).bucket
     assert [bucket.reserve() for _ in range(3)] == [0.0, 1.0, 2.0]

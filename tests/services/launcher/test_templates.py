@@ -60,7 +60,9 @@ async def test_ec2_starts_a_nodeclaim_from_what_its_class_says(
     for text in ("10.0.0.10", "karpenter.sh/nodepool=default", keys.UNREGISTERED_TAINT_KEY):
         assert text in user_data
     assert "maxPods: 16" in user_data
-    status = (await kube.get(NODE_CLAIMS, "default-c"))["status"]
+    claim = await kube.get(NODE_CLAIMS, "default-c")
+    status, said = claim["status"], claim["metadata"]["annotations"]
+    assert said[keys.INSTANCE_PROFILE_ANNOTATION] == sent["IamInstanceProfile"]["Name"], "NC-07"
     assert (status["capacity"]["pods"], status["allocatable"]["pods"]) == ("16", "16")
 
 

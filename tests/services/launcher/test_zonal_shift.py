@@ -16,6 +16,7 @@ from shared.domain.instance_types import Catalogue, encode_catalogue
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.shifted_zones import ShiftedZones
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control, create_pool
 from tests.support.builders import ZONES
@@ -46,7 +47,8 @@ def shifts(
         settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
         classes = NodeClasses(kube, cloud, clock, recorder, settings)
         store = CatalogueStore(bus.redis, bus.prefix)
-        return ZonalShifts(kube, cloud, classes, store, unavailable, recorder, enabled)
+        shifted = ShiftedZones(bus.redis, bus.prefix, clock)
+        return ZonalShifts(kube, cloud, classes, store, unavailable, recorder, shifted, enabled)
 
     return start
 
@@ -68,6 +70,7 @@ async def test_a_shifted_zone_is_passed_over_until_the_shift_ends(
     for _ in range(4):
         await looking.look()
         clock.advance(PERIOD_SECONDS)
+    assert await looking.told.current() == {ZONES[0]}, "for who tags and ends instances"
     found = await unavailable.current()
     assert {(kind, name) for kind, name, _ in found} == {
         (kind, name)

@@ -16,7 +16,7 @@ from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
 from tests.services.conftest import Control, store_with_our_kinds
-from tests.services.terminator.world import World
+from tests.services.terminator.world import FORGETFUL, World
 from tests.support.cluster_fixture import connect, embedded_api_server, write_kubeconfig
 from tests.support.fake_clock import FakeClock
 
@@ -46,7 +46,10 @@ async def world(
     kube: Kube, store: Store, cloud: Cloud, control: Control, bus: Bus, clock: FakeClock, metrics: Metrics,
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch,
 ) -> World:  # fmt: skip
-    """Calls to EC2 are not collected here: with time in the test's hand nobody else would come."""
+    """Calls to EC2 are not collected here: with time in the test's hand nobody else would come. For the same reason
+    instances start and end at once: turns of the test's clock are over before a fifth of a real second is.
+    """
+    control.post("settings", **FORGETFUL)
     at_once = InstanceCalls(cloud.ec2._calls, idle_seconds=0.0)
     monkeypatch.setattr(cloud.ec2, "_by_id", at_once)
     return World(kube, store, cloud, control, bus, clock, metrics, recorder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -93,3 +94,21 @@ async def test_one_pod_whose_eviction_fails_does_not_hold_up_the_next(
     assert world.leaving(good.name)["deletionTimestamp"]
     assert (requests(world, "500"), requests(world, "201")) == (1, 1)
     assert ("FailedDraining", node.name) in await events()
+
+
+async def test_pods_of_one_full_budget_do_not_all_wait_for_the_same_moment(
+    world: World, node: Node
+) -> None:
+    """TRM-08: in lockstep one pod would go every ten seconds, and a spot node has two minutes."""
+    pods = [pod_of(world, world.pod("web", node.name)) for _ in range(8)]
+    await world.budget("web", "web", minAvailable=len(pods))
+    moments = []
+    for second in range(100):
+        before = requests(world, "429")
+        await ask(world, node, *pods)
+        if requests(world, "429") > before:
+            moments.append(second)
+        world.clock.advance(1.0)
+    settled = [second for second in moments if second > 60]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(settled)]
+    assert 1 <= max(gaps) <= LONGEST_PAUSE_SECONDS / 2

@@ -38,6 +38,8 @@ SPARE = "spare"
 IMAGE = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
 POOL_LABELS = {V1ALPHA5: "karpenter.sh/provisioner-name", V1: "karpenter.sh/nodepool"}
 FINALIZER = "karpenter.sh/termination"
+FORGETFUL = {"instancePendingSeconds": 0, "instanceShuttingDownSeconds": 0}
+"""EC2 without its pauses."""
 
 
 @dataclass(frozen=True)

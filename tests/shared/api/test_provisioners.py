@@ -4,65 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
-from hypothesis import given
 
 from shared.api.provisioners import (
-    INLINE_ANNOTATION,
-    inline_template,
-    inline_template_name,
     parse_provisioner,
-    provisioner_object,
     with_defaults,
 )
-from shared.api.schema.provisioner import Provisioner
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
 from shared.domain.nodepools import (
-    BALANCED,
-    V1,
     WHEN_EMPTY,
     WHEN_UNDERUTILIZED,
-    Budget,
-    NodePool,
 )
-from shared.domain.records import decode_record
-from tests.shared.api.conftest import META, document, json_values, objects
-
-FAMILY = keys.AWS_PREFIX + "instance-category"
-WORDS = (
-    "labels", "annotations", "taints", "startupTaints", "requirements", "kubeletConfiguration",
-    "provider", "providerRef", "ttlSecondsAfterEmpty", "ttlSecondsUntilExpired", "limits",
-    "resources", "weight", "consolidation", "enabled", "key", "value", "effect", "operator",
-    "values", "In", "Gt", "NoSchedule", "cpu", "name", "minValues",
-)  # fmt: skip
-
-
-INLINE = {
-    "subnetSelector": {"karpenter.sh/discovery": "dev"},
-    "securityGroupSelector": {"karpenter.sh/discovery": "dev"},
-}
-
-
-def provisioner(**spec: Any) -> dict[str, Any]:
-    """A valid one, with changes."""
-    return document({"providerRef": {"name": "default"}, **spec})
-
-
-def texts(raw: dict[str, Any]) -> list[str]:
-    """The faults of a document as sentences; a record comes only without them."""
-    found = parse_provisioner(raw)
-    assert (found.record is None) == bool(found.faults)
-    return [str(fault) for fault in found.faults]
-
-
-def faults_of(**spec: Any) -> list[str]:
-    return texts(provisioner(**spec))
-
-
-def pool_of(**spec: Any) -> NodePool:
-    return parse_provisioner(provisioner(**spec)).require("Provisioner/one")
+from tests.shared.api.conftest import document
+from tests.shared.api.provisioner_documents import (
+    FAMILY,
+    INLINE,
+    faults_of,
+    pool_of,
+    provisioner,
+    texts,
+)
 
 
 def test_a_provisioner_that_says_everything_arrives_complete() -> None:
@@ -288,105 +250,6 @@ def test_a_wrong_json_type_is_a_fault(spec: dict[str, Any]) -> None:
     assert faults_of(**spec)
 
 
-@given(objects(*WORDS), json_values(*WORDS))
-def test_no_provisioner_stops_the_reader(spec: dict[str, Any], status: object) -> None:
-    """F27: faults, or a pool that survives the mirror and comes back from the document made of it."""
-    found = parse_provisioner({**provisioner(**spec), "status": status})
-    if found.record is not None:
-        assert decode_record("nodepools", msgspec.json.encode(found.record)) == found.record
-        assert_comes_back(found.record)
-
-
-@given(json_values(*WORDS), json_values(*WORDS))
-def test_no_spec_of_any_type_stops_the_reader(spec: object, metadata: object) -> None:
-    """F27."""
-    raw = {"metadata": metadata, "spec": spec}
-    assert parse_provisioner(raw).faults
-    inline_template(raw)
-
-
-@pytest.mark.parametrize(
-    ("spec", "field"),
-    [
-        ({"weight": float("nan")}, "spec.weight"),
-        ({"weight": float("inf")}, "spec.weight"),
-        ({"ttlSecondsAfterEmpty": -1}, "spec.ttlSecondsAfterEmpty"),
-        ({"ttlSecondsUntilExpired": 10**18}, "spec.ttlSecondsUntilExpired"),
-        ({"limits": {"resources": {"cpu": float("1e400")}}}, "spec.limits.resources.cpu"),
-        ({"limits": {"resources": {"cpu": "4E"}}}, "spec.limits.resources.cpu"),
-        ({"limits": {"resources": {"memory": -1}}}, "spec.limits.resources.memory"),
-        ({"labels": {"team": "x" * 2**20}}, "spec.labels.team"),
-        ({"labels": {1: "x"}}, "spec.labels[1]"),
-        ({"labels": {"team": "\u05d0\u05d1"}}, "spec.labels.team"),
-        ({"labels": {"team": "\ud800"}}, "spec.labels.team"),
-        ({"labels": {f"k{i}": "v" for i in range(10_000)}}, "spec.labels"),
-        ({"requirements": [{"key": "k", "operator": "Exists"}] * 10_000}, "spec.requirements"),
-        ({"providerRef": {"name": "x" * 2**20}}, "spec.providerRef.name"),
-    ],
-)
-def test_what_is_out_of_all_proportion_is_refused_with_its_field(
-    spec: dict[str, Any], field: str
-) -> None:
-    assert {fault.partition(": ")[0] for fault in faults_of(**spec)} == {field}
-
-
-def test_the_fields_of_settings_in_line_are_judged_in_place() -> None:
-    """T-13: what is wrong in spec.provider is told there."""
-    faults = texts(document({"provider": {**INLINE, "amiFamily": "Custom", "subnetSelector": {}}}))
-    assert [fault.partition(": ")[0] for fault in faults] == [
-        "spec.provider.amiSelector",
-        "spec.provider.subnetSelector",
-    ]
-
-
-def test_settings_in_line_stand_for_a_template_of_their_own() -> None:
-    """T-13, the first Provisioner of seed 001: old files carry apiVersion and kind, too."""
-    old = {"apiVersion": "extensions.karpenter.sh/v1alpha1", "kind": "AWS", **INLINE}
-    raw = document({"provider": old, "ttlSecondsAfterEmpty": 30})
-    assert parse_provisioner(raw).require("pool").node_class == "one-inline"
-    assert inline_template(raw) == {
-        "apiVersion": "karpenter.k8s.aws/v1alpha1",
-        "kind": "AWSNodeTemplate",
-        "metadata": {
-            "name": "one-inline",
-            "annotations": {INLINE_ANNOTATION: "one"},
-            "ownerReferences": [
-                {
-                    "apiVersion": "karpenter.sh/v1alpha5",
-                    "kind": "Provisioner",
-                    "name": "one",
-                    "uid": META["uid"],
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
-        },
-        "spec": INLINE,
-    }
-
-
-@pytest.mark.parametrize(
-    "spec", [None, {}, {"provider": "x"}, {"provider": INLINE, "providerRef": {"name": "a"}}]
-)
-def test_without_settings_in_line_there_is_no_such_template(spec: object) -> None:
-    assert inline_template(document(spec)) is None
-
-
-def test_a_template_from_a_file_has_no_owner() -> None:
-    """A file gives no uid, and an API server refuses an owner without one."""
-    template = inline_template({"metadata": {"name": "one"}, "spec": {"provider": INLINE}})
-    assert template is not None
-    assert "ownerReferences" not in template["metadata"]
-
-
-def test_names_of_templates_stay_valid_and_apart() -> None:
-    long = "a" * 250
-    names = {inline_template_name(long + end) for end in ("aaa", "aab", "")}
-    assert len(names) == 3
-    assert all(len(name) <= 253 and name.endswith("-inline") for name in names)
-    assert "-." not in inline_template_name("a" * 236 + "." * 17)
-
-
 @pytest.mark.parametrize(
     ("spec", "policy", "after"),
     [
@@ -435,108 +298,3 @@ def test_a_provisioner_whose_categories_were_lost_gets_the_defaults() -> None:
     found = {one.key: one.values for one in pool_of(requirements=last).requirements}
     assert found[FAMILY] == ("c", "m", "r")
     assert found[keys.AWS_PREFIX + "instance-generation"] == ("2",)
-
-
-def assert_comes_back(pool: NodePool) -> None:
-    """The law of round trips, but for what the API server and the status add."""
-    written = provisioner_object(pool)
-    read_again = parse_provisioner(written.document)
-    assert written.notes or read_again.record == own_words(pool)
-
-
-def own_words(pool: NodePool) -> NodePool:
-    return msgspec.structs.replace(pool, uid="", generation=0, usage={}, terminating=False)
-
-
-def test_a_full_pool_comes_back_from_its_document() -> None:
-    pool = pool_of(
-        labels={"team": "blue", keys.ARCH: "arm64"},
-        annotations={"note": "x"},
-        taints=[{"key": "a", "effect": "NoSchedule"}],
-        startupTaints=[{"key": "b", "value": "c", "effect": "NoExecute"}],
-        requirements=[{"key": "example.com/x", "operator": "NotIn", "values": ["1"]}],
-        kubeletConfiguration={"maxPods": 20, "kubeReserved": {"cpu": 1, "memory": "1Gi"}},
-        limits={"resources": {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": 2}},
-        ttlSecondsUntilExpired=100,
-        consolidation={"enabled": True},
-        weight=7,
-    )
-    written = provisioner_object(pool)
-    assert written.notes == ()
-    assert parse_provisioner(written.document).record == own_words(pool)
-    assert Provisioner.model_validate(written.document)
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"replicas": 3}, "spec.replicas"),
-        ({"budgets": (Budget("10%"),)}, "spec.disruption.budgets"),
-        ({"termination_grace_seconds": 5.0}, "spec.terminationGracePeriod"),
-        ({"limits": {"nodes": 5}}, "spec.limits.nodes"),
-        ({"consolidation_policy": BALANCED}, "spec.disruption.consolidationPolicy"),
-        ({"consolidate_after_seconds": 5.0}, "spec.disruption.consolidateAfter"),
-        ({"consolidate_after_seconds": None}, "spec.disruption.consolidateAfter"),
-        ({"expire_seconds": 5.0}, "spec.expireAfter"),
-        ({"labels": {"kubernetes.io/free-in-v1": "x"}}, "spec.labels[kubernetes.io/free-in-v1]"),
-    ],
-)
-def test_what_only_v1_can_say_is_noted(change: dict[str, Any], field: str) -> None:
-    """MAP-02, table 1.9."""
-    pool = NodePool(
-        **{
-            "uid": "",
-            "name": "one",
-            "generation_api": V1,
-            "node_class": "default",
-            "requirements": with_defaults((), {}),
-            "consolidation_policy": WHEN_UNDERUTILIZED,
-            "consolidate_after_seconds": 0.0,
-            **change,
-        }
-    )
-    (note,) = provisioner_object(pool).notes
-    assert str(note).startswith(f"{field}: ")
-
-
-@pytest.mark.parametrize(
-    ("expression", "written"),
-    [
-        (Expression("k", "Gte", ("5",)), {"key": "k", "operator": "Gt", "values": ["4"]}),
-        (Expression("k", "Gte", ("0",)), {"key": "k", "operator": "Exists"}),
-        (Expression("k", "Lte", ("5",)), {"key": "k", "operator": "Lt", "values": ["6"]}),
-        (
-            Expression("k", "In", ("a", "b"), 2),
-            {"key": "k", "operator": "In", "values": ["a", "b"]},
-        ),
-    ],
-)
-def test_requirements_of_v1_are_written_as_near_as_possible(
-    expression: Expression, written: dict[str, Any]
-) -> None:
-    """P-05 knows six operators, and no minValues; what differs is noted."""
-    pool = msgspec.structs.replace(pool_of(), requirements=with_defaults((expression,), {}))
-    made = provisioner_object(pool)
-    assert made.document["spec"]["requirements"][0] == written
-    (note,) = made.notes
-    assert str(note).startswith("spec.requirements[0]")
-    assert parse_provisioner(made.document).record is not None
-
-
-def test_what_a_pool_leaves_open_is_not_narrowed_by_defaults() -> None:
-    """P-19: v1 has no defaults; a Provisioner that says nothing would buy amd64 on demand only."""
-    pool = msgspec.structs.replace(pool_of(), requirements=())
-    made = provisioner_object(pool)
-    again = parse_provisioner(made.document).require("pool")
-    assert {one.operator for one in again.requirements} == {"Exists"}
-    assert len(made.notes) == len(again.requirements) == 4
-
-
-def test_the_hash_follows_what_nodes_are_made_with() -> None:
-    """NP-19 in the words of v1alpha5: lists are sets, and requirements, limits and lifetimes do not count."""
-    first, second = ({"key": key, "effect": "NoSchedule"} for key in ("a", "b"))
-    said = pool_of(taints=[first, second])
-    assert pool_of(taints=[second, first], weight=5, ttlSecondsAfterEmpty=1).hash == said.hash
-    assert pool_of(taints=[first, second], requirements=[]).hash == said.hash
-    assert pool_of(taints=[first]).hash != said.hash
-    assert pool_of(taints=[first, second], kubeletConfiguration={"maxPods": 1}).hash != said.hash

@@ -47,6 +47,13 @@ def test_a_type_that_left_the_catalogue_has_no_price() -> None:
     assert candidate.price_micro_usd_per_hour is None
 
 
+def test_a_reservation_that_is_paid_for_counts_as_free() -> None:
+    """CON-07: so nothing is ever cheaper, and it is never replaced by spot or on demand."""
+    reserved = make_running(capacity_type=keys.RESERVED)
+    (candidate,), _ = look(make_cluster([reserved], *pods_on("n1", 1)))
+    assert candidate.price_micro_usd_per_hour == 0
+
+
 def test_every_reason_to_stay_has_karpenters_text() -> None:
     """DIS-10."""
     fine = make_running()

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from shared.disruption import multi_node, single_node
-from shared.disruption.consolidation import eligible
+from shared.disruption.consolidation import by_worth, eligible
 from shared.disruption.records import Command, World
 from shared.disruption.replacement_price import NOT_CHEAPER, SPOT_BY_SPOT, SPOT_DISABLED
 from shared.disruption.validation import validate
@@ -209,6 +209,28 @@ def test_an_on_demand_node_is_replaced_by_spot_only_when_both_are_allowed(
     (command,) = single_node.propose(found).commands
     wanted = {e.key: e.values for e in command.replacements[0].requirements}
     assert (wanted[keys.CAPACITY_TYPE] == (keys.SPOT,)) is pinned
+
+
+def test_what_saves_most_per_disruption_comes_first() -> None:
+    """CON-02: price by disruption cost, descending; equals by name."""
+    of = pool()
+    cluster = [make_running("a", "m5.x008", pool=of), make_running("b", "m5.x016", pool=of)]
+    cluster += [make_running(name, "m5.x008", pool=of) for name in ("d", "c")]
+    counts = {"a": 1, "b": 9, "c": 3, "d": 3}
+    pods = [pod for name, count in counts.items() for pod in pods_on(name, count)]
+    kept, _ = eligible(world(cluster, *pods, of=of))
+    assert [c.node.name for c in by_worth(kept)] == ["a", "c", "d", "b"]
+
+
+def test_a_command_for_some_still_says_why_the_others_stay() -> None:
+    """CON-01: the next method, which would say so, is not asked any more."""
+    of = pool()
+    cluster = [make_running(name, "m5.x008", pool=of) for name in ("a", "b", "held")]
+    pods = [pod for name in ("a", "b") for pod in pods_on(name, 3)]
+    held = pods_on("held", 1, do_not_disrupt="true")
+    found = multi_node.propose(world(cluster, *pods, *held, of=of))
+    assert found.commands
+    assert [(r.node, r.pod) for r in found.rejections] == [("held", "default/held-pod-0")]
 
 
 def test_several_nodes_become_one() -> None:

@@ -51,7 +51,7 @@ ANYTHING = st.recursive(
 )
 KNOWN = st.fixed_dictionaries(
     {
-        "kind": st.sampled_from([*KINDS, "List", "PodList", "NodeOverlay"]),
+        "kind": st.sampled_from([*KINDS, "List", "PodList"]),
         "metadata": ANYTHING | st.just({"name": "a"}),
     },
     optional={"apiVersion": ANYTHING, "spec": ANYTHING, "status": ANYTHING, "items": ANYTHING},

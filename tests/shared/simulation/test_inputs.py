@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from shared.simulation.inputs import read_inputs
 from tests.shared.simulation.documents import (
     ZONES,
     answer,
@@ -22,6 +24,7 @@ from tests.shared.simulation.documents import (
     provisioner,
     run,
 )
+from tests.support.builders import make_catalogue, make_type
 
 ZONE = "topology.kubernetes.io/zone"
 PENDING = {"phase": "Pending"}
@@ -235,6 +238,61 @@ def test_budgets_and_namespaces_are_taken_and_change_nothing() -> None:
 def test_what_is_sold_out_is_not_planned() -> None:
     sold_out = [offering(ZONES[0], 0.01, available=False), offering(ZONES[1], 0.5)]
     assert zone_of(answer(pod(), instance_type(offerings=sold_out))) == ZONES[1]
+
+
+def overlay(name: str = "discount", **spec: Any) -> dict[str, Any]:
+    version = {"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay"}
+    return {**version, "metadata": metadata(name), "spec": {"requirements": [], **spec}}
+
+
+def only(name: str) -> list[dict[str, Any]]:
+    return [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [name]}]
+
+
+CHEAP_AND_DEAR = (
+    instance_type("m5.large", offerings=[offering(price=0.1)]),
+    instance_type("m6i.large", offerings=[offering(price=0.2)]),
+)
+
+
+def test_an_overlay_changes_prices_as_in_the_scheduler() -> None:
+    """NO-01: another type is the cheapest, and the plan costs what the overlay says."""
+    usual = answer(pod(), *CHEAP_AND_DEAR)
+    assert (placed(usual), usual["cost"]["hourly"]) == ({"default/web": "m5.large"}, 0.1)
+    discount = overlay(priceAdjustment="-75%", requirements=only("m6i.large"))
+    found = answer(pod(), *CHEAP_AND_DEAR, discount)
+    assert (placed(found), found["cost"]["hourly"]) == ({"default/web": "m6i.large"}, 0.05)
+    assert found["faults"] == []
+
+
+def test_an_overlay_gives_a_type_an_extended_resource() -> None:
+    """NO-01: a device that EC2 does not know of."""
+    limits = {"limits": {"example.com/fpga": "1"}, "requests": {"example.com/fpga": "1"}}
+    wanting = pod(containers=[{"name": "app", "resources": limits}])
+    assert placed(answer(wanting, *CHEAP_AND_DEAR)) == {}
+    device = overlay(capacity={"example.com/fpga": "1"}, requirements=only("m6i.large"))
+    assert placed(answer(wanting, *CHEAP_AND_DEAR, device)) == {"default/web": "m6i.large"}
+
+
+def test_overlays_that_contradict_each_other_are_faults_and_change_nothing() -> None:
+    """NO-01."""
+    two = [overlay(name, price=price) for name, price in (("a", "0.01"), ("b", "0.02"))]
+    found = answer(pod(), *CHEAP_AND_DEAR, *two)
+    assert found["cost"]["hourly"] == 0.1
+    assert [(one["kind"], one["name"]) for one in found["faults"]] == [
+        ("NodeOverlay", "a"), ("NodeOverlay", "b"),
+    ]  # fmt: skip
+
+
+def test_a_catalogue_that_is_corrected_is_not_corrected_again() -> None:
+    """The scheduler's own has the prices of the cluster's overlays already."""
+    kind = make_type("m5.large")
+    offerings = tuple(replace(one, overlaid=True) for one in kind.offerings)
+    corrected = make_catalogue((replace(kind, offerings=offerings),))
+    documents = [overlay(priceAdjustment="-50%")]
+    found = read_inputs(documents, lambda: corrected, most_pods=10)
+    assert found.snapshot.catalogue == corrected
+    assert [one.kind for one in found.faults] == ["NodeOverlay"]
 
 
 def test_faults_are_named_and_the_rest_is_planned() -> None:

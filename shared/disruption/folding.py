@@ -1,0 +1,164 @@
+"""Pods that stay where they are, folded for simulations: one pod per node for all that only take room there.
+
+A look at the cluster simulates many times, each time without other machines, and nearly all pods stay in all of them.
+Of most of these a plan reads nothing but what they request: no rule selects them, and they bring no rule, port or
+volume. Their sum says the same, to the last unit. What may go wrong: a plan learns to read more of a bound pod. Then
+``_is_plain`` must name it; a property test compares the plans of folded and of whole clusters.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+import msgspec
+from msgspec.structs import replace
+
+from shared.domain.pods import Pod
+from shared.domain.resources import sum_of
+from shared.domain.snapshot import Snapshot, moving_pods
+from shared.solver.namespaces import with_namespaces
+from shared.solver.pod_classes import effective_requests
+from shared.solver.selectors import Selector, label_keys, of_spread, of_term
+
+_FOLDED = "folded"
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class FoldedPods(msgspec.Struct, frozen=True):
+    """The pods of one snapshot by the name of their node, without a node under the empty name."""
+
+    snapshot: Snapshot
+    """Folded, its terms name their namespaces, which may be those of any pod."""
+    whole: Mapping[str, Sequence[Pod]]
+    folded: Mapping[str, Sequence[Pod]]
+    moving: frozenset[str]
+    """POD-09: UIDs of pods of other machines on their way out; they are not folded."""
+
+    def without(self, names: Set[str]) -> Snapshot:
+        """The snapshot for a simulation in which the pods of these nodes move."""
+        pods = [
+            pod
+            for name, folded in self.folded.items()
+            for pod in (self.whole[name] if name in names else folded)
+        ]
+        return replace(self.snapshot, pods=tuple(pods))
+
+
+class Folding:
+    """Folds a snapshot once for all simulations of one look; a world's copies share it."""
+
+    __slots__ = ("_found", "_is_folded", "_of")
+
+    def __init__(self) -> None:
+        self._of: Snapshot | None = None
+        self._found: FoldedPods | None = None
+        self._is_folded = False
+
+    def pods_of(self, snapshot: Snapshot, *, keep_whole: bool = False) -> FoldedPods:
+        """Whole for the first simulation, which is often the last: to fold costs about as much as it saves there.
+        ``keep_whole``: plans may give pods rules that nobody wrote (SCH-85)."""
+        if self._found is None or self._of is not snapshot:
+            self._of, self._found, self._is_folded = snapshot, _whole(snapshot), keep_whole
+        elif not self._is_folded:
+            self._found, self._is_folded = fold(snapshot), True
+        return self._found
+
+
+def _whole(snapshot: Snapshot) -> FoldedPods:
+    pods = _by_node(snapshot)
+    return FoldedPods(snapshot, pods, pods, moving_pods(snapshot))
+
+
+def fold(snapshot: Snapshot) -> FoldedPods:
+    """One pod per node for all that only take room; those of machines on their way out stay as they are."""
+    snapshot = with_namespaces(snapshot)
+    moving = moving_pods(snapshot)
+    whole = _by_node(snapshot)
+    rules = _Rules(snapshot.pods)
+    folded = {name: _folded(name, pods, rules, moving) for name, pods in whole.items()}
+    return FoldedPods(snapshot, whole, folded, moving)
+
+
+def _by_node(snapshot: Snapshot) -> dict[str, list[Pod]]:
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in snapshot.pods:
+        found[pod.node_name].append(pod)
+    return found
+
+
+def _folded(name: str, pods: Sequence[Pod], rules: _Rules, moving: frozenset[str]) -> Sequence[Pod]:
+    if not name or (moving and any(pod.uid in moving for pod in pods)):
+        return pods
+    kept: list[Pod] = []
+    plain: list[Pod] = []
+    for pod in pods:
+        (plain if _is_plain(pod) and not rules.select(pod) else kept).append(pod)
+    return [*kept, _sum(name, plain)] if plain else kept
+
+
+def _is_plain(pod: Pod) -> bool:
+    """Does it take nothing but room, and look at nobody? The newest daemon says what its daemon set asks (SCH-46)."""
+    special = pod.anti_affinity or pod.host_ports or pod.volume_claims
+    return not (special or pod.is_daemon or pod.is_terminal)
+
+
+def _sum(name: str, pods: Sequence[Pod]) -> Pod:
+    """One pod with what all of them request. It counts as terminating: then no rule counts it."""
+    return Pod(
+        uid=f"{_FOLDED}/{name}",
+        namespace="",
+        name=_FOLDED,
+        node_name=name,
+        requests=sum_of(effective_requests(pod.requests) for pod in pods),
+        phase="Running",
+        terminating=True,
+    )
+
+
+class _Rules:
+    """Everything that some pod's rules select, whichever pods a simulation moves."""
+
+    def __init__(self, pods: Iterable[Pod]) -> None:
+        self._by_label: dict[tuple[str, str], list[Selector]] = defaultdict(list)
+        self._others: list[Selector] = []
+        self._known: dict[tuple[str | None, ...], bool] = {}
+        keys: set[str] = set()
+        seen: set[Selector] = set()
+        for pod in _with_different_rules(pods):
+            keys |= label_keys(pod)
+            found = {of_spread(pod, one) for one in pod.spread}
+            found |= {of_term(pod, term) for term in (*pod.affinity, *pod.anti_affinity)}
+            for selector in found - seen:
+                self._add(selector)
+            seen |= found
+        self._keys = sorted(keys)
+
+    def _add(self, selector: Selector) -> None:
+        if selector.labels:
+            self._by_label[selector.labels[0]].append(selector)
+        else:
+            self._others.append(selector)
+
+    def select(self, pod: Pod) -> bool:
+        """Does any of them talk about this pod?"""
+        labels = pod.labels
+        at = pod.namespace, *map(labels.get, self._keys)
+        if at not in self._known:
+            some = (self._by_label.get(item, ()) for item in labels.items())
+            selectors = [*self._others, *(selector for found in some for selector in found)]
+            self._known[at] = any(one.selects(pod.namespace, labels) for one in selectors)
+        return self._known[at]
+
+
+def _with_different_rules(pods: Iterable[Pod]) -> Iterable[Pod]:
+    """One pod of each set of rules; what a rule takes from its pod's own labels makes it another."""
+    seen: set[bytes] = set()
+    for pod in pods:
+        if not (pod.spread or pod.affinity or pod.anti_affinity):
+            continue
+        own = [pod.labels.get(key) for one in pod.spread for key in one.match_label_keys]
+        rules = _ENCODER.encode((pod.namespace, pod.spread, pod.affinity, pod.anti_affinity, own))
+        if rules not in seen:
+            seen.add(rules)
+            yield pod
