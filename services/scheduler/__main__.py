@@ -1,7 +1,10 @@
 """``python -m services.scheduler``: run this one service."""
 
-from services.scheduler.service import ENTRY
-from shared.environment import main
+from shared.memory import uncollected
+
+with uncollected():
+    from services.scheduler.service import ENTRY
+    from shared.environment import main
 
 if __name__ == "__main__":
     main(ENTRY)

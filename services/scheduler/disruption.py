@@ -9,6 +9,7 @@ mirror that is incomplete or old (OPS-13).
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -48,6 +49,8 @@ TOLD_SECONDS = 10.0
 """After this long the mirror must show our last write; if not, it got lost and is written again."""
 UNCHANGED_SECONDS = 300.0
 """DIS-27: how long a pass that found nothing stands while the cluster does not change."""
+MOST_TEXTS = 20
+"""Of each method, in ``/status``: the most frequent."""
 MOST_POSTPONED_SECONDS = 30.0
 """Pods that wait come first, but not for ever."""
 
@@ -81,8 +84,8 @@ class Disruption:
     planner: Planner
     commands: Commands
     clock: Clock
-    explanations: dict[str, tuple[Rejection, ...]] = field(default_factory=dict)
-    """Method -> why machines stayed, of its last pass."""
+    explanations: dict[tuple[str, str], tuple[Rejection, ...]] = field(default_factory=dict)
+    """(method, generation of API) -> why machines stayed, of its last pass."""
     surveyed: tuple[Rejection, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     """Of the last survey, both generations."""
@@ -94,17 +97,29 @@ class Disruption:
 
     def status(self) -> dict[str, object]:
         """For ``/status``."""
-        pending = [p.pending.command.text for p in self._paces.values() if p.pending]
         return {
             "off": self._is_off(),
             "candidates": len(self.candidates),
-            "waitingForASecondLook": pending,
+            "waitingForASecondLook": [
+                {"method": c.method, "reason": c.reason, "text": c.text} for c in self.pending()
+            ],
             "commands": [
                 {"id": r.id, "method": r.method, "reason": r.reason, "text": r.text}
                 for r in self.commands.records()
             ],
-            "stay": {method: len(found) for method, found in self.explanations.items()},
+            "stay": self._stay(),
         }
+
+    def _stay(self) -> dict[str, dict[str, int]]:
+        """Method -> why machines stay, and how many: the most frequent texts."""
+        texts = {"candidates": Counter(rejection.text for rejection in self.surveyed)}
+        for (method, _), found in self.explanations.items():
+            texts.setdefault(method, Counter()).update(rejection.text for rejection in found)
+        return {method: dict(counts.most_common(MOST_TEXTS)) for method, counts in texts.items()}
+
+    def pending(self) -> list[Command]:
+        """Those that wait for their second look."""
+        return [pace.pending.command for pace in self._paces.values() if pace.pending]
 
     def exhausted(self, pool_key: str) -> list[str]:
         """Reasons for which the pool's budgets allowed nothing at the last look."""
@@ -197,6 +212,7 @@ class Disruption:
             pace.next_look = now + self.settings.disruption_period
         elif delayed(found):
             pace.pending = Pending(found, now + self.settings.validation_delay)
+            await self.commands.teller.proposed(found)
         else:
             await self.commands.start(found, world.snapshot)
 
@@ -268,7 +284,7 @@ class Disruption:
         for method in methods_of(generation, self.settings.consolidation, pace.unseen, churn):
             if quiet and method.name in CONSOLIDATIONS:
                 continue
-            proposal = await self._ask(method, world)
+            proposal = await self._ask(method, world, generation)
             if method.remembers:
                 pace.unseen = frozenset(proposal.unseen)
             if proposal.commands:
@@ -290,12 +306,14 @@ class Disruption:
         same = pace.quiet == look and not pace.unseen
         return same and self.clock.monotonic() - pace.quiet_since < UNCHANGED_SECONDS
 
-    async def _ask(self, method: Method, world: World) -> Proposal:
+    async def _ask(self, method: Method, world: World, generation: str) -> Proposal:
         started = self.clock.monotonic()
         proposal = await asyncio.to_thread(method.propose, world)
         seconds = self.clock.monotonic() - started
         self.commands.metrics.disruption_seconds.labels(method.name).observe(seconds)
-        self.explanations[method.name] = proposal.rejections
+        if proposal.unseen:
+            self.commands.metrics.consolidation_timeouts.labels(method.name).inc()
+        self.explanations[method.name, generation] = proposal.rejections
         await self._explain(proposal.rejections, world)
         return proposal
 
@@ -315,4 +333,5 @@ class Disruption:
             await self.commands.teller.invalid(command, verdict)
             pace.next_look = self.clock.monotonic() + self.settings.disruption_period
             return
+        await self.commands.teller.approved(verdict.command, command)
         await self.commands.start(verdict.command, world.snapshot)

@@ -13,7 +13,7 @@ import orjson
 
 from services.scheduler.disruption import Disruption
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
-from shared.disruption.records import Candidate, Rejection
+from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.pods import is_reschedulable
@@ -53,9 +53,14 @@ class Explainer:
         disruption = self.disruption
         candidate = next((c for c in disruption.candidates if c.machine.uid == machine.uid), None)
         found = disruption.commands.record_of(machine.key)
+        proposal = next((c for c in disruption.pending() if _takes(c, machine)), None)
         rejections = list(_about(machine.key, disruption))
         if not rejections and candidate is None and found is None:
             rejections = [("", _say(machine, NOT_LOOKED_AT))]
+        if candidate is not None and candidate.blocker and not rejections:
+            # The last pass ended before a method that says so.
+            text, pod = candidate.blocker, candidate.blocking_pod
+            rejections = [("candidates", candidate.refused(text, event=BLOCKED, pod=pod))]
         rejections = [*(("", hold) for hold in self._holds(machine)), *rejections]
         return {
             "node": machine.node_name,
@@ -72,6 +77,7 @@ class Explainer:
                 for name, c in sorted(machine.conditions.items())
             },
             "command": found.text if found else "",
+            "proposal": proposal.text if proposal else "",
             "candidate": _candidate(candidate) if candidate else None,
             "staysBecause": [_line(method, r, machine) for method, r in rejections],
         }
@@ -98,6 +104,10 @@ class Explainer:
         elif pool.budgets or pool.most_disruptions_per_hour is not None:
             for reason in self.disruption.exhausted(pool.key):
                 yield _say(machine, f"{NO_BUDGET} {reason} due to blocking budget")
+
+
+def _takes(command: Command, machine: Machine) -> bool:
+    return any(candidate.machine.uid == machine.uid for candidate in command.candidates)
 
 
 def _say(machine: Machine, text: str) -> Rejection:
@@ -128,7 +138,7 @@ def _about(key: str, disruption: Disruption) -> Iterable[tuple[str, Rejection]]:
     for rejection in disruption.surveyed:
         if rejection.machine_key == key:
             yield "candidates", rejection
-    for method, rejections in sorted(disruption.explanations.items()):
+    for (method, _), rejections in sorted(disruption.explanations.items()):
         for rejection in rejections:
             if rejection.machine_key == key:
                 yield method, rejection

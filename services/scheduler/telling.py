@@ -16,8 +16,16 @@ from shared.bus import Bus
 from shared.clock import Clock
 from shared.disruption import drift, emptiness, expiration, static_drift
 from shared.disruption.pod_blocks import note_on
-from shared.disruption.records import BLOCKED, REJECTED, Candidate, Command, Rejection
-from shared.disruption.verdict import Verdict
+from shared.disruption.records import (
+    APPROVED,
+    BLOCKED,
+    PROPOSED,
+    REJECTED,
+    Candidate,
+    Command,
+    Rejection,
+)
+from shared.disruption.verdict import CHURN, Verdict
 from shared.domain.machines import CONSOLIDATABLE, DRIFTED, EMPTY, INITIALIZED, Machine
 from shared.domain.nodepools import V1ALPHA5, NodePool
 from shared.domain.nodes import Node
@@ -35,6 +43,8 @@ REJECTED_SECONDS = 900.0
 NOTED_SECONDS = 3600.0
 """Of events about a pod's annotation."""
 FIRST_NAMES = 5
+MOST_TOLD = 50
+"""Machines of one command that get an event: two each, and the recorder's queue is for others too."""
 
 
 @dataclass
@@ -51,6 +61,10 @@ class Teller:
         self.metrics.disruption_decisions.labels(
             command.decision, command.reason.lower(), command.method
         ).inc()
+        for pool in sorted({c.machine.pool for c in command.candidates}):
+            self.metrics.decisions_by_nodepool.labels(
+                command.decision, command.reason.lower(), pool
+            ).inc()
         names = [c.node.name for c in command.candidates]
         if command.candidates[0].machine.generation_api == V1ALPHA5:
             log.info(_deprovisioning(command), command=id_)
@@ -156,8 +170,26 @@ class Teller:
                         to_pool(pool), "Normal", BLOCKED, text, dedupe_seconds=60
                     )
 
+    async def proposed(self, command: Command) -> None:
+        """CON-15: it waits for its second look."""
+        await self._of_candidates(command.candidates, PROPOSED, command.text)
+
+    async def approved(self, command: Command, first: Command) -> None:
+        """CON-15: it is still right, or a part of it. ``first``: as it was proposed."""
+        await self._of_candidates(command.candidates, APPROVED, command.text)
+        kept = {candidate.machine.uid for candidate in command.candidates}
+        dropped = [c for c in first.candidates if c.machine.uid not in kept]
+        text = f"{CHURN}: without this node the command is still right"
+        await self._of_candidates(dropped, REJECTED, text)
+
+    async def _of_candidates(self, candidates: Iterable[Candidate], reason: str, text: str) -> None:
+        """On the node and on its machine (CON-15)."""
+        for candidate in list(candidates)[:MOST_TOLD]:
+            for involved in (to_node(candidate.node), to_machine(candidate.machine)):
+                await self.recorder.publish(involved, "Normal", reason, text)
+
     async def invalid(self, command: Command, verdict: Verdict) -> None:
-        """CON-11: the command is dropped."""
+        """CON-11, CON-15: the command is dropped."""
         log.info(
             "disruption is not right any more",
             command=command.text,
@@ -165,9 +197,8 @@ class Teller:
             why=verdict.text,
         )
         self.metrics.failed_validations.labels(command.method).inc()
-        for candidate in command.candidates:
-            text = f"{verdict.cause}: {verdict.text}"
-            await self.recorder.publish(to_node(candidate.node), "Normal", REJECTED, text)
+        text = f"{verdict.cause}: {verdict.text}"
+        await self._of_candidates(command.candidates, REJECTED, text)
 
     async def decided(self, record: CommandRecord) -> None:
         """For the archive."""

@@ -52,12 +52,12 @@ class Scheduler:
             for record in records
         ]
         generation = await self.writer.apply(changes)
-        await self.reader.wait_for(generation, 5)
+        await self.reader.wait_for(generation, 60)
 
     async def hide(self, kind: str, key: str) -> None:
         """Take one record off the mirror."""
         generation = await self.writer.apply([Change(kind, key, None)])
-        await self.reader.wait_for(generation, 5)
+        await self.reader.wait_for(generation, 60)
 
     async def plan(self, trigger: str = "t") -> None:
         """One window and its round."""
