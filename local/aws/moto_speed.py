@@ -16,7 +16,9 @@ from typing import Any
 from moto import backends
 from moto.core import responses
 from moto.core.parse import QueryParser
+from moto.ec2 import utils as ec2_utils
 from moto.ec2.models.core import TaggedEC2Resource
+from moto.eks import models as eks_models
 from moto.events.models import Rule
 from moto.moto_api._internal import mock_random
 from moto.sqs.models import Message, SQSBackend, sqs_backends
@@ -37,6 +39,8 @@ def install(clock: Clock) -> None:
     _install_tag_lookup()
     _install_retention_check(clock)
     _install_queue_delivery(clock)
+    _install_resource_ids()
+    _install_role_check()
 
 
 def _install_module_list() -> None:
@@ -129,3 +133,17 @@ def drop_expired(queue: Any, now: float) -> None:
         messages = queue._messages
         while messages and messages[0].sent_timestamp / 1000 + seconds < now:
             messages.pop(0)
+
+
+def _install_resource_ids() -> None:
+    """moto draws every digit of an id by itself: the seed takes 300 ids."""
+
+    def resource_id(size: int = 8) -> str:
+        return f"{mock_random.getrandbits(4 * size):0{size}x}"
+
+    ec2_utils.random_resource_id = resource_id
+
+
+def _install_role_check() -> None:
+    """moto makes a session of boto3 for every cluster to learn which partitions there are."""
+    eks_models.validate_role_arn = functools.cache(eks_models.validate_role_arn)

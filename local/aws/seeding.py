@@ -5,6 +5,7 @@ cluster.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 from moto.eks.models import eks_backends
@@ -13,7 +14,12 @@ from moto.sqs.models import sqs_backends
 
 from local.aws import interruptions
 from local.aws.emulator import Emulator
-from local.aws.images import KUBERNETES_VERSIONS, image_for, published_parameters
+from local.aws.images import (
+    KUBERNETES_VERSIONS,
+    PublishedImage,
+    image_for,
+    published_parameters,
+)
 from local.aws.moto_patches import publish_image
 from local.aws.moto_state import ACCOUNT_ID
 
@@ -116,11 +122,14 @@ def _queue_policy(arn: str) -> dict[str, Any]:
 
 
 def _images(emulator: Emulator) -> None:
-    for version in KUBERNETES_VERSIONS:
-        for parameter in published_parameters(version):
-            image = image_for(parameter)
-            if image is not None:
-                publish_image(emulator.settings.region, image)
+    for image in _published_images():
+        publish_image(emulator.settings.region, image)
+
+
+@cache
+def _published_images() -> list[PublishedImage]:
+    parameters = [name for version in KUBERNETES_VERSIONS for name in published_parameters(version)]
+    return [image for name in parameters if (image := image_for(name)) is not None]
 
 
 def _cluster(emulator: Emulator, subnet_ids: list[str], group_id: str) -> None:

@@ -9,12 +9,12 @@ go wrong: a definition whose names are taken is kept with ``NamesAccepted=False`
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import jsonschema
+import orjson
 
 from local.cluster.errors import FieldError, invalid_value, required
 from local.cluster.lifecycle import REPLICAS, ScalePaths
@@ -96,12 +96,12 @@ def _validator(schema: Schema, path: str) -> Validator:
 
     Raises jsonschema.SchemaError, TypeError or AttributeError for what is no schema.
     """
-    return _made_validator(json.dumps(schema, sort_keys=True), path)
+    return _made_validator(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS), path)
 
 
 @lru_cache(maxsize=64)
-def _made_validator(text: str, path: str) -> Validator:
-    schema: Schema = json.loads(text)
+def _made_validator(text: bytes, path: str) -> Validator:
+    schema: Schema = orjson.loads(text)
     check_schema(schema)
     return Validator(schema, path)
 

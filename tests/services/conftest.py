@@ -12,10 +12,12 @@ import os
 import random
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiobotocore.session import AioSession
 
 from local.cluster.manifests import read_manifests
 from local.cluster.store import Store
@@ -142,15 +144,15 @@ class Control:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def post(self, path: str, **body: Any) -> None:
-        """Steer the emulator."""
+    def post(self, path: str, **body: Any) -> Any:
+        """Steer the emulator. Its answer."""
         request = urllib.request.Request(
             f"{self._url}/_dovetail/{path}",
             data=json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=10):
-            return
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.loads(answer.read())
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(f"{self._url}/_dovetail/{path}", timeout=10) as answer:
@@ -177,6 +179,24 @@ def control(aws_emulator_url: str) -> Control:
     return found
 
 
+_sessions: dict[str, AioSession] = {}
+"""By URL: the client library takes 20 ms to make one, and it belongs to no event loop."""
+
+
+async def connect_cloud(url: str) -> Cloud:
+    """Clients of this emulator, on the credentials of the environment; ``close`` them."""
+    words: Any = {
+        "region": "us-west-2",
+        "endpoint_url": url,
+        "clock": SystemClock(),
+        "random": random.Random(1),
+        "user_agent": "dovetail-tests",
+    }
+    if url not in _sessions:  # the first connection stays open: it owns the thread that parses
+        _sessions[url] = (await Cloud.connect(**words))._session
+    return Cloud(_sessions[url], executor=ThreadPoolExecutor(max_workers=1), **words)
+
+
 @pytest.fixture
 async def cloud(
     aws_emulator_url: str, control: Control, monkeypatch: pytest.MonkeyPatch
@@ -186,13 +206,7 @@ async def cloud(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.delenv("AWS_PROFILE", raising=False)
-    connected = await Cloud.connect(
-        region="us-west-2",
-        endpoint_url=aws_emulator_url,
-        clock=SystemClock(),
-        random=random.Random(1),
-        user_agent="dovetail-tests",
-    )
+    connected = await connect_cloud(aws_emulator_url)
     yield connected
     await connected.close()
 
