@@ -1,4 +1,4 @@
-"""Running stacks for all end-to-end tests that leave them as they found them."""
+"""One running stack for all end-to-end tests of a worker: starting one costs more than most stories do."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -6,38 +6,50 @@ import pytest
 
 from local.stack import Stack
 from tests.support.playground import Playground, ShellKubectl, playground_on, running_stack
-from tests.support.scale_down import FAST
+
+TIMEOUT = pytest.mark.timeout(400)
+"""Also the first test of a worker, for which the stack starts, on a slow machine."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """First what wants services that have done nothing yet, so that none must be started again for it; then the longest
+    story, whose events would wait behind those about 400 pods."""
+    for item in items:
+        if item.get_closest_marker("e2e") and not item.get_closest_marker("timeout"):
+            item.add_marker(TIMEOUT)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if "fresh_playground" in getattr(item, "fixturenames", ()):
+        return 0
+    return 1 if item.path.name == "test_waiting.py" else 2
 
 
 @pytest.fixture(scope="session")
-def shared_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack with all services. Tests must not kill its parts."""
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack with all services, whose disruptions take seconds. Its services may be killed, and nothing else."""
     with running_stack(tmp_path_factory) as stack:
         yield stack
 
 
 @pytest.fixture
-async def playground(shared_stack: Stack) -> AsyncIterator[Playground]:
-    """The shared stack; empty before and after each test."""
-    async with playground_on(shared_stack) as playground:
-        yield playground
-
-
-@pytest.fixture(scope="session")
-def fast_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """One whose disruptions take seconds. Its services may be killed."""
-    with running_stack(tmp_path_factory, **FAST) as stack:
-        yield stack
-
-
-@pytest.fixture
-async def ground(fast_stack: Stack) -> AsyncIterator[Playground]:
-    """The fast stack; empty before and after each test."""
-    async with playground_on(fast_stack) as playground:
+async def playground(stack: Stack) -> AsyncIterator[Playground]:
+    """The stack; empty before and after each test."""
+    async with playground_on(stack) as playground:
         yield playground
 
 
 @pytest.fixture
-def kubectl(fast_stack: Stack) -> ShellKubectl:
-    """kubectl for the fast stack."""
-    return ShellKubectl(fast_stack)
+async def fresh_playground(playground: Playground) -> Playground:
+    """With services that have launched nothing yet: what a test measures is then its own doing."""
+    if await playground.launched_anything():
+        await playground.restart_services()
+    return playground
+
+
+@pytest.fixture
+def kubectl(stack: Stack) -> ShellKubectl:
+    """kubectl for it."""
+    return ShellKubectl(stack)

@@ -11,8 +11,7 @@ from cli.demo.scenarios import SCENARIOS
 from cli.demo.workload import DEPLOYMENTS
 from shared.errors import InvalidObject
 from shared.kube.resources import AWS_NODE_TEMPLATES, PODS, PROVISIONERS
-from tests.support.playground import TTL_SECONDS, Playground
-from tests.support.waiting import wait_until
+from tests.support.playground import TTL_SECONDS, Playground, until
 
 pytestmark = pytest.mark.e2e
 
@@ -28,7 +27,7 @@ async def assert_other_pods_run(playground: Playground) -> None:
     async def all_run() -> bool:
         return (await playground.look()).running == 10
 
-    await wait_until(all_run, "10 pods run", seconds=20)
+    await until(all_run, "10 pods run")
 
 
 def big_pod(name: str) -> dict[str, Any]:
@@ -67,7 +66,7 @@ async def test_what_only_we_can_check_is_named_on_its_pool_and_other_pools_go_on
         assert condition["status"] == "False"
         return condition["message"], warning[1]
 
-    condition, event = await wait_until(told, "condition and event")
+    condition, event = await until(told, "condition and event")
     for text in (condition, event):
         assert "spec.requirements[1].key: 'no such key' is not a qualified name" in text
         assert "spec.taints[0].key: '-' is not a qualified name" in text
@@ -88,7 +87,7 @@ async def test_a_pod_that_fits_nowhere_is_told_why_and_others_are_scheduled(
         warnings = await playground.warnings("Pod", "giant")
         return [text for reason, text in warnings if reason == "FailedScheduling"]
 
-    text = (await wait_until(told, "FailedScheduling", seconds=15))[0]
+    text = (await until(told, "FailedScheduling"))[0]
     assert "no instance type" in text
     assert "default" in text
     assert "cpu" in text
@@ -113,16 +112,16 @@ async def test_a_node_template_without_subnets_names_its_selector_and_its_pods_w
         assert condition["status"] == "False"
         return condition["message"], warning[1]
 
-    for text in await wait_until(told, "condition and event"):
+    for text in await until(told, "condition and event"):
         assert "spec.subnetSelector" in text
         assert "karpenter.sh/discovery=nowhere" in text
-    await wait_until(lambda: failed_scheduling(playground, "waits"), "the pod is told", seconds=15)
+    await until(lambda: failed_scheduling(playground, "waits"), "the pod is told")
     await playground.kube.patch(AWS_NODE_TEMPLATES, "default", {"spec": {"subnetSelector": right}})
 
     async def machine_is_there() -> bool:
         return bool((await playground.look()).machines)
 
-    await wait_until(machine_is_there, "a Machine for the pod", seconds=5)
+    await until(machine_is_there, "a Machine for the pod")
 
 
 def spot_pod() -> dict[str, Any]:

@@ -33,13 +33,13 @@ from shared.kube.resources import NODES
 from tests.support.kubectl import NEEDS_KUBECTL
 from tests.support.playground import (
     LOOK_SECONDS,
+    SERVICE_SETTINGS,
     Playground,
     ShellKubectl,
     playground_on,
     running_stack,
 )
 from tests.support.scale_down import (
-    FAST,
     consolidating_pool,
     hourly,
     inflate,
@@ -51,7 +51,6 @@ from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(180),
     NEEDS_KUBECTL,
 ]
 LEASES = {"LEADER_ELECTION_NAMESPACE": "default"}
@@ -75,15 +74,15 @@ CLOSE_SECONDS = 0.02
 NIGHTLY_SEEDS = 50
 
 
-async def crash(ground: Playground, kubectl: ShellKubectl, seed: int) -> None:
+async def crash(playground: Playground, kubectl: ShellKubectl, seed: int) -> None:
     """Kill scheduler, terminator or both at a drawn point of a command; what must hold in the end, and all the time."""
     random = Random(seed)
     point, victims = random.choice(sorted(POINTS)), random.choice(VICTIMS)
     story = f"{' and '.join(victims)} killed at {point!r}, seed {seed}"
-    await consolidating_pool(ground, "c6i")
-    await inflate(ground, kubectl, 6, keys.ON_DEMAND)
+    await consolidating_pool(playground, "c6i")
+    await inflate(playground, kubectl, 6, keys.ON_DEMAND)
     await kubectl.apply(workload.budget(most_unavailable=1))
-    before = hourly(await ground.look())
+    before = hourly(await playground.look())
     await scale(kubectl, 2)
     fewest = 2
 
@@ -96,12 +95,12 @@ async def crash(ground: Playground, kubectl: ShellKubectl, seed: int) -> None:
         return look
 
     there = watched(lambda s: s.total == 2 and POINTS[point](s))
-    await seen(ground, f"{point} (seed {seed})", there, every=CLOSE_SECONDS)
+    await seen(playground, f"{point} (seed {seed})", there, every=CLOSE_SECONDS)
     await asyncio.sleep(random.uniform(0, 0.4))
     for name in victims:
-        ground.part(name).process.send(signal.SIGKILL)
+        playground.part(name).process.send(signal.SIGKILL)
     over = watched(lambda s: settled(2)(s) and hourly(s) < before)
-    now = await seen(ground, f"the command ends ({story})", over, seconds=60)
+    now = await seen(playground, f"the command ends ({story})", over)
     assert fewest >= 1, f"more pods were down than the budget allows ({story})"
     assert not any(node.tainted or node.cordoned for node in now.nodes), story
     owned = {provider_instance_id(machine.provider_id) for machine in now.machines}
@@ -109,20 +108,20 @@ async def crash(ground: Playground, kubectl: ShellKubectl, seed: int) -> None:
 
 
 async def test_a_process_killed_in_mid_command_leaves_nothing_behind(
-    ground: Playground, kubectl: ShellKubectl
+    playground: Playground, kubectl: ShellKubectl
 ) -> None:
     """EXE-02..06, DIS-02: no stray taint, no leaked instance, no pod below its budget."""
-    await crash(ground, kubectl, 110)
+    await crash(playground, kubectl, 110)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(100, 100 + NIGHTLY_SEEDS))
 async def test_processes_killed_anywhere_leave_nothing_behind(
-    ground: Playground, kubectl: ShellKubectl, seed: int
+    playground: Playground, kubectl: ShellKubectl, seed: int
 ) -> None:
     """The same at fifty drawn points."""
-    await crash(ground, kubectl, seed)
+    await crash(playground, kubectl, seed)
 
 
 @pytest.mark.nightly
@@ -131,35 +130,34 @@ async def test_81_a_standby_finishes_what_a_dead_leader_began(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Two schedulers: one acts. Killed in mid-command, the other takes its Lease and goes on."""
-    with running_stack(tmp_path_factory, services=WITHOUT_SCHEDULER, **FAST, **LEASES) as stack:
+    with running_stack(tmp_path_factory, services=WITHOUT_SCHEDULER, **LEASES) as stack:
         first, second = schedulers(stack)
         try:
-            await wait_until(lambda: leads(first), "the first leads", seconds=60)
+            await wait_until(lambda: leads(first), "the first leads")
             second.start()
-            await wait_until(lambda: leads(second) is False, "the second stands by", seconds=60)
-            async with playground_on(stack) as ground:
-                await fail_over(ground, ShellKubectl(stack), first, second)
+            await wait_until(lambda: leads(second) is False, "the second stands by")
+            async with playground_on(stack) as playground:
+                await fail_over(playground, ShellKubectl(stack), first, second)
         finally:
             first.stop()
             second.stop()
 
 
 async def fail_over(
-    ground: Playground, kubectl: ShellKubectl, first: Candidate, second: Candidate
+    playground: Playground, kubectl: ShellKubectl, first: Candidate, second: Candidate
 ) -> None:
-    await consolidating_pool(ground, "c6i")
-    await inflate(ground, kubectl, 6, keys.ON_DEMAND)
-    before = hourly(await ground.look())
+    await consolidating_pool(playground, "c6i")
+    await inflate(playground, kubectl, 6, keys.ON_DEMAND)
+    before = hourly(await playground.look())
     await scale(kubectl, 2)
-    await seen(ground, "a command began", POINTS["tainted"])
+    await seen(playground, "a command began", POINTS["tainted"])
     assert leads(second) is False
     first.stop()
-    await wait_until(lambda: leads(second), "the second leads", seconds=60)
+    await wait_until(lambda: leads(second), "the second leads")
     now = await seen(
-        ground,
+        playground,
         "nothing is left half done",
         lambda now: settled(2)(now) and hourly(now) < before,
-        seconds=60,
     )
     assert not any(node.tainted for node in now.nodes)
     assert len(now.machines) == len(now.live_instances) == 1
@@ -190,7 +188,7 @@ class Candidate:
 
 def schedulers(stack: Stack) -> tuple[Candidate, Candidate]:
     """Two that elect a leader; the first is started."""
-    shared = clean_environment(os.environ) | stack.running().environment | FAST | LEASES
+    shared = clean_environment(os.environ) | stack.running().environment | SERVICE_SETTINGS | LEASES
     shared |= {"DISABLE_LEADER_ELECTION": "false", "STATUS_HOST": HOST}
     ports = free_ports(2, Random())
     first, second = (
@@ -213,13 +211,13 @@ def leads(candidate: Candidate) -> bool | None:
         return None
 
 
-async def sabotage(ground: Playground, seconds: float) -> None:
+async def sabotage(playground: Playground, seconds: float) -> None:
     """Taint every new node NoExecute, for a while."""
     bad = {"key": "example.com/sabotage", "value": "true", "effect": "NoExecute"}
     ends = asyncio.get_running_loop().time() + seconds
     done: set[str] = set()
     while asyncio.get_running_loop().time() < ends:
-        for raw in (await ground.kube.list(NODES, label_selector=keys.NODE_POOL)).items:
+        for raw in (await playground.kube.list(NODES, label_selector=keys.NODE_POOL)).items:
             name = raw["metadata"]["name"]
             if name in done:
                 continue
@@ -227,7 +225,7 @@ async def sabotage(ground: Playground, seconds: float) -> None:
             version = raw["metadata"]["resourceVersion"]
             change = {"metadata": {"resourceVersion": version}, "spec": {"taints": taints}}
             with contextlib.suppress(Conflict, NotFound):
-                await ground.kube.patch(NODES, name, change)
+                await playground.kube.patch(NODES, name, change)
                 done.add(name)
         await asyncio.sleep(0.05)
 
@@ -239,11 +237,11 @@ async def test_a_saboteur_who_taints_every_node_does_not_make_us_buy_for_ever(
 ) -> None:
     """A node boots in a second here, and no nomination holds the pods: without a limit there would be dozens in two
     minutes. The pool says why it waits."""
-    with running_stack(tmp_path_factory, SERVICES, **FAST, NOMINATE="off") as stack:
-        async with playground_on(stack) as ground:
+    with running_stack(tmp_path_factory, SERVICES, NOMINATE="off") as stack:
+        async with playground_on(stack) as playground:
             kubectl = ShellKubectl(stack)
-            await consolidating_pool(ground, "c6a")
-            saboteur = asyncio.create_task(sabotage(ground, 120))
+            await consolidating_pool(playground, "c6a")
+            saboteur = asyncio.create_task(sabotage(playground, 120))
             document = workload.deployment(SCENARIOS["node-delete"])
             document["spec"]["template"]["spec"]["nodeSelector"] = {
                 keys.CAPACITY_TYPE: keys.ON_DEMAND
@@ -252,9 +250,9 @@ async def test_a_saboteur_who_taints_every_node_does_not_make_us_buy_for_ever(
             await scale(kubectl, 2)
             bought: set[str] = set()
             while not saboteur.done():
-                bought |= {machine.name for machine in (await ground.look()).machines}
+                bought |= {machine.name for machine in (await playground.look()).machines}
                 await asyncio.sleep(LOOK_SECONDS)
             await saboteur
             assert 2 <= len(bought) <= 10
-            reasons = {reason for reason, _ in await ground.warnings("NodePool", "default")}
+            reasons = {reason for reason, _ in await playground.warnings("NodePool", "default")}
             assert "LaunchHeldBack" in reasons

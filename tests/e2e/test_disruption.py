@@ -18,78 +18,77 @@ from shared.domain.machines import EMPTY
 from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODES
 from tests.support.kubectl import NEEDS_KUBECTL
-from tests.support.playground import Playground, ShellKubectl
+from tests.support.playground import Playground, ShellKubectl, until
 from tests.support.scale_down import (
     consolidating_pool,
     dovetail,
     family,
     hourly,
     inflate,
-    logged,
     scale,
     seen,
     settled,
 )
-from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(180),
     NEEDS_KUBECTL,
 ]
 
 
 async def test_28_29_an_empty_node_goes_after_its_ttl_unless_a_pod_comes(
-    ground: Playground, kubectl: ShellKubectl
+    playground: Playground, kubectl: ShellKubectl
 ) -> None:
     """The seeds' log lines included."""
-    await workload.apply_pool(ground.kube, ground.environment.cluster_name, 2)
-    await inflate(ground, kubectl, 1, keys.SPOT)
-    (node,) = (await ground.look()).nodes
+    await workload.apply_pool(playground.kube, playground.environment.cluster_name, 2)
+    await inflate(playground, kubectl, 1, keys.SPOT)
+    (node,) = (await playground.look()).nodes
     await scale(kubectl, 0)
-    await seen(ground, "the TTL runs", lambda now: any(EMPTY in m.reached for m in now.machines))
+    await seen(
+        playground, "the TTL runs", lambda now: any(EMPTY in m.reached for m in now.machines)
+    )
     await scale(kubectl, 1)
     await seen(
-        ground,
+        playground,
         "the TTL is taken back",
         lambda now: now.running == 1 and all(EMPTY not in m.reached for m in now.machines),
     )
-    assert [one.name for one in (await ground.look()).nodes if not one.leaving] == [node.name]
+    assert [one.name for one in (await playground.look()).nodes if not one.leaving] == [node.name]
     await scale(kubectl, 0)
-    await seen(ground, "all is gone", lambda now: not (now.nodes or now.live_instances))
-    told = logged(ground, "scheduler")
+    await seen(playground, "all is gone", lambda now: not (now.nodes or now.live_instances))
+    told = playground.logged("scheduler")
     assert told.count("added TTL to empty node") >= 2
     assert "removed emptiness TTL from node" in told
     assert "triggering termination after 2s for empty node" in told
-    assert {"cordoned node", "deleted node"} <= set(logged(ground, "terminator"))
+    assert {"cordoned node", "deleted node"} <= set(playground.logged("terminator"))
 
 
 @pytest.mark.parametrize("story", ["pdb-blocked", "drift"])
-async def test_34_79_the_stories_come_out(ground: Playground, story: str) -> None:
+async def test_34_79_the_stories_come_out(playground: Playground, story: str) -> None:
     """34: a budget holds a drain and an event says so. 79: another template label, nodes replaced one by one."""
-    report = await ground.play(story)
+    report = await playground.play(story)
     problems = [report.failure, *(check.detail for check in report.checks if not check.ok)]
     assert report.ok, (problems, report.timeline[-30:])
 
 
 @pytest.mark.nightly
 async def test_36_a_node_whose_instance_is_gone_goes_without_a_drain(
-    ground: Playground, kubectl: ShellKubectl
+    playground: Playground, kubectl: ShellKubectl
 ) -> None:
     """Its pods are held by a budget: a drain would never end."""
-    await workload.apply_pool(ground.kube, ground.environment.cluster_name, 60)
-    await inflate(ground, kubectl, 1, keys.SPOT)
+    await workload.apply_pool(playground.kube, playground.environment.cluster_name, 60)
+    await inflate(playground, kubectl, 1, keys.SPOT)
     await kubectl.apply(workload.budget(most_unavailable=0))
-    (node,) = (await ground.look()).nodes
-    await asyncio.to_thread(terminate_instance, ground, provider_instance_id(node.provider_id))
-    await kubectl("delete", "node", node.name, "--wait=true", "--timeout=30s")
-    await seen(ground, "the pod runs elsewhere", lambda now: now.running == 1)
+    (node,) = (await playground.look()).nodes
+    await asyncio.to_thread(terminate_instance, playground, provider_instance_id(node.provider_id))
+    await kubectl("delete", "node", node.name, "--wait=true", "--timeout=60s")
+    await seen(playground, "the pod runs elsewhere", lambda now: now.running == 1)
 
 
-def terminate_instance(ground: Playground, instance_id: str) -> None:
+def terminate_instance(playground: Playground, instance_id: str) -> None:
     """What somebody does in the console."""
     boto3 = pytest.importorskip("boto3")
-    variables = ground.stack.running().environment
+    variables = playground.stack.running().environment
     client = boto3.client(
         "ec2",
         endpoint_url=variables["AWS_ENDPOINT_URL"],
@@ -101,12 +100,12 @@ def terminate_instance(ground: Playground, instance_id: str) -> None:
 
 
 async def test_52_consolidation_follows_a_workload_from_10_to_6_to_1(
-    ground: Playground, kubectl: ShellKubectl
+    playground: Playground, kubectl: ShellKubectl
 ) -> None:
     """v1alpha5: consolidation.enabled instead of the TTL; the log names method and types."""
     await workload.apply_pool(
-        ground.kube,
-        ground.environment.cluster_name,
+        playground.kube,
+        playground.environment.cluster_name,
         1,
         changes={
             "consolidation": {"enabled": True},
@@ -114,39 +113,42 @@ async def test_52_consolidation_follows_a_workload_from_10_to_6_to_1(
             "requirements": family("c5"),
         },
     )
-    await inflate(ground, kubectl, 10, keys.ON_DEMAND)
-    costs = [hourly(await ground.look())]
+    await inflate(playground, kubectl, 10, keys.ON_DEMAND)
+    costs = [hourly(await playground.look())]
     for replicas in (6, 1):
         await scale(kubectl, replicas)
         now = await seen(
-            ground,
+            playground,
             f"{replicas} pods on cheaper nodes",
             lambda now, n=replicas: settled(n)(now) and hourly(now) < costs[-1],
         )
         costs.append(hourly(now))
-    told = [line for line in logged(ground, "scheduler") if line.startswith("deprovisioning via")]
+    told = [
+        line for line in playground.logged("scheduler") if line.startswith("deprovisioning via")
+    ]
     assert any("-node " in line and "machine from types c5." in line for line in told), told
 
 
 async def test_74_a_replacement_without_capacity_puts_the_old_node_back_to_work(
-    ground: Playground, kubectl: ShellKubectl
+    playground: Playground, kubectl: ShellKubectl
 ) -> None:
     """EXE-05."""
-    await consolidating_pool(ground, "m5")
-    await inflate(ground, kubectl, 10, keys.ON_DEMAND)
-    (old,) = (await ground.look()).nodes
-    control = f"{ground.environment.aws_endpoint_url}/_dovetail"
-    empty = {"instanceType": "m5.*", "zone": "*", "capacityType": "on-demand", "available": 0}
+    await consolidating_pool(playground, "m5a")
+    await inflate(playground, kubectl, 10, keys.ON_DEMAND)
+    (old,) = (await playground.look()).nodes
+    control = f"{playground.environment.aws_endpoint_url}/_dovetail"
+    empty = {"instanceType": "m5a.*", "zone": "*", "capacityType": "on-demand", "available": 0}
     request_json(f"{control}/capacity", body=empty)
     try:
         await scale(kubectl, 2)
-        await wait_until(
-            lambda: "disruption rolled back" in logged(ground, "scheduler"),
+        await until(
+            lambda: "disruption rolled back" in playground.logged("scheduler"),
             "the command is rolled back",
-            seconds=40,
         )
         now = await seen(
-            ground, "the old node serves again", lambda s: settled(2)(s) and not s.nodes[0].tainted
+            playground,
+            "the old node serves again",
+            lambda s: settled(2)(s) and not s.nodes[0].tainted,
         )
         assert [node.name for node in now.nodes] == [old.name]
         assert len(now.live_instances) == 1
@@ -155,10 +157,12 @@ async def test_74_a_replacement_without_capacity_puts_the_old_node_back_to_work(
 
 
 async def test_82_a_node_claim_of_nobody_launches_and_stays(
-    ground: Playground, kubectl: ShellKubectl
+    playground: Playground, kubectl: ShellKubectl
 ) -> None:
     """It is empty, and it is nobody's to consolidate; `dovetail explain node` says why."""
-    await ground.create(EC2_NODE_CLASSES, workload.node_class(ground.environment.cluster_name))
+    await playground.create(
+        EC2_NODE_CLASSES, workload.node_class(playground.environment.cluster_name)
+    )
     claim = {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",
@@ -176,34 +180,37 @@ async def test_82_a_node_claim_of_nobody_launches_and_stays(
         },
     }
     await kubectl.apply(claim)
-    await kubectl("wait", "nodeclaim/standalone", "--for=condition=Initialized", "--timeout=30s")
-    url = ground.environment.services["scheduler"]
+    await kubectl("wait", "nodeclaim/standalone", "--for=condition=Initialized", "--timeout=60s")
+    url = playground.environment.services["scheduler"]
 
     def why() -> str:
         return str(ask(f"{url}/explain", {"node": "standalone"})["staysBecause"][0]["text"])
 
-    await wait_until(lambda: why() == "nodepool not found", "a pass looked at it", seconds=20)
-    assert "deletionTimestamp" not in (await ground.kube.get(NODE_CLAIMS, "standalone"))["metadata"]
-    await kubectl("delete", "nodeclaim", "standalone", "--wait=true", "--timeout=30s")
+    await until(lambda: why() == "nodepool not found", "a pass looked at it")
+    assert (
+        "deletionTimestamp"
+        not in (await playground.kube.get(NODE_CLAIMS, "standalone"))["metadata"]
+    )
+    await kubectl("delete", "nodeclaim", "standalone", "--wait=true", "--timeout=60s")
 
 
-async def test_halt_and_resume_are_heeded(ground: Playground, kubectl: ShellKubectl) -> None:
+async def test_halt_and_resume_are_heeded(playground: Playground, kubectl: ShellKubectl) -> None:
     """A node that would go stays, `dovetail explain node` says why and what to do, and doing that lets it go."""
-    await consolidating_pool(ground, "r6i")
-    await inflate(ground, kubectl, 1, keys.ON_DEMAND)
-    assert "halted: NodePool/default" in await dovetail(ground, "halt")
-    (node,) = (await ground.look()).nodes
+    await consolidating_pool(playground, "r6i")
+    await inflate(playground, kubectl, 1, keys.ON_DEMAND)
+    assert "halted: NodePool/default" in await dovetail(playground, "halt")
+    (node,) = (await playground.look()).nodes
     await scale(kubectl, 0)
 
-    url = f"{ground.environment.services['scheduler']}/explain"
+    url = f"{playground.environment.services['scheduler']}/explain"
     way_out = "dovetail resume --pool NodePool/default"
 
     def says_so() -> bool:
         told = ask(url, {"node": node.name})["staysBecause"]
         return way_out in [one["change"] for one in told]
 
-    await wait_until(says_so, "it says what holds it", seconds=30)
-    assert f"-> {way_out}\n" in await dovetail(ground, "explain", "node", node.name)
-    assert "deletionTimestamp" not in (await ground.kube.get(NODES, node.name))["metadata"]
-    assert "resumed: " in await dovetail(ground, *way_out.split()[1:])
-    await seen(ground, "the empty node goes", lambda now: not now.nodes)
+    await until(says_so, "it says what holds it")
+    assert f"-> {way_out}\n" in await dovetail(playground, "explain", "node", node.name)
+    assert "deletionTimestamp" not in (await playground.kube.get(NODES, node.name))["metadata"]
+    assert "resumed: " in await dovetail(playground, *way_out.split()[1:])
+    await seen(playground, "the empty node goes", lambda now: not now.nodes)

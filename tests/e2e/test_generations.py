@@ -19,15 +19,14 @@ from shared.kube.resources import (
     NODES,
     PODS,
 )
-from tests.support.playground import TTL_SECONDS, Playground
-from tests.support.waiting import wait_until
+from tests.support.playground import TTL_SECONDS, Playground, until
 
 pytestmark = pytest.mark.e2e
 
 
 async def test_400_pods_with_a_node_pool_and_an_ec2_node_class(playground: Playground) -> None:
     """The seeds' story in today's words: NodeClaims, a managed instance profile, and nothing left."""
-    report = await playground.play("nodepool")
+    report = await playground.play_at_once("nodepool")
     problems = [report.failure, *(check.detail for check in report.checks if not check.ok)]
     assert report.ok, (problems, report.timeline[-20:])
     assert len(report.nodes) <= 2
@@ -64,9 +63,7 @@ async def test_both_generations_live_in_one_cluster_under_one_name(playground: P
         ("old", keys.PROVISIONER_NAME, "Machine"),
         ("new", keys.NODE_POOL, "NodeClaim"),
     ):
-        nodes = await wait_until(
-            lambda name=name: running_on(playground, name), f"{name} pods run", seconds=40
-        )
+        nodes = await until(lambda name=name: running_on(playground, name), f"{name} pods run")
         for node in nodes:
             raw = await playground.kube.get(NODES, node)
             assert raw["metadata"]["labels"][label] == "default"
@@ -91,10 +88,10 @@ async def test_a_pool_without_its_class_waits_and_goes_on_seconds_after_it_is_th
         condition = await playground.condition(NODE_POOLS, "default", "Ready")
         return str(condition["reason"]) if condition["status"] == "False" else ""
 
-    assert await wait_until(reason, "the pool is told", seconds=15) == "NodeClassNotFound"
+    assert await until(reason, "the pool is told") == "NodeClassNotFound"
     node_class = workload.node_class(playground.environment.cluster_name)
     await playground.create(EC2_NODE_CLASSES, node_class)
-    await wait_until(lambda: running_on(playground, "waits"), "the pods run", seconds=30)
+    await until(lambda: running_on(playground, "waits"), "the pods run")
 
 
 async def test_a_class_in_use_stays_until_its_claims_are_gone(playground: Playground) -> None:
@@ -102,14 +99,14 @@ async def test_a_class_in_use_stays_until_its_claims_are_gone(playground: Playgr
     cluster = playground.environment.cluster_name
     await workload.apply_pool(playground.kube, cluster, TTL_SECONDS, V1)
     await playground.create(DEPLOYMENTS, spot_pods("uses", keys.NODE_POOL))
-    await wait_until(lambda: running_on(playground, "uses"), "the pods run", seconds=40)
+    await until(lambda: running_on(playground, "uses"), "the pods run")
     await playground.kube.delete(EC2_NODE_CLASSES, "default")
 
     async def reason() -> str:
         condition = await playground.condition(NODE_POOLS, "default", "Ready")
         return str(condition["reason"]) if condition["status"] == "False" else ""
 
-    assert await wait_until(reason, "the pool is told", seconds=15) == "NodeClassTerminating"
+    assert await until(reason, "the pool is told") == "NodeClassTerminating"
     (node_class,) = (await playground.kube.list(EC2_NODE_CLASSES)).items
     assert keys.CLASS_FINALIZER in node_class["metadata"]["finalizers"]
     await playground.kube.delete(DEPLOYMENTS, "uses", "default")
@@ -118,4 +115,4 @@ async def test_a_class_in_use_stays_until_its_claims_are_gone(playground: Playgr
         claims = (await playground.kube.list(NODE_CLAIMS)).items
         return not claims and not (await playground.kube.list(EC2_NODE_CLASSES)).items
 
-    await wait_until(gone, "claim and class are gone", seconds=40)
+    await until(gone, "claim and class are gone")

@@ -9,8 +9,7 @@ import pytest
 from cli.demo import workload
 from local.probe import request_json
 from shared.kube.resources import EVENTS, NODES, PROVISIONERS
-from tests.support.playground import TTL_SECONDS, Playground
-from tests.support.waiting import wait_until
+from tests.support.playground import TTL_SECONDS, Playground, until
 
 pytestmark = pytest.mark.e2e
 MANY_TYPES = 5
@@ -79,7 +78,7 @@ async def test_a_spot_workload_is_placed_warned_replaced_and_removed(
     async def both_run() -> bool:
         return (await playground.look()).running == 2
 
-    await wait_until(both_run, "both pods run", seconds=60)
+    await until(both_run, "both pods run")
     fleet = fleets_asked(playground)[-1]
     assert fleet["SpotOptions"]["AllocationStrategy"] == "price-capacity-optimized"
     assert len(types_of(fleet)) >= MANY_TYPES
@@ -93,7 +92,7 @@ async def test_a_spot_workload_is_placed_warned_replaced_and_removed(
     async def recommended() -> bool:
         return "SpotRebalanceRecommendation" in await reasons(playground, name)
 
-    await wait_until(recommended, "the recommendation's event", seconds=30)
+    await until(recommended, "the recommendation's event")
     assert [node["metadata"]["name"] for node in await apps_nodes(playground)] == [name]
 
     await interrupt(playground, "spot", old)
@@ -104,7 +103,7 @@ async def test_a_spot_workload_is_placed_warned_replaced_and_removed(
             await both_run() and bool(found) and all(n["metadata"]["name"] != name for n in found)
         )
 
-    await wait_until(replaced, "the pods run elsewhere", seconds=90)
+    await until(replaced, "the pods run elsewhere")
     assert {"SpotInterrupted", "TerminatingOnInterruption"} <= await reasons(playground, name)
     (new,) = await apps_nodes(playground)
     pool = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone")
@@ -116,4 +115,4 @@ async def test_a_spot_workload_is_placed_warned_replaced_and_removed(
         now = await playground.look()
         return not (now.nodes or now.machines or now.live_instances)
 
-    await wait_until(gone, "the node goes", seconds=60)
+    await until(gone, "the node goes")

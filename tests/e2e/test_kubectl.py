@@ -10,8 +10,7 @@ import pytest
 
 from cli.demo import workload
 from tests.support.kubectl import NEEDS_KUBECTL
-from tests.support.playground import Playground, ShellKubectl
-from tests.support.waiting import wait_until
+from tests.support.playground import Playground, ShellKubectl, until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -34,19 +33,19 @@ async def test_the_workshop_by_hand(playground: Playground) -> None:
     await kubectl("patch", "provisioner", "default", "--type=merge", "-p", PATIENT)
     await kubectl("patch", "deployment", "inflate", "--type=merge", "-p", ON_SPOT)
     await kubectl("scale", "deployment", "inflate", "--replicas", "10")
-    await kubectl("rollout", "status", "deployment/inflate", "--timeout=25s")
+    await kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
     node = await one_ready_node(kubectl)
     await assert_machine_columns(kubectl, node)
-    await kubectl("delete", "node", node, "--wait=true", "--timeout=25s")
+    await kubectl("delete", "node", node, "--wait=true", "--timeout=60s")
     assert node not in {row[0] for row in await kubectl.rows("nodes")}
-    await kubectl("rollout", "status", "deployment/inflate", "--timeout=25s")
+    await kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
     assert await one_ready_node(kubectl) != node
     await kubectl("scale", "deployment", "inflate", "--replicas", "0")
 
     async def nothing_added() -> bool:
         return not await kubectl.rows("nodes", *ADDED) and not await kubectl.rows("machines")
 
-    await wait_until(nothing_added, "no added node and no Machine", seconds=25)
+    await until(nothing_added, "no added node and no Machine")
 
 
 PATIENT = '{"spec": {"ttlSecondsAfterEmpty": 1}}'
@@ -61,7 +60,7 @@ async def one_ready_node(kubectl: ShellKubectl) -> str:
         rows = await kubectl.rows("nodes", *ADDED, "-L", ",".join(LABELS))
         return rows[0] if len(rows) == 1 and rows[0][1] == "Ready" else None
 
-    row = await wait_until(ready, "one ready node", seconds=20)
+    row = await until(ready, "one ready node")
     assert row is not None
     arch, instance_type, pool, zone, capacity_type = row[-len(LABELS) :]
     assert arch in ("amd64", "arm64")
@@ -79,7 +78,7 @@ async def assert_machine_columns(kubectl: ShellKubectl, node: str) -> None:
         shown = dict(zip(heading, row, strict=True))
         return shown if shown["READY"] == "True" else None
 
-    shown = await wait_until(ready, "a ready Machine", seconds=10)
+    shown = await until(ready, "a ready Machine")
     assert shown is not None
     assert list(shown) == ["NAME", "TYPE", "ZONE", "NODE", "READY", "AGE"]
     assert shown["NODE"] == node

@@ -13,7 +13,7 @@ from shared.domain import labels as keys
 from shared.domain.machines import DRIFTED, EMPTY
 from shared.kube.resources import DAEMON_SETS, PODS
 from tests.support.kubectl import NEEDS_KUBECTL
-from tests.support.playground import NAMESPACE, Playground, ShellKubectl
+from tests.support.playground import NAMESPACE, Playground, ShellKubectl, until
 from tests.support.scale_down import (
     CONSOLIDATE,
     Json,
@@ -25,33 +25,30 @@ from tests.support.scale_down import (
     instance_type,
     is_initialized,
     is_leaving,
-    logged,
     name_of,
     owner,
     passes,
-    until,
 )
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(180),
     NEEDS_KUBECTL,
 ]
 NewPool = Callable[..., Pool]
 
 
 @pytest.fixture
-def provisioner(ground: Playground, kubectl: ShellKubectl) -> NewPool:
-    return lambda name: Pool(ground, kubectl, "Provisioner", name)
+def provisioner(playground: Playground, kubectl: ShellKubectl) -> NewPool:
+    return lambda name: Pool(playground, kubectl, "Provisioner", name)
 
 
 @pytest.fixture
-def node_pool(ground: Playground, kubectl: ShellKubectl) -> NewPool:
-    return lambda name: Pool(ground, kubectl, "NodePool", name)
+def node_pool(playground: Playground, kubectl: ShellKubectl) -> NewPool:
+    return lambda name: Pool(playground, kubectl, "NodePool", name)
 
 
 async def test_30_half_empty_nodes_stay_with_a_ttl_and_collapse_with_consolidation(
-    ground: Playground, provisioner: NewPool
+    playground: Playground, provisioner: NewPool
 ) -> None:
     """A twentieth of the seed's 400 -> 200 pods, which the demo plays whole."""
     pool = provisioner("halved")
@@ -61,19 +58,19 @@ async def test_30_half_empty_nodes_stay_with_a_ttl_and_collapse_with_consolidati
     await pool.serving(2)
     await pool.scale(20)
     before = await pool.serving(20, nodes=2)
-    cost = hourly(await ground.look())
+    cost = hourly(await playground.look())
     await pool.scale(10)
     assert {name_of(node) for node in await pool.serving(10, nodes=2)} == set(map(name_of, before))
-    await passes(ground, 4)
+    await passes(playground, 4)
     assert not any(map(is_leaving, await pool.nodes()))
     await pool.change(ttlSecondsAfterEmpty=None, consolidation={"enabled": True})
     (left,) = await pool.serving(10)
     assert left
-    assert hourly(await ground.look()) < cost
+    assert hourly(await playground.look()) < cost
 
 
 async def test_31_32_35_methods_come_in_order_and_a_pod_that_may_not_be_evicted_stays(
-    ground: Playground, provisioner: NewPool
+    playground: Playground, provisioner: NewPool
 ) -> None:
     """Everything is due while disruption is halted. Resumed: Expiration, Drift, Emptiness, Consolidation; each
     cordons, buys ahead, waits until it is ready, deletes and waits for the end (32, EXE-07). The TTLs of emptiness and
@@ -94,14 +91,16 @@ async def test_31_32_35_methods_come_in_order_and_a_pod_that_may_not_be_evicted_
             (held, "r6i", 1, never, mark),
         ):
             group.create_task(start(pool, market, pods, spec, notes))
-    await dovetail(ground, "halt")
+    await dovetail(playground, "halt")
     await make_all_due(old, drifted, empty, large, held)
-    before = len(logged(ground, "scheduler"))
+    before = len(playground.logged("scheduler"))
     (expired,) = await old.machines()
     ahead = asyncio.create_task(replaced_before_it_goes(old, name_of(expired)))
-    await dovetail(ground, "resume")
+    await dovetail(playground, "resume")
     order = ["expiration", "drift", "emptiness", "consolidation"]
-    assert await until(lambda: methods_since(ground, before, len(order)), "four methods") == order
+    assert (
+        await until(lambda: methods_since(playground, before, len(order)), "four methods") == order
+    )
     await ahead
     await explicit_deletion_waits(held)
 
@@ -143,10 +142,10 @@ def age_of(raw: Json) -> float:
     return parse_rfc3339(raw["metadata"]["creationTimestamp"])
 
 
-async def methods_since(ground: Playground, before: int, count: int) -> list[str]:
+async def methods_since(playground: Playground, before: int, count: int) -> list[str]:
     """Methods of the commands begun since then, each once, in the order of their first."""
     found: list[str] = []
-    for line in logged(ground, "scheduler")[before:]:
+    for line in playground.logged("scheduler")[before:]:
         if line.startswith("deprovisioning via "):
             method = line.split()[2]
             method = "consolidation" if method.endswith("-node") else method
@@ -210,7 +209,7 @@ def daemon_set(cpu: str) -> Json:
 
 
 async def test_37_38_a_new_daemon_set_waits_for_the_next_node(
-    ground: Playground, kubectl: ShellKubectl, node_pool: NewPool
+    playground: Playground, kubectl: ShellKubectl, node_pool: NewPool
 ) -> None:
     """37: no room on the old node, no new node for it; the next node has room. 38: its affinity counts for nothing."""
     pool = node_pool("daemons")
@@ -220,7 +219,7 @@ async def test_37_38_a_new_daemon_set_waits_for_the_next_node(
     (old,) = await pool.serving(1)
 
     async def agents() -> dict[str, str]:
-        listed = (await ground.kube.list(PODS, NAMESPACE, label_selector="app=agent")).items
+        listed = (await playground.kube.list(PODS, NAMESPACE, label_selector="app=agent")).items
         return {
             p["spec"].get("nodeName", ""): str((p.get("status") or {}).get("phase")) for p in listed
         }
@@ -228,10 +227,10 @@ async def test_37_38_a_new_daemon_set_waits_for_the_next_node(
     try:
         await kubectl.apply(daemon_set("1500m"))
         await until(agents, "a daemon pod exists")
-        await passes(ground, 3)
+        await passes(playground, 3)
         assert "Running" not in (await agents()).values()
         assert list(map(name_of, await pool.serving(1))) == [name_of(old)]
-        await kubectl("delete", "node", name_of(old), "--wait=true", "--timeout=30s")
+        await kubectl("delete", "node", name_of(old), "--wait=true", "--timeout=60s")
         (new,) = await pool.serving(1)
 
         async def runs() -> bool:
@@ -240,11 +239,11 @@ async def test_37_38_a_new_daemon_set_waits_for_the_next_node(
         await until(runs, "the daemon pod runs beside")
         assert instance_type(new) != instance_type(old)
     finally:
-        await ground.kube.delete(DAEMON_SETS, "agent", NAMESPACE)
+        await playground.kube.delete(DAEMON_SETS, "agent", NAMESPACE)
 
 
 async def test_72_73_a_replacement_of_on_demand_is_spot_and_spot_is_not_replaced_by_spot(
-    ground: Playground, node_pool: NewPool
+    playground: Playground, node_pool: NewPool
 ) -> None:
     """73: both markets allowed, so the replacement asks for spot alone. 72, gate off: the event; what the gate lets
     through is in ``tests/shared/disruption/test_consolidation.py``."""

@@ -11,8 +11,7 @@ import pytest
 from cli.demo.report import Report
 from cli.queues import queue_depths
 from shared.kube.resources import DAEMON_SETS, LAUNCH_RECORDS, MACHINES
-from tests.support.playground import Playground
-from tests.support.waiting import wait_until
+from tests.support.playground import Playground, until
 
 pytestmark = pytest.mark.e2e
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
@@ -21,7 +20,7 @@ MOST_MEMORY_KIB = 150_000_000 // 1024
 
 async def came_out(playground: Playground, scenario: str) -> Report:
     """Play it; every phase ended, every check held, and nothing is left."""
-    report = await playground.play(scenario)
+    report = await playground.play_at_once(scenario)
     problems = [report.failure, *(check.detail for check in report.checks if not check.ok)]
     assert report.ok, (problems, report.timeline[-20:])
     total, running, pending = report.pods
@@ -56,14 +55,13 @@ async def planned_pods(playground: Playground) -> list[int]:
 
 
 async def test_400_small_pods_run_on_at_most_two_nodes_and_services_stay_below_150_mb(
-    playground: Playground,
+    fresh_playground: Playground,
 ) -> None:
-    await playground.restart_services()
-    report = await came_out(playground, "burst-400")
+    report = await came_out(fresh_playground, "burst-400")
     assert report.pods[0] == 400
     assert report.launched <= 2
     assert report.comparison.estimate.nodes == 27
-    resident = {name: resident_kib(playground.part(name).process.pid) for name in SERVICES}
+    resident = {name: resident_kib(fresh_playground.part(name).process.pid) for name in SERVICES}
     assert {name: kib for name, kib in resident.items() if kib > MOST_MEMORY_KIB} == {}
 
 
@@ -84,7 +82,7 @@ async def test_a_spread_over_hostnames_gets_14_or_15_nodes_of_at_most_30_pods(
     joins first may end up with a pod more.
     """
     story = asyncio.create_task(came_out(playground, "hostname-spread"))
-    planned = await wait_until(lambda: planned_pods(playground), "400 planned pods", seconds=20)
+    planned = await until(lambda: planned_pods(playground), "400 planned pods")
     report = await story
     assert 14 <= len(report.nodes) <= 15
     assert sum(node.pods for node in report.nodes) == 400

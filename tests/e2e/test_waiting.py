@@ -15,54 +15,51 @@ from shared.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.kube.resources import EVENTS, PODS
 from tests.support.kubectl import NEEDS_KUBECTL
-from tests.support.playground import NAMESPACE, Playground, ShellKubectl
+from tests.support.playground import NAMESPACE, Playground, ShellKubectl, until
 from tests.support.scale_down import (
     CONSOLIDATE,
     Pool,
     family,
     is_initialized,
     is_leaving,
-    logged,
     name_of,
     owner,
     passes,
-    until,
 )
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(180),
     NEEDS_KUBECTL,
 ]
 
 
 async def test_39_67_75_76_80_stories_that_mostly_wait(
-    ground: Playground, kubectl: ShellKubectl
+    playground: Playground, kubectl: ShellKubectl
 ) -> None:
     """Side by side."""
 
     def node_pool(name: str) -> Pool:
-        return Pool(ground, kubectl, "NodePool", name)
+        return Pool(playground, kubectl, "NodePool", name)
 
     await node_pool("keyless").apply_class()
-    await a_key_that_may_not_be_used(ground, node_pool("keyless"))
+    await a_key_that_may_not_be_used(playground, node_pool("keyless"))
     async with asyncio.TaskGroup() as group:
         group.create_task(budgets_of_one_node(node_pool("budgeted")))
         group.create_task(a_drain_that_must_end(node_pool("graced")))
         group.create_task(a_pod_that_holds_for_a_while(node_pool("timed")))
-        group.create_task(a_life_too_short_to_boot(ground, node_pool("shortlived")))
+        group.create_task(a_life_too_short_to_boot(playground, node_pool("shortlived")))
 
 
-async def a_key_that_may_not_be_used(ground: Playground, pool: Pool) -> None:
+async def a_key_that_may_not_be_used(playground: Playground, pool: Pool) -> None:
     """39: the instance ends at once, its claim never registers and is cleaned up, and an event points to the key; the
     pod gets the next one."""
-    control = f"{ground.environment.aws_endpoint_url}/_dovetail"
+    control = f"{playground.environment.aws_endpoint_url}/_dovetail"
     request_json(f"{control}/faults", body={"action": "KMSDecrypt", "count": 1})
     await pool.apply(family("c6i"))
     await pool.run(1)
 
     async def explained() -> str:
-        for event in (await ground.kube.list(EVENTS)).items:
+        for event in (await playground.kube.list(EVENTS)).items:
             if event["reason"] == "InstanceTerminated" and "KMS key" in event["message"]:
                 return str(event["involvedObject"]["uid"])
         return ""
@@ -110,7 +107,7 @@ async def a_drain_that_must_end(pool: Pool) -> None:
     assert at >= parse_rfc3339(stamp) - 4 - 1, (
         "no earlier than its grace, but for the clock's whole seconds"
     )
-    await pool.kubectl("wait", f"node/{name_of(node)}", "--for=delete", "--timeout=30s")
+    await pool.kubectl("wait", f"node/{name_of(node)}", "--for=delete", "--timeout=60s")
 
 
 async def a_pod_that_holds_for_a_while(pool: Pool) -> None:
@@ -136,7 +133,7 @@ async def a_pod_that_holds_for_a_while(pool: Pool) -> None:
     assert await until(deleted, "the node goes") >= started + 8
 
 
-async def a_life_too_short_to_boot(ground: Playground, pool: Pool) -> None:
+async def a_life_too_short_to_boot(playground: Playground, pool: Pool) -> None:
     """80: the documented hazard."""
     await pool.apply(family("c5"), {"expireAfter": "1s"})
     await pool.run(1)
@@ -145,6 +142,6 @@ async def a_life_too_short_to_boot(ground: Playground, pool: Pool) -> None:
         return any(is_leaving(m) and not is_initialized(m) for m in await pool.machines())
 
     await until(deleted_young, "a claim is deleted before it is initialised")
-    assert "deleting expired nodeclaim" in logged(ground, "scheduler")
+    assert "deleting expired nodeclaim" in playground.logged("scheduler")
     await pool.scale(0)
     await pool.gone()

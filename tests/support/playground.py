@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ from cli.demo.story import play
 from cli.demo.workload import DEPLOYMENTS
 from cli.emulator import Emulator
 from cli.environment import Environment, from_variables
+from local.probe import request_json
 from local.stack import Stack, StackSettings
 from local.stack_plan import SERVICES
 from local.stack_state import PartState, read_environment
@@ -51,7 +52,7 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 NAMESPACE = "default"
 LOOK_SECONDS = 0.1
@@ -65,14 +66,31 @@ DEMO = DemoSettings(
     boot_seconds=1.0, ready_seconds=0.3, ttl_seconds_after_empty=TTL_SECONDS, expire_seconds=8
 )
 SERVICE_SETTINGS = {
+    "BATCH_IDLE_DURATION": "500ms",
+    "BATCH_MAX_DURATION": "1500ms",
     "RESYNC_SECONDS": "3s",
     "GARBAGE_PERIOD": "3s",
     "GARBAGE_GRACE": "5s",
     "DRAIN_MINIMUM": "1s",
     "POLL_SECONDS": "250ms",
-    "NOMINATION_MINIMUM": "4s",
+    "NOMINATION_MINIMUM": "3s",
     "MESSAGE_MIN_IDLE": "10s",
+    "VALIDATION_DELAY": "500ms",
+    "DISRUPTION_PERIOD": "500ms",
+    "FEATURE_GATES": "Drift=true",
 }
+
+
+async def until(
+    reached: Callable[[], Any],
+    what: str,
+    *,
+    seconds: float = PATIENCE_SECONDS,
+    show: Callable[[], object] | None = None,
+    every: float = LOOK_SECONDS,
+) -> Any:
+    """``wait_until`` at a pace that leaves a running stack its processors."""
+    return await wait_until(reached, what, seconds=seconds, show=show, every=every)
 
 
 def short_settings(
@@ -87,8 +105,6 @@ def short_settings(
         pod_start_seconds=0.1,
         instance_pending_seconds=0.3,
         instance_shutting_down_seconds=0.3,
-        batch_idle_duration="500ms",
-        batch_max_duration="2s",
         extra=SERVICE_SETTINGS | extra,
     )
 
@@ -121,7 +137,7 @@ class ShellKubectl:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=90,  # longer than any kubectl is told to wait
             check=False,
         )
         assert done.returncode == 0 or not check, done.stderr
@@ -144,11 +160,36 @@ class Playground:
     environment: Environment
     kube: Kube
     emulator: Emulator
+    logged_before: dict[str, int]
+    """Bytes that each service had logged when this was opened."""
+
+    def logged(self, service: str) -> list[str]:
+        """Messages that one service has logged since this was opened."""
+        with self.stack.log_file(service).open("rb") as log:
+            log.seek(self.logged_before[service])
+            lines = log.read().rpartition(b"\n")[0].splitlines()
+        return [json.loads(line)["message"] for line in lines if line.startswith(b"{")]
 
     async def play(self, scenario: str) -> Report:
         """Play one scenario to its end."""
         display = Display(Console(file=io.StringIO()))
         return await play(SCENARIOS[scenario], DEMO, self.environment, display, SystemClock())
+
+    async def play_at_once(self, scenario: str) -> Report:
+        """The same, with all pods in one plan however slowly they are made: the scheduler stands still meanwhile."""
+        scheduler = self.part("scheduler").process
+
+        async def all_exist() -> bool:
+            return (await self.look()).total == SCENARIOS[scenario].pods
+
+        scheduler.send(signal.SIGSTOP)
+        async with asyncio.TaskGroup() as group:
+            story = group.create_task(self.play(scenario))
+            try:
+                await until(all_exist, "all pods exist")
+            finally:
+                scheduler.send(signal.SIGCONT)
+        return story.result()
 
     async def look(self) -> Snapshot:
         """The workload, its Machines, nodes and instances now."""
@@ -177,6 +218,11 @@ class Playground:
             and "dovetail" in (event.get("source") or {}).get("component", "")
         ]
 
+    async def launched_anything(self) -> bool:
+        """Whether EC2 was ever asked for an instance."""
+        url = f"{self.environment.aws_endpoint_url}/_dovetail/calls?action=CreateFleet"
+        return bool((await asyncio.to_thread(request_json, url))["calls"])
+
     async def restart_services(self) -> None:
         """Every service as a new process, ready: what a test measures is then its own doing."""
         old = {name: self.part(name).process.pid for name in SERVICES}
@@ -196,21 +242,13 @@ class Playground:
                         return False
             return True
 
-        await wait_until(
-            ready, "five new services", seconds=60, show=self.stack.state, every=LOOK_SECONDS
-        )
+        await until(ready, "five new services", show=self.stack.state)
 
     async def restore(self) -> None:
         """Delete what a test may have left, and wait until no node and no instance is there."""
         for resource in RESET_KINDS:
             await self._delete_all(resource)
-        await wait_until(
-            self._is_empty,
-            "an empty cluster",
-            seconds=30,
-            show=self.stack.state,
-            every=LOOK_SECONDS,
-        )
+        await until(self._is_empty, "an empty cluster", show=self.stack.state)
 
     async def _delete_all(self, resource: Resource) -> None:
         namespace = NAMESPACE if resource.namespaced else None
@@ -235,7 +273,9 @@ async def playground_on(stack: Stack) -> AsyncIterator[Playground]:
         environment.kubeconfig, clock=SystemClock(), random=Random(), user_agent="dovetail-tests"
     )
     emulator = Emulator(environment.aws_endpoint_url, environment.cluster_name)
-    playground = Playground(stack, environment, kube, emulator)
+    logs = {name: stack.log_file(name) for name in SERVICES}
+    logged = {name: log.stat().st_size for name, log in logs.items() if log.exists()}
+    playground = Playground(stack, environment, kube, emulator, logged)
     try:
         yield playground
         await playground.restore()

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,20 +23,18 @@ from shared.domain import labels as keys
 from shared.domain.machines import INITIALIZED
 from shared.domain.nodepools import V1
 from shared.kube.resources import EVENTS, MACHINES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
-from tests.support.playground import LOOK_SECONDS, NAMESPACE, Playground, ShellKubectl
-from tests.support.waiting import wait_until
+from tests.support.playground import (
+    LOOK_SECONDS,
+    NAMESPACE,
+    Playground,
+    ShellKubectl,
+    until,
+)
 
-FAST = {
-    "BATCH_MAX_DURATION": "1s",
-    "NOMINATION_MINIMUM": "1s",
-    "VALIDATION_DELAY": "500ms",
-    "DISRUPTION_PERIOD": "500ms",
-    "FEATURE_GATES": "Drift=true",
-}
-"""Settings of a stack whose disruptions take seconds."""
 POOL_LABELS = {"Provisioner": keys.PROVISIONER_NAME, "NodePool": keys.NODE_POOL}
 CONSOLIDATE = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
-PATIENCE = 60.0
+EVENT_SECONDS = 200.0
+"""A service writes ten events a second: one that is no warning waits behind those about 400 pods of tests before."""
 Json = dict[str, Any]
 
 
@@ -44,7 +42,6 @@ async def seen(
     ground: Playground,
     what: str,
     reached: Callable[[Snapshot], bool],
-    seconds: float = 40,
     every: float = LOOK_SECONDS,
 ) -> Snapshot:
     """The cluster as soon as it got there."""
@@ -55,7 +52,7 @@ async def seen(
         last = await ground.look()
         return last if reached(last) else None
 
-    found = await wait_until(look, what, seconds=seconds, show=lambda: last, every=every)
+    found = await until(look, what, show=lambda: last, every=every)
     assert found is not None
     return found
 
@@ -78,12 +75,6 @@ def hourly(now: Snapshot) -> float:
     return sum(node.price_per_hour or 0.0 for node in now.nodes)
 
 
-def logged(ground: Playground, service: str) -> list[str]:
-    """Messages of one service's log so far."""
-    lines = (ground.stack.directory / "logs" / f"{service}.log").read_text().splitlines()
-    return [json.loads(line)["message"] for line in lines if line.startswith("{")]
-
-
 def family(name: str, *markets: str) -> list[Json]:
     """Requirements: machines of one instance family, on demand where nothing else is said."""
     return [
@@ -98,7 +89,7 @@ async def inflate(ground: Playground, kubectl: ShellKubectl, replicas: int, mark
     document["spec"]["template"]["spec"]["nodeSelector"] = {keys.CAPACITY_TYPE: market}
     await kubectl.apply(document)
     await scale(kubectl, replicas)
-    await seen(ground, f"{replicas} pods run", settled(replicas), seconds=60)
+    await seen(ground, f"{replicas} pods run", settled(replicas))
 
 
 async def scale(kubectl: ShellKubectl, replicas: int, name: str = "inflate") -> None:
@@ -122,7 +113,7 @@ async def dovetail(ground: Playground, *words: str) -> str:
         [sys.executable, "-m", "cli.main", *words, "--directory", str(ground.stack.directory)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -230,7 +221,7 @@ class Pool:
             return found if calm and counts == (pods, nodes, nodes) else []
 
         what = f"{pods} pods of {self.name} on {nodes} node(s)"
-        return await wait_until(look, what, seconds=PATIENCE, every=LOOK_SECONDS)
+        return await until(look, what)
 
     async def gone(self) -> None:
         """Until nothing is left of its machines and nodes."""
@@ -238,7 +229,7 @@ class Pool:
         async def look() -> bool:
             return not (await self.machines() or await self.nodes())
 
-        await wait_until(look, f"no machine of {self.name}", seconds=PATIENCE, every=LOOK_SECONDS)
+        await until(look, f"no machine of {self.name}")
 
     async def told(self, reason: str, about: str) -> str:
         """The message of the first event of this reason about the object."""
@@ -251,7 +242,7 @@ class Pool:
             return ""
 
         what = f"event {reason} about {about}"
-        return await wait_until(look, what, seconds=PATIENCE, every=LOOK_SECONDS)
+        return await until(look, what, seconds=EVENT_SECONDS)
 
 
 def instance_type(node: Json) -> str:
@@ -262,10 +253,6 @@ def name_of(raw: Json) -> str:
     return str(raw["metadata"]["name"])
 
 
-async def until(reached: Callable[[], Awaitable[Any]], what: str) -> Any:
-    return await wait_until(reached, what, seconds=PATIENCE, every=LOOK_SECONDS)
-
-
 async def passes(ground: Playground, count: int) -> None:
     """Until the scheduler has looked for empty machines so many times more."""
     url = ground.environment.services["scheduler"] + "/metrics"
@@ -273,7 +260,7 @@ async def passes(ground: Playground, count: int) -> None:
 
     async def so_far() -> float:
         text = await asyncio.to_thread(
-            lambda: urllib.request.urlopen(url, timeout=5).read().decode()
+            lambda: urllib.request.urlopen(url, timeout=30).read().decode()
         )
         lines = [x for x in text.splitlines() if series in x and '"emptiness"' in x]
         return sum(float(line.rpartition(" ")[2]) for line in lines)
