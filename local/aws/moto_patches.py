@@ -37,6 +37,7 @@ from local.aws.launch_templates import describe_launch_templates
 from local.aws.moto_state import ec2
 from local.aws.refusal import RequestRefused
 from local.aws.run_instances import run_instances
+from local.aws.type_pages import instance_type_page
 
 PARAMETERS_KEY = "dovetail.parameters"
 """Where a request's parsed parameters wait in the WSGI environment for the recorder."""
@@ -146,8 +147,7 @@ def _instance_type_page(response: Any, types: list[Any]) -> str:
         rows, token = page(types, response.params, INSTANCE_TYPE_PAGE)
     except RequestRefused as refused:
         raise EC2ClientError(refused.code, refused.message) from refused
-    _, _, body = response.serialized(ActionResult({"InstanceTypes": rows, "NextToken": token}))
-    return str(body)
+    return instance_type_page(rows, token)
 
 
 def _install_tag_check(emulator: Emulator) -> None:

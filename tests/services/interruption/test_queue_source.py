@@ -99,11 +99,11 @@ async def test_while_redis_is_away_what_cannot_be_read_comes_again(
 async def test_a_full_poll_calls_the_other_pollers(
     world: World, cloud: Cloud, control: Control
 ) -> None:
-    """A storm is read by several."""
+    """A storm is read by several; SQS may give one message to two of them."""
     interrupt(control, *(f"i-{n:017x}" for n in range(25)))
     source = world.queue_source(cloud)
     async with world.running(source):
-        await wait_until(lambda: world.counted(DELETED) == 25, "all are deleted", seconds=20)
+        await wait_until(lambda: world.counted(DELETED) >= 25, "all are deleted")
     assert await queue_length(source) == 0
 
 
