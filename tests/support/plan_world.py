@@ -99,10 +99,10 @@ class World:
     ) -> PossibleLabels:
         """The labels of the node that a machine of this type becomes."""
         offers = self.offers(shape, requirements, pool)
-        known = {
-            key: frozenset(v for v in values if allows(requirements, key, v)) or frozenset(values)
-            for key, values in shape.labels.items()
-        }
+        known = {key: frozenset(values) for key, values in shape.labels.items()}
+        for key in {one.key for one in requirements} & known.keys():
+            allowed = frozenset(v for v in known[key] if allows(requirements, key, v))
+            known[key] = allowed or known[key]
         return {
             keys.REGION: frozenset({self.snapshot.catalogue.region}),
             **{keys.normalise(k): frozenset({v}) for k, v in labels.items()},
