@@ -216,8 +216,7 @@ class LauncherSettings(AwsSettings):
         {}, description="JSON object of tags for everything that is made in AWS."
     )
     enable_zonal_shift: bool = Field(
-        False,
-        description="Buy nothing in a zone that the cluster is shifted away from, and let its instances be (GAT-03).",
+        False, description="Buy nothing in a zone shifted away from, let its instances be (GAT-03)."
     )
     disable_dry_run: bool = Field(
         False, description="Do not try out with dry runs whether a node class may launch (EC-18)."

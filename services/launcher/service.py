@@ -33,6 +33,7 @@ from services.launcher.templates import Templates
 from services.launcher.writing import Writer
 from shared import streams
 from shared.aws import open_cloud, role_of
+from shared.clock import Clock
 from shared.cloud.instance_model import ModelSettings
 from shared.cloud.session import Cloud
 from shared.environment import Entry, Environment
@@ -90,10 +91,10 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         env.metrics,
     )  # fmt: skip
     handlers = Handlers(env.kube, machines, launch, registration, node_classes, drift, env.metrics)
+    shifted = ShiftedZones(env.bus.redis, env.bus.prefix, env.clock)
     garbage = Garbage(
-        env.kube, machines, cloud, env.clock, settings, writer, env.metrics, health,
-        ShiftedZones(env.bus.redis, env.bus.prefix, env.clock),
-    )  # fmt: skip
+        env.kube, machines, cloud, env.clock, settings, writer, env.metrics, health, shifted
+    )
 
     def status() -> dict[str, object]:
         held = catalogues.held
@@ -108,11 +109,20 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         return [] if catalogues.held else ["the catalogue of instance types is not read yet"]
 
     loops = [
+        *_timed(catalogues, garbage, env.clock),
+        *_work(env, handlers, node_classes, drift, stored),
+        *_upkeep(env, cloud, store, node_classes, machines, writer),
+    ]
+    return Service("launcher", loops, env.metrics, status, missing)
+
+
+def _timed(catalogues: Catalogues, garbage: Garbage, clock: Clock) -> list[Loop]:
+    return [
         Loop(
             "catalogue",
             catalogues.run,
             late_seconds=2 * READ_SECONDS,
-            progress=lambda: catalogues.last_progress or env.clock.monotonic(),
+            progress=lambda: catalogues.last_progress or clock.monotonic(),
         ),
         Loop(
             "garbage",
@@ -120,10 +130,7 @@ async def build(env: Environment[LauncherSettings]) -> Service:
             late_seconds=GARBAGE_LATE_SECONDS,
             progress=lambda: garbage.last_progress,
         ),
-        *_work(env, handlers, node_classes, drift, stored),
-        *_upkeep(env, cloud, store, node_classes, machines, writer),
     ]
-    return Service("launcher", loops, env.metrics, status, missing)
 
 
 def _reading(settings: LauncherSettings) -> Reading:
