@@ -176,20 +176,25 @@ class Playground:
         return await play(SCENARIOS[scenario], DEMO, self.environment, display, SystemClock())
 
     async def play_at_once(self, scenario: str) -> Report:
-        """The same, with all pods in one plan however slowly they are made: the scheduler stands still meanwhile."""
-        scheduler = self.part("scheduler").process
+        """The same, with all pods in one plan however slowly they are made."""
 
         async def all_exist() -> bool:
             return (await self.look()).total == SCENARIOS[scenario].pods
 
-        scheduler.send(signal.SIGSTOP)
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.TaskGroup() as group, self.standing_still("scheduler"):
             story = group.create_task(self.play(scenario))
-            try:
-                await until(all_exist, "all pods exist")
-            finally:
-                scheduler.send(signal.SIGCONT)
+            await until(all_exist, "all pods exist")
         return story.result()
+
+    @asynccontextmanager
+    async def standing_still(self, service: str) -> AsyncIterator[None]:
+        """It does nothing meanwhile, but lives."""
+        process = self.part(service).process
+        process.send(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send(signal.SIGCONT)
 
     async def look(self) -> Snapshot:
         """The workload, its Machines, nodes and instances now."""
