@@ -145,12 +145,19 @@ class LocalCluster:
         assert found is not None
         return found
 
-    async def refused(self, name: str) -> str:
-        """Wait for PodScheduled=False; the message."""
-        await wait_until(
-            lambda: condition(self.find_pod(name)).get("status") == "False", f"{name} is refused"
+    async def refused(self, name: str, saying: str = "") -> str:
+        """Wait for PodScheduled=False with a message that contains ``saying``: the scheduler may have looked before it
+        knew of all nodes. The message.
+        """
+
+        def told() -> str:
+            found = condition(self.find_pod(name))
+            message = str(found.get("message", ""))
+            return message if found.get("status") == "False" and saying in message else ""
+
+        return await wait_until(
+            told, f"{name} is refused, {saying!r}", show=lambda: condition(self.find_pod(name))
         )
-        return str(condition(self.find_pod(name))["message"])
 
     async def running(self, count: int, selector: str | None = None, seconds: float = 5.0) -> None:
         """Wait until exactly ``count`` pods exist and all run."""
