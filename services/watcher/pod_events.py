@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from services.watcher.members import Member
 from shared.clock import Clock, rfc3339
 from shared.domain.nodepools import V1
 from shared.domain.pods import Pod
@@ -20,23 +20,6 @@ from shared.kube.resources import NODE_CLAIMS
 
 WRITE_SECONDS = 10.0
 """DIS-21: at most one write per claim in this time."""
-
-
-class Claim(Protocol):
-    """A machine, as far as it is looked at here."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-    @property
-    def generation_api(self) -> str: ...
-    @property
-    def node_name(self) -> str: ...
-    @property
-    def terminating(self) -> bool: ...
-    @property
-    def last_pod_event_at(self) -> float: ...
 
 
 @dataclass
@@ -64,7 +47,7 @@ class PodEvents:
         at = pod.started_at if first else self.clock.now()
         self.latest[pod.node_name] = max(at, self.latest.get(pod.node_name, 0.0))
 
-    async def write(self, kube: Kube, machines: Iterable[Claim]) -> None:
+    async def write(self, kube: Kube, machines: Iterable[Member]) -> None:
         """Write what is due. Raises TransientError; what was not written stays noted."""
         for machine, at in due_writes(machines, self.latest):
             body = {
@@ -78,7 +61,9 @@ class PodEvents:
         self.latest.clear()
 
 
-def due_writes(machines: Iterable[Claim], latest: Mapping[str, float]) -> list[tuple[Claim, float]]:
+def due_writes(
+    machines: Iterable[Member], latest: Mapping[str, float]
+) -> list[tuple[Member, float]]:
     """The claims whose node had an event at least ten seconds after the one they tell, with its time."""
     return [
         (machine, at)

@@ -8,10 +8,11 @@ only ever refused here: that it is ready the launcher says, once it found subnet
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
+from services.watcher.members import Member
 from shared.api.class_statuses import REFUSED, refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
 from shared.domain.machines import Condition
@@ -28,22 +29,6 @@ INVALID = {V1ALPHA5: "ValidationFailed", V1: "NodePoolValidationFailed"}
 LONGEST_MESSAGE = 1000
 Json = Mapping[str, Any]
 NO_RESOURCES: dict[str, int] = {}
-
-
-class Member(Protocol):
-    """A machine or a node, as far as it counts."""
-
-    @property
-    def provider_id(self) -> str: ...
-    @property
-    def pool_key(self) -> str:
-        """Empty without a pool."""
-        ...
-
-    @property
-    def capacity(self) -> dict[str, int]: ...
-    @property
-    def terminating(self) -> bool: ...
 
 
 class Usage(msgspec.Struct, frozen=True):

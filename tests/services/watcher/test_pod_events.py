@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from services.watcher.members import Member, machine_member
 from services.watcher.pod_events import PodEvents, due_writes
 from shared.api.node_claims import parse_node_claim
-from shared.domain.machines import Machine
 from shared.domain.nodepools import V1
 from shared.domain.pods import Owner
 from shared.kube.client import Kube
@@ -26,8 +26,8 @@ def noted() -> PodEvents:
     return PodEvents(FakeClock(wall=NOW))
 
 
-def claim(**changes: Any) -> Machine:
-    return make_machine("c", **{"generation_api": V1, "node_name": "n", **changes})
+def claim(**changes: Any) -> Member:
+    return machine_member(make_machine("c", **{"generation_api": V1, "node_name": "n", **changes}))
 
 
 def taken(noted: PodEvents) -> dict[str, float]:
@@ -78,7 +78,7 @@ async def test_it_stands_in_the_status_of_the_claim(noted: PodEvents, kube: Kube
     await create_node_claim(kube, "c")
     stored = parse_node_claim(await kube.get(NODE_CLAIMS, "c"))
     noted.note(make_bound_pod("p", "n"), gone=False, first=False)
-    await noted.write(kube, [replace(stored, node_name="n")])
+    await noted.write(kube, [machine_member(replace(stored, node_name="n"))])
     assert parse_node_claim(await kube.get(NODE_CLAIMS, "c")).last_pod_event_at == NOW
     assert noted.latest == {}
 
@@ -87,5 +87,5 @@ def test_a_claim_is_written_at_most_every_ten_seconds() -> None:
     """And only NodeClaims have the field."""
     assert due_writes([claim(last_pod_event_at=95.0)], {"n": 104.0}) == []
     assert len(due_writes([claim(last_pod_event_at=95.0)], {"n": 105.0})) == 1
-    assert due_writes([make_machine(node_name="n")], {"n": 105.0}) == []
+    assert due_writes([machine_member(make_machine(node_name="n"))], {"n": 105.0}) == []
     assert due_writes([claim(terminating=True)], {"n": 105.0}) == []

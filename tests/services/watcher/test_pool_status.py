@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from services.watcher.members import machine_member, node_member
 from services.watcher.pool_status import (
     LONGEST_MESSAGE,
     Usage,
@@ -50,7 +51,7 @@ def test_capacities_add_up_per_pool_without_those_that_go() -> None:
         make_machine("e"),
         make_machine("hand-written", pool=""),
     ]
-    assert usage_by_pool(machines) == {
+    assert usage_by_pool(map(machine_member, machines)) == {
         "Provisioner/default": Usage({"cpu": 6000, "memory": 16}, 3),
         "NodePool/default": Usage(capacity, 1),
     }
@@ -63,7 +64,9 @@ def test_a_node_whose_machine_is_gone_still_counts_and_none_counts_twice() -> No
     node = make_node("n", provider_id="aws:///z/i-1", labels=labels)
     alone = make_node("alone", provider_id="aws:///z/i-2", labels=labels)
     foreign = make_node("foreign")
-    (usage,) = usage_by_pool([machine], [node, alone, foreign]).values()
+    (usage,) = usage_by_pool(
+        [machine_member(machine)], map(node_member, (node, alone, foreign))
+    ).values()
     assert (usage.nodes, usage.resources["cpu"]) == (2, 5000)
 
 
