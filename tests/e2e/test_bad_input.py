@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -83,12 +84,8 @@ async def test_a_pod_that_fits_nowhere_is_told_why_and_others_are_scheduled(
     await workload.apply_pool(playground.kube, playground.environment.cluster_name, TTL_SECONDS)
     await playground.create(PODS, big_pod("giant"))
 
-    async def told() -> list[str]:
-        warnings = await playground.warnings("Pod", "giant")
-        return [text for reason, text in warnings if reason == "FailedScheduling"]
-
-    text = (await until(told, "FailedScheduling"))[0]
-    assert "no instance type" in text
+    told = partial(failed_scheduling, playground, "giant", "no instance type")
+    text = await until(told, "the pod is told")  # until the class is ready it is told that instead
     assert "default" in text
     assert "cpu" in text
     await assert_other_pods_run(playground)
@@ -115,7 +112,7 @@ async def test_a_node_template_without_subnets_names_its_selector_and_its_pods_w
     for text in await until(told, "condition and event"):
         assert "spec.subnetSelector" in text
         assert "karpenter.sh/discovery=nowhere" in text
-    await until(lambda: failed_scheduling(playground, "waits"), "the pod is told")
+    await until(partial(failed_scheduling, playground, "waits", "not ready"), "the pod is told")
     await playground.kube.patch(AWS_NODE_TEMPLATES, "default", {"spec": {"subnetSelector": right}})
 
     async def machine_is_there() -> bool:
@@ -129,6 +126,8 @@ def spot_pod() -> dict[str, Any]:
     return {"containers": [container], "nodeSelector": {"karpenter.sh/capacity-type": "spot"}}
 
 
-async def failed_scheduling(playground: Playground, pod: str) -> bool:
+async def failed_scheduling(playground: Playground, pod: str, words: str) -> str:
+    """The message of an event with these words; empty while there is none."""
     warnings = await playground.warnings("Pod", pod)
-    return any("not ready" in text for reason, text in warnings if reason == "FailedScheduling")
+    told = (text for reason, text in warnings if reason == "FailedScheduling" and words in text)
+    return next(told, "")

@@ -10,14 +10,12 @@ import asyncio
 import signal
 from collections.abc import Callable
 from contextlib import aclosing
-from functools import partial
 
 import pytest
 
 from cli.demo import workload
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.snapshot import Snapshot
-from cli.queues import queue_depths
 from local.stack_plan import SERVICES
 from shared.bus import connect
 from shared.domain.nodes import provider_instance_id
@@ -95,20 +93,12 @@ async def assert_all_goes(playground: Playground, before: set[str]) -> None:
         "machines, nodes and instances are gone",
         lambda now: (now.live_instances, now.machines, now.nodes) == gone,
     )
-    assert (await playground.kube.list(LAUNCH_RECORDS)).items == []
     assert len(await instances(playground) - before) <= 2
-    await until(partial(drained, playground), "the streams are drained")
+    await until(playground.no_work_is_left, "no launch record and drained streams")
 
 
 async def instances(playground: Playground) -> set[str]:
     return {one.instance_id for one in await playground.emulator.instances()}
-
-
-async def drained(playground: Playground) -> bool:
-    environment = playground.environment
-    depths = await queue_depths(environment.redis_url, environment.cluster_name)
-    assert {depth.stream: depth.dead for depth in depths if depth.dead} == {}
-    return all(depth.drained for depth in depths)
 
 
 async def kill_at_the_first_intent(playground: Playground) -> None:

@@ -11,7 +11,6 @@ import asyncio
 import pytest
 
 from cli.demo import workload
-from cli.scheduler_status import ask
 from local.probe import request_json
 from shared.domain import labels as keys
 from shared.domain.machines import EMPTY
@@ -28,6 +27,7 @@ from tests.support.scale_down import (
     scale,
     seen,
     settled,
+    stays_because,
 )
 
 pytestmark = [
@@ -40,7 +40,7 @@ async def test_28_29_an_empty_node_goes_after_its_ttl_unless_a_pod_comes(
     playground: Playground, kubectl: ShellKubectl
 ) -> None:
     """The seeds' log lines included."""
-    await workload.apply_pool(playground.kube, playground.environment.cluster_name, 2)
+    await workload.apply_pool(playground.kube, playground.environment.cluster_name, 60)
     await inflate(playground, kubectl, 1, keys.SPOT)
     (node,) = (await playground.look()).nodes
     await scale(kubectl, 0)
@@ -54,6 +54,7 @@ async def test_28_29_an_empty_node_goes_after_its_ttl_unless_a_pod_comes(
         lambda now: now.running == 1 and all(EMPTY not in m.reached for m in now.machines),
     )
     assert [one.name for one in (await playground.look()).nodes if not one.leaving] == [node.name]
+    await kubectl("patch", "provisioner", "default", "--type=merge", "-p", SHORT_TTL)
     await scale(kubectl, 0)
     await seen(playground, "all is gone", lambda now: not (now.nodes or now.live_instances))
     told = playground.logged("scheduler")
@@ -61,6 +62,9 @@ async def test_28_29_an_empty_node_goes_after_its_ttl_unless_a_pod_comes(
     assert "removed emptiness TTL from node" in told
     assert "triggering termination after 2s for empty node" in told
     assert {"cordoned node", "deleted node"} <= set(playground.logged("terminator"))
+
+
+SHORT_TTL = '{"spec": {"ttlSecondsAfterEmpty": 2}}'
 
 
 @pytest.mark.parametrize("story", ["pdb-blocked", "drift"])
@@ -181,12 +185,12 @@ async def test_82_a_node_claim_of_nobody_launches_and_stays(
     }
     await kubectl.apply(claim)
     await kubectl("wait", "nodeclaim/standalone", "--for=condition=Initialized", "--timeout=60s")
-    url = playground.environment.services["scheduler"]
 
-    def why() -> str:
-        return str(ask(f"{url}/explain", {"node": "standalone"})["staysBecause"][0]["text"])
+    async def looked_at() -> bool:
+        told = await stays_because(playground, "standalone")
+        return bool(told[0]["text"] == "nodepool not found")
 
-    await until(lambda: why() == "nodepool not found", "a pass looked at it")
+    await until(looked_at, "a pass looked at it")
     assert (
         "deletionTimestamp"
         not in (await playground.kube.get(NODE_CLAIMS, "standalone"))["metadata"]
@@ -202,11 +206,10 @@ async def test_halt_and_resume_are_heeded(playground: Playground, kubectl: Shell
     (node,) = (await playground.look()).nodes
     await scale(kubectl, 0)
 
-    url = f"{playground.environment.services['scheduler']}/explain"
     way_out = "dovetail resume --pool NodePool/default"
 
-    def says_so() -> bool:
-        told = ask(url, {"node": node.name})["staysBecause"]
+    async def says_so() -> bool:
+        told = await stays_because(playground, node.name)
         return way_out in [one["change"] for one in told]
 
     await until(says_so, "it says what holds it")

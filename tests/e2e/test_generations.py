@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,11 +23,12 @@ from shared.kube.resources import (
 from tests.support.playground import TTL_SECONDS, Playground, until
 
 pytestmark = pytest.mark.e2e
+LIVING = {"Launched", "Registered", "Initialized", "Ready"}
 
 
 async def test_400_pods_with_a_node_pool_and_an_ec2_node_class(playground: Playground) -> None:
     """The seeds' story in today's words: NodeClaims, a managed instance profile, and nothing left."""
-    report = await playground.play_at_once("nodepool")
+    report = await playground.play("nodepool")
     problems = [report.failure, *(check.detail for check in report.checks if not check.ok)]
     assert report.ok, (problems, report.timeline[-20:])
     assert len(report.nodes) <= 2
@@ -58,7 +60,8 @@ async def test_both_generations_live_in_one_cluster_under_one_name(playground: P
     for api in (V1ALPHA5, V1):
         await workload.apply_pool(playground.kube, cluster, 300, api)
     for name, label in (("old", keys.PROVISIONER_NAME), ("new", keys.NODE_POOL)):
-        await playground.create(DEPLOYMENTS, spot_pods(name, label))
+        async with playground.one_plan(5, name):
+            await playground.create(DEPLOYMENTS, spot_pods(name, label))
     for name, label, kind in (
         ("old", keys.PROVISIONER_NAME, "Machine"),
         ("new", keys.NODE_POOL, "NodeClaim"),
@@ -69,12 +72,22 @@ async def test_both_generations_live_in_one_cluster_under_one_name(playground: P
             assert raw["metadata"]["labels"][label] == "default"
             assert [owner["kind"] for owner in raw["metadata"]["ownerReferences"]] == [kind]
     assert len((await playground.kube.list(MACHINES)).items) == 1
-    (claim,) = (await playground.kube.list(NODE_CLAIMS)).items
+
+    async def ready_claim() -> dict[str, Any]:
+        (claim,) = (await playground.kube.list(NODE_CLAIMS)).items
+        conditions = {c["type"]: c["status"] for c in claim["status"]["conditions"]}
+        assert {kind for kind, status in conditions.items() if status == "True"} >= LIVING
+        return claim
+
+    claim = await until(ready_claim, "the claim is ready")
     assert claim["metadata"]["labels"][keys.NODE_CLASS] == "default"
-    conditions = {c["type"]: c["status"] for c in claim["status"]["conditions"]}
-    living = {"Launched", "Registered", "Initialized", "Ready"}
-    assert {kind for kind, status in conditions.items() if status == "True"} >= living
     assert claim["status"]["imageID"].startswith("ami-")
+
+
+async def told(playground: Playground, reason: str) -> bool:
+    """The pool is not ready, and for this reason."""
+    condition = await playground.condition(NODE_POOLS, "default", "Ready")
+    return (condition["status"], condition["reason"]) == ("False", reason)
 
 
 async def test_a_pool_without_its_class_waits_and_goes_on_seconds_after_it_is_there(
@@ -83,12 +96,7 @@ async def test_a_pool_without_its_class_waits_and_goes_on_seconds_after_it_is_th
     """NP-16, NP-23: NodeClassNotFound on the pool, the reason on the pod; then everything runs."""
     await playground.create(NODE_POOLS, workload.node_pool(TTL_SECONDS))
     await playground.create(DEPLOYMENTS, spot_pods("waits", keys.NODE_POOL))
-
-    async def reason() -> str:
-        condition = await playground.condition(NODE_POOLS, "default", "Ready")
-        return str(condition["reason"]) if condition["status"] == "False" else ""
-
-    assert await until(reason, "the pool is told") == "NodeClassNotFound"
+    await until(partial(told, playground, "NodeClassNotFound"), "the pool is told")
     node_class = workload.node_class(playground.environment.cluster_name)
     await playground.create(EC2_NODE_CLASSES, node_class)
     await until(lambda: running_on(playground, "waits"), "the pods run")
@@ -101,12 +109,7 @@ async def test_a_class_in_use_stays_until_its_claims_are_gone(playground: Playgr
     await playground.create(DEPLOYMENTS, spot_pods("uses", keys.NODE_POOL))
     await until(lambda: running_on(playground, "uses"), "the pods run")
     await playground.kube.delete(EC2_NODE_CLASSES, "default")
-
-    async def reason() -> str:
-        condition = await playground.condition(NODE_POOLS, "default", "Ready")
-        return str(condition["reason"]) if condition["status"] == "False" else ""
-
-    assert await until(reason, "the pool is told") == "NodeClassTerminating"
+    await until(partial(told, playground, "NodeClassTerminating"), "the pool is told")
     (node_class,) = (await playground.kube.list(EC2_NODE_CLASSES)).items
     assert keys.CLASS_FINALIZER in node_class["metadata"]["finalizers"]
     await playground.kube.delete(DEPLOYMENTS, "uses", "default")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -38,10 +39,10 @@ async def apps_nodes(playground: Playground) -> list[dict[str, Any]]:
     return [node for node in listed if not node["metadata"].get("deletionTimestamp")]
 
 
-async def reasons(playground: Playground, name: str) -> set[str]:
-    """Reasons of all events about objects of this name."""
+async def told(playground: Playground, name: str, reason: str) -> bool:
+    """An event about an object of this name has this reason."""
     listed = (await playground.kube.list(EVENTS)).items
-    return {one["reason"] for one in listed if one["involvedObject"]["name"] == name}
+    return (name, reason) in {(one["involvedObject"]["name"], one["reason"]) for one in listed}
 
 
 async def interrupt(playground: Playground, kind: str, node: dict[str, Any]) -> None:
@@ -73,7 +74,8 @@ async def test_a_spot_workload_is_placed_warned_replaced_and_removed(
     await workload.apply_pool(kube, playground.environment.cluster_name, TTL_SECONDS)
     await kube.patch(PROVISIONERS, "default", {"spec": {"labels": {"intent": "apps"}}})
     await workload.apply(kube, workload.DEPLOYMENTS, inflate_spot())
-    await workload.scale(kube, 2)
+    async with playground.one_plan(2):
+        await workload.scale(kube, 2)
 
     async def both_run() -> bool:
         return (await playground.look()).running == 2
@@ -89,10 +91,7 @@ async def test_a_spot_workload_is_placed_warned_replaced_and_removed(
 
     await interrupt(playground, "rebalance", old)
 
-    async def recommended() -> bool:
-        return "SpotRebalanceRecommendation" in await reasons(playground, name)
-
-    await until(recommended, "the recommendation's event")
+    await until(partial(told, playground, name, "SpotRebalanceRecommendation"), "its event")
     assert [node["metadata"]["name"] for node in await apps_nodes(playground)] == [name]
 
     await interrupt(playground, "spot", old)
@@ -104,7 +103,8 @@ async def test_a_spot_workload_is_placed_warned_replaced_and_removed(
         )
 
     await until(replaced, "the pods run elsewhere")
-    assert {"SpotInterrupted", "TerminatingOnInterruption"} <= await reasons(playground, name)
+    for reason in ("SpotInterrupted", "TerminatingOnInterruption"):
+        await until(partial(told, playground, name, reason), f"the event {reason}")
     (new,) = await apps_nodes(playground)
     pool = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone")
     assert [new["metadata"]["labels"][key] for key in pool] != [labels[key] for key in pool]

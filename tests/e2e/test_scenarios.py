@@ -9,8 +9,7 @@ import asyncio
 import pytest
 
 from cli.demo.report import Report
-from cli.queues import queue_depths
-from shared.kube.resources import DAEMON_SETS, LAUNCH_RECORDS, MACHINES
+from shared.kube.resources import DAEMON_SETS, MACHINES
 from tests.support.playground import Playground, until
 
 pytestmark = pytest.mark.e2e
@@ -20,7 +19,7 @@ MOST_MEMORY_KIB = 150_000_000 // 1024
 
 async def came_out(playground: Playground, scenario: str) -> Report:
     """Play it; every phase ended, every check held, and nothing is left."""
-    report = await playground.play_at_once(scenario)
+    report = await playground.play(scenario)
     problems = [report.failure, *(check.detail for check in report.checks if not check.ok)]
     assert report.ok, (problems, report.timeline[-20:])
     total, running, pending = report.pods
@@ -34,10 +33,7 @@ async def assert_nothing_is_left(playground: Playground, report: Report) -> None
     now = await playground.look()
     assert (now.live_instances, now.machines, now.nodes, now.pods) == ((), (), (), ())
     assert report.terminated == report.launched
-    assert (await playground.kube.list(LAUNCH_RECORDS)).items == []
-    environment = playground.environment
-    depths = await queue_depths(environment.redis_url, environment.cluster_name)
-    assert [depth for depth in depths if not depth.drained or depth.dead] == []
+    await until(playground.no_work_is_left, "no launch record and drained streams")
 
 
 def resident_kib(pid: int) -> int:

@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from cli.scheduler_status import ask
 from local.probe import request_json
 from shared.clock import parse_rfc3339
 from shared.domain import labels as keys
@@ -25,6 +24,7 @@ from tests.support.scale_down import (
     name_of,
     owner,
     passes,
+    stays_because,
 )
 
 pytestmark = [
@@ -94,9 +94,13 @@ async def a_drain_that_must_end(pool: Pool) -> None:
     (node,) = await pool.serving(1)
     (pod,) = await pool.pods()
     await pool.kubectl("delete", "nodeclaim", owner(node), "--wait=false")
+
+    async def deadline() -> str:
+        (machine,) = [m for m in await pool.machines() if name_of(m) == owner(node)]
+        return str(machine["metadata"]["annotations"][keys.TERMINATION_TIMESTAMP])
+
+    stamp = await until(deadline, "its deadline is written")
     await pool.told("TerminationGracePeriodExpiring", name_of(node))
-    (machine,) = [m for m in await pool.machines() if name_of(m) == owner(node)]
-    stamp = machine["metadata"]["annotations"]["karpenter.sh/nodeclaim-termination-timestamp"]
 
     async def deleted_at() -> float:
         listed = (await pool.ground.kube.list(PODS, NAMESPACE)).items
@@ -113,24 +117,26 @@ async def a_drain_that_must_end(pool: Pool) -> None:
 async def a_pod_that_holds_for_a_while(pool: Pool) -> None:
     """76: until its start and so long; then its node is a candidate."""
     await pool.apply(family("r6i"), disruption={**CONSOLIDATE, "budgets": [{"nodes": "100%"}]})
-    await pool.run(1, cpu="6", annotations={keys.DO_NOT_DISRUPT: "8s"})
+    await pool.run(1, cpu="6", annotations={keys.DO_NOT_DISRUPT: "1h"})
     (large,) = await pool.serving(1)
     (pod,) = await pool.pods()
     started = parse_rfc3339(pod["status"]["startTime"])
-    url = pool.ground.environment.services["scheduler"]
     await pool.change(template={"metadata": {"labels": {"example.com/color": "green"}}})
 
     async def blocked() -> bool:
-        told = ask(f"{url}/explain", {"node": name_of(large)})["staysBecause"]
+        told = await stays_because(pool.ground, name_of(large))
         return any(keys.DO_NOT_DISRUPT in one["text"] for one in told)
 
     await until(blocked, "the annotation holds its node")
+    span = round(time.time() - started) + 3
+    mark = f"{keys.DO_NOT_DISRUPT}={span}s"
+    await pool.kubectl("annotate", "pod", name_of(pod), mark, "--overwrite")
 
     async def deleted() -> float:
         found = [n for n in await pool.nodes() if name_of(n) == name_of(large)]
         return 0.0 if found and not is_leaving(found[0]) else time.time()
 
-    assert await until(deleted, "the node goes") >= started + 8
+    assert await until(deleted, "the node goes") >= started + span
 
 
 async def a_life_too_short_to_boot(playground: Playground, pool: Pool) -> None:

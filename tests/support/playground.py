@@ -13,9 +13,10 @@ import json
 import os
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -33,6 +34,7 @@ from cli.demo.story import play
 from cli.demo.workload import DEPLOYMENTS
 from cli.emulator import Emulator
 from cli.environment import Environment, from_variables
+from cli.queues import queue_depths
 from local.probe import request_json
 from local.stack import Stack, StackSettings
 from local.stack_plan import SERVICES
@@ -44,6 +46,7 @@ from shared.kube.resources import (
     AWS_NODE_TEMPLATES,
     EC2_NODE_CLASSES,
     EVENTS,
+    LAUNCH_RECORDS,
     MACHINES,
     NODE_CLAIMS,
     NODE_POOLS,
@@ -152,6 +155,10 @@ class ShellKubectl:
         return [line.split() for line in (await self("get", *words, "--no-headers")).splitlines()]
 
 
+def is_leaving(raw: dict[str, Any]) -> bool:
+    return bool(raw["metadata"].get("deletionTimestamp"))
+
+
 @dataclass
 class Playground:
     """One running stack and a connection to its API server."""
@@ -162,6 +169,8 @@ class Playground:
     emulator: Emulator
     logged_before: dict[str, int]
     """Bytes that each service had logged when this was opened."""
+    stopped: Counter[str] = field(default_factory=Counter)
+    """How many ask now that a service stands still."""
 
     def logged(self, service: str) -> list[str]:
         """Messages that one service has logged since this was opened."""
@@ -170,31 +179,39 @@ class Playground:
             lines = log.read().rpartition(b"\n")[0].splitlines()
         return [json.loads(line)["message"] for line in lines if line.startswith(b"{")]
 
-    async def play(self, scenario: str) -> Report:
-        """Play one scenario to its end."""
-        display = Display(Console(file=io.StringIO()))
-        return await play(SCENARIOS[scenario], DEMO, self.environment, display, SystemClock())
-
-    async def play_at_once(self, scenario: str) -> Report:
-        """The same, with all pods in one plan however slowly they are made."""
-
-        async def all_exist() -> bool:
-            return (await self.look()).total == SCENARIOS[scenario].pods
-
-        async with asyncio.TaskGroup() as group, self.standing_still("scheduler"):
-            story = group.create_task(self.play(scenario))
-            await until(all_exist, "all pods exist")
+    async def play(self, name: str) -> Report:
+        """Play one scenario to its end, with all pods in one plan."""
+        scenario, display = SCENARIOS[name], Display(Console(file=io.StringIO()))
+        async with asyncio.TaskGroup() as group, self.one_plan(scenario.pods):
+            story = group.create_task(
+                play(scenario, DEMO, self.environment, display, SystemClock())
+            )
         return story.result()
 
     @asynccontextmanager
+    async def one_plan(self, pods: int, app: str = "inflate") -> AsyncIterator[None]:
+        """Planned is only once so many pods of an application exist, however slowly they are made."""
+
+        async def all_exist() -> bool:
+            listed = await self.kube.list(PODS, NAMESPACE, label_selector=f"app={app}")
+            return len([pod for pod in listed.items if not is_leaving(pod)]) == pods
+
+        async with self.standing_still("scheduler"):
+            yield
+            await until(all_exist, f"{pods} pods of {app} exist")
+
+    @asynccontextmanager
     async def standing_still(self, service: str) -> AsyncIterator[None]:
-        """It does nothing meanwhile, but lives."""
+        """It does nothing meanwhile, but lives. Several may ask for it at once."""
         process = self.part(service).process
+        self.stopped[service] += 1
         process.send(signal.SIGSTOP)
         try:
             yield
         finally:
-            process.send(signal.SIGCONT)
+            self.stopped[service] -= 1
+            if not self.stopped[service]:
+                process.send(signal.SIGCONT)
 
     async def look(self) -> Snapshot:
         """The workload, its Machines, nodes and instances now."""
@@ -222,6 +239,13 @@ class Playground:
             and (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == (kind, name)
             and "dovetail" in (event.get("source") or {}).get("component", "")
         ]
+
+    async def no_work_is_left(self) -> bool:
+        """No LaunchRecord, and every stream is drained. Raises AssertionError for dead letters."""
+        records = (await self.kube.list(LAUNCH_RECORDS)).items
+        depths = await queue_depths(self.environment.redis_url, self.environment.cluster_name)
+        assert {depth.stream: depth.dead for depth in depths if depth.dead} == {}
+        return not records and all(depth.drained for depth in depths)
 
     async def launched_anything(self) -> bool:
         """Whether EC2 was ever asked for an instance."""

@@ -18,16 +18,19 @@ from typing import Any
 from cli.demo import workload
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.snapshot import Snapshot
+from cli.scheduler_status import ask
 from shared.api.machines import domain_condition
 from shared.domain import labels as keys
 from shared.domain.machines import INITIALIZED
 from shared.domain.nodepools import V1
+from shared.errors import NotFound, Unavailable
 from shared.kube.resources import EVENTS, MACHINES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from tests.support.playground import (
     LOOK_SECONDS,
     NAMESPACE,
     Playground,
     ShellKubectl,
+    is_leaving,
     until,
 )
 
@@ -87,8 +90,9 @@ async def inflate(ground: Playground, kubectl: ShellKubectl, replicas: int, mark
     """The workshop's Deployment of one-core pods, on added nodes only."""
     document = workload.deployment(SCENARIOS["node-delete"])
     document["spec"]["template"]["spec"]["nodeSelector"] = {keys.CAPACITY_TYPE: market}
-    await kubectl.apply(document)
-    await scale(kubectl, replicas)
+    async with ground.one_plan(replicas):
+        await kubectl.apply(document)
+        await scale(kubectl, replicas)
     await seen(ground, f"{replicas} pods run", settled(replicas))
 
 
@@ -118,6 +122,19 @@ async def dovetail(ground: Playground, *words: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+async def stays_because(ground: Playground, node: str) -> list[Json]:
+    """What the scheduler says of it; nothing while it does not know the node.
+
+    In a thread: the loop may have to wake the scheduler meanwhile.
+    """
+    url = ground.environment.services["scheduler"] + "/explain"
+    try:
+        told: list[Json] = (await asyncio.to_thread(ask, url, {"node": node}))["staysBecause"]
+    except (NotFound, Unavailable):
+        return []
+    return told
 
 
 @dataclass
@@ -164,7 +181,7 @@ class Pool:
     async def run(
         self, replicas: int, *, cpu: str = "1", annotations: Json | None = None, grace: int = 0
     ) -> None:
-        """Its Deployment, on its nodes only."""
+        """Its Deployment, on its nodes only, in one plan."""
         labels = {"app": self.name}
         pod = {
             "nodeSelector": {POOL_LABELS[self.kind]: self.name},
@@ -174,21 +191,25 @@ class Pool:
             ],
         }
         template = {"metadata": {"labels": labels, "annotations": annotations or {}}, "spec": pod}
-        await self.kubectl.apply(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": self.name, "namespace": NAMESPACE},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": labels},
-                    "template": template,
-                },
-            }
-        )
+        spec = {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": template,
+        }
+        async with self.ground.one_plan(replicas, self.name):
+            await self.kubectl.apply(
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "Deployment",
+                    "metadata": {"name": self.name, "namespace": NAMESPACE},
+                    "spec": spec,
+                }
+            )
 
     async def scale(self, replicas: int) -> None:
-        await scale(self.kubectl, replicas, self.name)
+        """In one plan."""
+        async with self.ground.one_plan(replicas, self.name):
+            await scale(self.kubectl, replicas, self.name)
 
     async def budget(self, most_unavailable: int) -> None:
         """A PodDisruptionBudget over its pods."""
@@ -276,10 +297,6 @@ async def passes(ground: Playground, count: int) -> None:
 def owner(node: Json) -> str:
     """Name of the machine behind it."""
     return str(node["metadata"]["ownerReferences"][0]["name"])
-
-
-def is_leaving(raw: Json) -> bool:
-    return bool(raw["metadata"].get("deletionTimestamp"))
 
 
 def is_initialized(machine: Json) -> bool:
