@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from operator import ge
 
 import numpy as np
@@ -16,36 +15,31 @@ import numpy as np
 from shared.domain import labels as keys
 from shared.solver.claims import OpenClaim
 from shared.solver.encode import Amounts, Indices, Mask
-from shared.solver.topology import DomainLimit, Group
+from shared.solver.topology_groups import DomainLimit, Group
 
 UNDECIDED = -1
 _FIRST_ROWS = 64
-_NO_CLAIM = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True)
 class ClaimColumns:
     """``free``: [resources, rows]."""
 
-    roomiest: Amounts
-    """[resources, rows]: the largest amount among each claim's types."""
     free: Amounts
-    """``roomiest`` without what the pods use: exceeding it rules the claim out."""
+    """The largest amounts among each claim's types, without what its pods use: exceeding one rules the claim out."""
     pods: Amounts
     zone: Indices
     """Number of the zone that a claim is pinned to; UNDECIDED where there are several."""
     size: int = 0
-    largest: list[set[int]] = field(default_factory=list)
-    """Of each claim: types that ``roomiest`` is taken from. As long as they stay, it stays."""
     zones: dict[str, int] = field(default_factory=dict)
-    by_host: dict[int, tuple[Group, Amounts]] = field(default_factory=dict)
-    """Of each group that counts by host name and was asked for: its pods in each claim, by id of the group."""
+    by_host: dict[Group, Amounts] = field(default_factory=dict)
+    """Of each group that counts by host name and was asked for: its pods in each claim."""
 
     @classmethod
     def empty(cls, width: int) -> ClaimColumns:
         zero = np.zeros((width, _FIRST_ROWS), dtype=np.int64)
         undecided = np.full(_FIRST_ROWS, UNDECIDED, dtype=np.intp)
-        return cls(zero, zero.copy(), np.zeros(_FIRST_ROWS, dtype=np.int64), undecided)
+        return cls(zero, np.zeros(_FIRST_ROWS, dtype=np.int64), undecided)
 
     @classmethod
     def of(cls, claims: list[OpenClaim], width: int) -> ClaimColumns:
@@ -53,7 +47,6 @@ class ClaimColumns:
         found = cls.empty(width)
         for index, claim in enumerate(claims):
             found.append()
-            found.set_types(index, claim)
             found.set_zone(index, claim)
             found.set_content(index, claim)
         return found
@@ -61,29 +54,14 @@ class ClaimColumns:
     def append(self) -> None:
         """One more claim; its row is filled by the setters."""
         if self.size == len(self.pods):
-            self.roomiest = np.concatenate([self.roomiest, np.zeros_like(self.roomiest)], axis=1)
             self.free = np.concatenate([self.free, np.zeros_like(self.free)], axis=1)
             self.pods = np.concatenate([self.pods, np.zeros_like(self.pods)])
             self.zone = np.concatenate([self.zone, np.full_like(self.zone, UNDECIDED)])
             self.by_host = {
-                key: (group, np.concatenate([counts, np.zeros_like(counts)]))
-                for key, (group, counts) in self.by_host.items()
+                group: np.concatenate([counts, np.zeros_like(counts)])
+                for group, counts in self.by_host.items()
             }
         self.size += 1
-        self.largest.append(set())
-
-    def set_types(self, index: int, claim: OpenClaim) -> None:
-        """After the claim's types changed; ``set_content`` must follow."""
-        amounts = claim.template.columns.take(claim.types, axis=1)
-        at = amounts.argmax(axis=1)
-        self.largest[index] = set(claim.types.take(at).tolist())
-        self.roomiest[:, index] = amounts[_rows(len(at)), at]
-
-    def drop_types(self, index: int, claim: OpenClaim) -> None:
-        """After the claim lost those types that do not hold its pods, and no others; ``set_content`` must follow."""
-        used, available = claim.used.tolist(), claim.template.available
-        if not all(all(map(ge, available[at].tolist(), used)) for at in self.largest[index]):
-            self.set_types(index, claim)
 
     def set_zone(self, index: int, claim: OpenClaim) -> None:
         """After the claim's requirements changed."""
@@ -94,13 +72,15 @@ class ClaimColumns:
 
     def set_content(self, index: int, claim: OpenClaim) -> None:
         """After the claim took pods."""
-        self.free[:, index] = self.roomiest[:, index] - claim.used
+        self.free[:, index] = claim.types.roomiest - claim.used
         self.pods[index] = len(claim.pods)
 
-    def count(self, index: int, claim: OpenClaim) -> None:
-        """After topology has counted the claim's new pods."""
-        for group, counts in self.by_host.values():
-            counts[index] = group.counts.get(claim.hostname, 0)
+    def count(self, index: int, claim: OpenClaim, groups: list[Group]) -> None:
+        """After topology has counted the claim's new pods in these groups."""
+        for group in groups:
+            counts = self.by_host.get(group)
+            if counts is not None:
+                counts[index] = group.counts.get(claim.hostname, 0)
 
     def within(self, limits: list[DomainLimit], claims: list[OpenClaim]) -> Mask | None:
         """Claims that topology would not refuse by host name or by the zone they are pinned to; None: every claim."""
@@ -119,25 +99,24 @@ class ClaimColumns:
         return allowed
 
     def _counts(self, group: Group, claims: list[OpenClaim]) -> Amounts:
-        known = self.by_host.get(id(group))
-        if known is None:
-            counts = np.zeros(len(self.pods), dtype=np.int64)
-            for index, claim in enumerate(claims):
-                counts[index] = group.counts.get(claim.hostname, 0)
-            known = self.by_host[id(group)] = group, counts
-        return known[1]
+        found = self.by_host.get(group)
+        if found is None:
+            found = self.by_host[group] = np.zeros(len(self.pods), dtype=np.int64)
+            found[: len(claims)] = [group.counts.get(claim.hostname, 0) for claim in claims]
+        return found
 
     def emptiest(self, request: tuple[int, ...], allowed: Mask | None) -> int | None:
         """The claim that ``candidates`` names first, where it is the one with the fewest pods of all that are allowed;
         None: ask ``candidates``. Most pods need no more than this."""
         if not self.size:
             return None
-        pods = self.pods[: self.size]
-        if allowed is not None:
-            pods = np.where(allowed, pods, _NO_CLAIM)
-        index = int(pods.argmin())
-        if pods[index] == _NO_CLAIM:
-            return None
+        if allowed is None:
+            index = int(self.pods[: self.size].argmin())
+        else:
+            open_to = allowed.nonzero()[0]
+            if not len(open_to):
+                return None
+            index = int(open_to[self.pods.take(open_to).argmin()])
         room = self.free[:, index].tolist()
         return index if all(map(ge, room, request)) else None
 
@@ -165,8 +144,3 @@ class ClaimColumns:
             for at in np.argsort(pods, kind="stable").tolist():
                 if at != best:
                     yield int(found[at])
-
-
-@cache
-def _rows(count: int) -> Indices:
-    return np.arange(count)

@@ -21,6 +21,7 @@ from shared.solver.pod_classes import PodClass
 from shared.solver.ports import HostPort, first_conflict
 from shared.solver.templates import PoolTemplate
 from shared.solver.topology import Refusal, Topology
+from shared.solver.type_sets import TypeSet
 
 _Question = tuple[Requirements, PoolTemplate, Requirements, tuple[Toleration, ...]]
 """What decides whether a machine's requirements and a class's meet."""
@@ -34,7 +35,7 @@ class OpenClaim:
     hostname: str
     """SCH-41: the placeholder that hostname rules count by; never written to the cluster."""
     requirements: Requirements
-    types: Indices
+    types: TypeSet
     used: Amounts
     pods: list[str] = field(default_factory=list)
     ports: list[HostPort] = field(default_factory=list)
@@ -61,7 +62,7 @@ class Admission:
 
     count: int
     requirements: Requirements
-    types: Indices
+    types: TypeSet
     used: Amounts
 
 
@@ -113,7 +114,7 @@ class Admitter:
             found = self._met[asked] = _meet(template, there, pods)
         return found
 
-    def _types(self, claim: OpenClaim, pods: PodClass, requirements: Requirements) -> Indices:
+    def _types(self, claim: OpenClaim, pods: PodClass, requirements: Requirements) -> TypeSet:
         """Types of the claim that still meet requirements and offering, and no daemon's ports."""
         if requirements is claim.requirements and not pods.pod.host_ports and claim.pods:
             return claim.types
@@ -121,42 +122,51 @@ class Admitter:
         kept = template.usable(requirements)
         for daemon, with_daemon in template.daemons.daemons if pods.pod.host_ports else ():
             if first_conflict(pods.pod.host_ports, daemon.host_ports) is not None:
-                kept = kept & ~with_daemon
-        found: Indices = claim.types[kept[claim.types]]
-        return found
+                kept = template.sets.of(kept.mask & ~with_daemon)
+        return template.sets.both(claim.types, kept)
 
     def _fill(
         self,
         claim: OpenClaim,
         pods: PodClass,
         count: int,
-        types: Indices,
+        types: TypeSet,
         requirements: Requirements,
         *,
         is_final: bool,
     ) -> Admission | Refusal:
         """Resources last: how many pods the roomiest type takes, and which types take that many."""
         choosy = requirements.asks_for_values
+        sets = claim.template.sets
         if count == 1 and not choosy:
             used = claim.used + pods.requests
-            kept = _large_enough(claim.template.columns, types, used)
-            if kept.size == 0:
+            kept = sets.large_enough(types, used)
+            if not kept.bits:
                 return Refusal(reasons.EXCEEDS_NODE, is_final)
             return Admission(1, requirements, kept, used)
-        capacity = _how_many(claim.template.available[types] - claim.used, pods.requests)
+        rows = types.rows
+        capacity = _how_many(claim.template.available[rows] - claim.used, pods.requests)
         placed = min(count, int(capacity.max(initial=0)))
         if placed < 1:
             return Refusal(reasons.EXCEEDS_NODE, is_final)
         if choosy:
             table = claim.template.table
             if self._best_effort and not claim.pods:
-                requirements = lowered(requirements, types[capacity >= 1], table)
-            placed = _with_choice(requirements, types, capacity, placed, table)
+                requirements = lowered(requirements, rows[capacity >= 1], table)
+            placed = _with_choice(requirements, rows, capacity, placed, table)
             if placed < 1:
-                lacking = lacking_values(requirements, types[capacity >= 1], table)
+                lacking = lacking_values(requirements, rows[capacity >= 1], table)
                 return Refusal("; ".join(lacking.values()), is_final)
-        kept = types[capacity >= placed]
+        kept = sets.of_rows(rows[capacity >= placed])
         return Admission(placed, requirements, kept, claim.used + placed * pods.requests)
+
+    def _port_of_daemons(self, template: PoolTemplate, pods: PodClass) -> str:
+        """SCH-40: the host port that a daemon has first; empty when none has one of the pod's."""
+        for daemon, _ in template.daemons.daemons if pods.pod.host_ports else ():
+            conflict = first_conflict(pods.pod.host_ports, daemon.host_ports)
+            if conflict is not None:
+                return f"{reasons.port_conflict(conflict)} by daemon set {daemon.key}"
+        return ""
 
     def why_no_type(self, claim: OpenClaim, pods: PodClass) -> str:
         """SCH-42, SCH-43: which of the three conditions was ever met, for a claim without pods."""
@@ -170,6 +180,9 @@ class Admitter:
         matching: Mask = within & table.matching(asked)
         offering: Mask = within & table.with_offering(zones, capacities)
         fitting: Mask = within & (_how_many(template.available, pods.requests) >= 1)
+        port = self._port_of_daemons(template, pods)
+        if port and bool((matching & fitting & offering).any()):
+            return port
         met = reasons.Filtering(
             bool(matching.any()),
             bool(fitting.any()),
@@ -245,14 +258,6 @@ def _meet(template: PoolTemplate, there: Requirements, pods: PodClass) -> Requir
         unknown = reasons.zone_ids_unknown(template.pool.node_class)
         return Refusal(unknown, is_final=True)
     return template.host("", merged).pinned(merged)
-
-
-def _large_enough(columns: Amounts, types: Indices, used: Amounts) -> Indices:
-    """Of ``types`` those that hold so much; the same object when all do. Comparing all types of the table is faster
-    than picking these first."""
-    holds = np.logical_and.reduce(columns >= used[:, np.newaxis], axis=0)
-    kept: Indices = types.compress(holds.take(types))
-    return types if kept.size == types.size else kept
 
 
 def _how_many(free: Amounts, request: Amounts) -> Amounts:

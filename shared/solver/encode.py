@@ -8,7 +8,7 @@ sum of a machine's content and one more pod can overflow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import TypeAlias
 
@@ -47,12 +47,22 @@ class ResourceAxis:
 
     def vector(self, resources: Resources) -> Amounts:
         """Amounts by column; what no column names is dropped, since nobody asks for it."""
-        found = [max(min(resources.get(n, 0), LARGEST), -LARGEST) for n in self.names]
-        return np.array(found, dtype=np.int64)
+        return np.array(self._row(resources), dtype=np.int64)
+
+    def matrix(self, rows: Sequence[Resources]) -> Amounts:
+        """[rows, columns]."""
+        found = np.array([self._row(row) for row in rows], dtype=np.int64)
+        return found.reshape(len(rows), len(self.names))
+
+    def _row(self, resources: Resources) -> list[int]:
+        found = [resources.get(name, 0) for name in self.names]
+        if max(found) <= LARGEST and min(found) >= -LARGEST:
+            return found
+        return [max(min(amount, LARGEST), -LARGEST) for amount in found]
 
     def resources(self, vector: Amounts) -> dict[str, int]:
         """Back to names; zero amounts left out."""
-        return {n: int(a) for n, a in zip(self.names, vector, strict=True) if a}
+        return {n: a for n, a in zip(self.names, vector.tolist(), strict=True) if a}
 
 
 class TypeTable:
@@ -66,7 +76,7 @@ class TypeTable:
         self.types: tuple[InstanceType, ...] = tuple(sorted(catalogue.types, key=lambda t: t.name))
         self.names = [t.name for t in self.types]
         self.index = {name: i for i, name in enumerate(self.names)}
-        self.allocatable = self._matrix([t.allocatable() for t in self.types])
+        self.allocatable = axis.matrix([t.allocatable() for t in self.types])
         self._encode_offerings(unavailable)
         self._images = frozenset(image for t in self.types for image in t.memory_by_image)
         self._has_a1 = any(map(is_a1, self.names))
@@ -97,18 +107,14 @@ class TypeTable:
         pairs = zip(self.types, other.types, strict=True)
         changed = [i for i, (old, new) in enumerate(pairs) if new is not old]
         other.allocatable = self.allocatable.copy()
-        other.allocatable[changed] = self._matrix([other.types[i].allocatable() for i in changed])
+        resized = [other.types[i].allocatable() for i in changed]
+        other.allocatable[changed] = self.axis.matrix(resized)
         sold = np.array([bool(t.offerings) for t in other.types], dtype=np.bool_)
         other.offered = self.offered & sold[:, np.newaxis, np.newaxis]
         other.price = np.where(other.offered, self.price, NO_PRICE)
         other.available = other.price != NO_PRICE
         other._forget()
         return other
-
-    def _matrix(self, rows: list[dict[str, int]]) -> Amounts:
-        found = [self.axis.vector(row) for row in rows]
-        shape = (len(rows), len(self.axis.names))
-        return np.array(found, dtype=np.int64).reshape(shape)
 
     def _encode_offerings(self, unavailable: frozenset[OfferingKey]) -> None:
         offers = [(i, t.name, o) for i, t in enumerate(self.types) for o in t.offerings]
@@ -125,15 +131,13 @@ class TypeTable:
         self.price = np.full(shape, NO_PRICE, dtype=np.int64)
         places = [(i, zone_at[o.zone], capacity_at[o.capacity_type]) for i, _, o in offers]
         # A reservation counts like on demand here: who gets it for nothing is decided afterwards (SCH-105).
-        amounts = [
-            NO_PRICE
-            if (o.capacity_type, name, o.zone) in unavailable
-            else o.price_micro_usd_per_hour + o.order
-            for _, name, o in offers
-        ]
+        amounts = [o.price_micro_usd_per_hour + o.order for _, _, o in offers]
         at = tuple(np.array(places, dtype=np.intp).reshape(len(places), 3).T)
         self.offered[at] = True
         np.minimum.at(self.price, at, np.array(amounts, dtype=np.int64))
+        for kind, name, zone in unavailable:
+            if name in self.index and zone in zone_at and kind in capacity_at:
+                self.price[self.index[name], zone_at[zone], capacity_at[kind]] = NO_PRICE
         self.available = self.price != NO_PRICE
 
     def capacity(self, resource: str) -> Amounts:

@@ -18,6 +18,7 @@ from shared.solver.claims import OpenClaim
 from shared.solver.encode import NO_PRICE, Amounts, Indices, Mask, TypeTable
 from shared.solver.plan import PlannedMachine
 from shared.solver.templates import PoolTemplate
+from shared.solver.type_sets import TypeSet
 
 _LONGEST_POOL_PART = 242
 """An object name has at most 253 characters; ten of the digest and a dash follow."""
@@ -50,12 +51,12 @@ class Writer:
         self._names = np.array(table.names, dtype=np.object_)
         self._places: dict[tuple[PoolTemplate, Requirements], Place] = {}
         self._written: dict[tuple[PoolTemplate, Requirements, tuple[bool, ...]], _Written] = {}
-        self._choices: dict[tuple[PoolTemplate, Requirements, bytes], _Choice] = {}
+        self._choices: dict[tuple[PoolTemplate, Requirements, TypeSet], _Choice] = {}
 
     def machine(self, claim: OpenClaim, name: str) -> PlannedMachine:
         """One claim, finished (SCH-103, NC-08, NC-09)."""
         pool = claim.template.pool
-        at = (claim.template, claim.requirements, claim.types.tobytes())
+        at = (claim.template, claim.requirements, claim.types)
         choice = self._choices.get(at)
         if choice is None:
             choice = self._choices[at] = self._choice(claim)
@@ -78,7 +79,7 @@ class Writer:
 
     def _choice(self, claim: OpenClaim) -> _Choice:
         place = self._place(claim)
-        order = place.by_price(claim.types)[: self._most]
+        order = place.by_price(claim.types.mask)[: self._most]
         first = int(order[0])
         names = tuple(self._names[order].tolist())
         written = self._writing(claim, place.kinds(order))
@@ -144,11 +145,9 @@ class Place:
         by_kind = list(np.ascontiguousarray(offered.T))
         return cls(table, prices, by_kind, np.argsort(cheapest, kind="stable"))
 
-    def by_price(self, types: Indices) -> Indices:
+    def by_price(self, types: Mask) -> Indices:
         """These types, cheapest first (SCH-103)."""
-        chosen = np.zeros(len(self.order), dtype=np.bool_)
-        chosen[types] = True
-        found: Indices = self.order[chosen[self.order]]
+        found: Indices = self.order[types[self.order]]
         return found
 
     def kinds(self, types: Indices) -> tuple[bool, ...]:

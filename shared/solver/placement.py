@@ -33,6 +33,7 @@ from shared.solver.ports import first_conflict
 from shared.solver.relaxation import dropped, relax
 from shared.solver.templates import PoolTemplate
 from shared.solver.topology import Refusal, Topology
+from shared.solver.type_sets import TypeSet
 
 BEST_EFFORT = "BestEffort"
 """The minValues policy that would rather have fewer kinds of machines than none (SCH-12)."""
@@ -130,7 +131,7 @@ class Placement:
         choosy = claim.requirements.asks_for_values
         if not choosy or len(claim.types) <= self.max_instance_types:
             return True
-        kept = Place.of(claim, self.table).by_price(claim.types)[: self.max_instance_types]
+        kept = Place.of(claim, self.table).by_price(claim.types.mask)[: self.max_instance_types]
         lacking = lacking_values(claim.requirements, kept, self.table)
         if lacking and self.min_values_policy == BEST_EFFORT:
             claim.requirements = lowered(claim.requirements, kept, self.table)
@@ -305,17 +306,13 @@ class Placement:
     def _commit(self, index: int, admission: Admission, pods: PodClass, uids: list[str]) -> None:
         claim = self.claims[index]
         is_new = not claim.pods
-        fewer_types = claim.types is not admission.types
         other_place = is_new or claim.requirements is not admission.requirements
         claim.commit(admission, pods, uids[: admission.count])
-        if other_place or pods.pod.host_ports:
-            self._columns.set_types(index, claim)
+        if other_place:
             self._columns.set_zone(index, claim)
-        elif fewer_types:
-            self._columns.drop_types(index, claim)
         self._columns.set_content(index, claim)
         self.topology.record(pods, claim.host(claim.requirements), admission.count)
-        self._columns.count(index, claim)
+        self._columns.count(index, claim, self.topology.counted_by_host(pods))
 
     def _on_new_claim(self, pods: PodClass, uids: list[str]) -> int:
         """SCH-32 (c), SCH-104: the first pool in order of preference that works."""
@@ -330,7 +327,7 @@ class Placement:
             self.claims.append(claim)
             self._columns.append()
             self._commit(len(self.claims) - 1, admission, pods, uids)
-            template.take(map(int, claim.types))
+            template.take(claim.types)
             return admission.count
         causes += [self.no_template] if self.no_template else []
         verdict = "; ".join(causes)
@@ -345,7 +342,7 @@ class Placement:
         if template.nodes_exhausted:
             return self._remember(template, pods, reasons.node_limit_exhausted(template.pool))
         types = self._types_within_limits(template)
-        if types.size == 0:
+        if not types.bits:
             return self._remember(template, pods, reasons.limits_exceeded(template.pool))
         known = self._admitter.on_empty(template, pods)
         if isinstance(known, Refusal):
@@ -356,7 +353,7 @@ class Placement:
             hostname=f"hostname-placeholder-{len(self.claims) + 1:04d}",
             requirements=template.requirements,
             types=types,
-            used=np.zeros_like(pods.requests),
+            used=np.zeros(len(pods.requests), dtype=np.int64),
         )
         at_once = count if template.remaining is None else 1
         admission = self._admitter.admit(claim, pods, at_once)
@@ -376,11 +373,10 @@ class Placement:
             self._refused[template, cause] = known
         return known
 
-    def _types_within_limits(self, template: PoolTemplate) -> Indices:
+    def _types_within_limits(self, template: PoolTemplate) -> TypeSet:
         if template.remaining is None:
-            return template.types
-        found: Indices = template.types[template.within_limits()[template.types]]
-        return found
+            return template.all_types
+        return template.sets.of(template.all_types.mask & template.within_limits())
 
     def _remember(self, template: PoolTemplate, pods: PodClass, verdict: str) -> str:
         pods.errors[template.pool.key] = verdict

@@ -8,7 +8,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -33,6 +33,8 @@ class PodClass:
     """One class. ``pod`` stands for all its members; identity is equality."""
 
     index: int
+    kind: Hashable
+    """Classes of one kind differ in nothing but their requests."""
     pod: Pod
     requests: Amounts
     amounts: tuple[int, ...]
@@ -68,7 +70,9 @@ class ClassRegistry:
         self.volumes = volumes or {}
         self._axis = axis
         self._label_keys = label_keys
-        self._found: dict[tuple[bytes, object], PodClass] = {}
+        self._found: dict[tuple[int, tuple[tuple[str, int], ...]], PodClass] = {}
+        self._kinds: dict[tuple[bytes, object], int] = {}
+        self._sizes: dict[tuple[tuple[str, int], ...], Amounts] = {}
         self._count = 0
 
     def __iter__(self) -> Iterator[PodClass]:
@@ -78,30 +82,35 @@ class ClassRegistry:
         """The class of this pod. Raises InvalidObject when one of its expressions is wrong, or when
         it excludes the place of its volumes."""
         volumes = self.volumes.get(pod.uid) if pod.volume_claims else None
-        identity = (self._identity(pod), volumes.identity if volumes else None)
+        rules = (self._rules(pod), volumes.identity if volumes else None)
+        kind = self._kinds.setdefault(rules, len(self._kinds))
+        identity = (kind, tuple(sorted(pod.requests.items())))
         known = self._found.get(identity)
         if known is None:
-            known = self._found[identity] = self._new(pod, volumes)
+            known = self._found[identity] = self._new(pod, kind, volumes)
         return known
 
-    def _new(self, pod: Pod, volumes: PodVolumes | None) -> PodClass:
+    def _new(self, pod: Pod, kind: int, volumes: PodVolumes | None) -> PodClass:
         if volumes is None:
-            return self._class(pod, pod_requirements(pod) if pod.preferred_terms else None)
+            return self._class(pod, kind, pod_requirements(pod) if pod.preferred_terms else None)
         pod = reachable(pod, volumes.alternatives)
-        wanted = choices(pod, volumes.alternatives)
-        first, *others = (self._class(pod, one, bool(volumes.attached)) for one in wanted)
+        first, *others = (
+            self._class(pod, (kind, at), wanted, bool(volumes.attached))
+            for at, wanted in enumerate(choices(pod, volumes.alternatives))
+        )
         first.others = tuple(others)
         return first
 
     def _class(
-        self, pod: Pod, requirements: Requirements | None, attaches: bool = False
+        self, pod: Pod, kind: Hashable, requirements: Requirements | None, attaches: bool = False
     ) -> PodClass:
         """``requirements``: None for those that are written as strict ones."""
         self._count += 1
         strict = strict_requirements(pod)
-        requests = self._axis.vector(effective_requests(pod.requests))
+        requests = self._size(pod)
         return PodClass(
             index=self._count - 1,
+            kind=kind,
             pod=pod,
             requests=requests,
             amounts=tuple(requests.tolist()),
@@ -110,14 +119,22 @@ class ClassRegistry:
             attaches=attaches,
         )
 
-    def _identity(self, pod: Pod) -> bytes:
+    def _size(self, pod: Pod) -> Amounts:
+        """Many classes ask for the same."""
+        at = tuple(pod.requests.items())
+        found = self._sizes.get(at)
+        if found is None:
+            found = self._sizes[at] = self._axis.vector(effective_requests(pod.requests))
+        return found
+
+    def _rules(self, pod: Pod) -> bytes:
+        """All that a class depends on, requests and volumes aside."""
         keys = self._label_keys
         seen = {k: v for k, v in pod.labels.items() if k in keys} if keys else {}
         return _ENCODER.encode(
             (
                 pod.namespace if keys else "",
                 seen,
-                pod.requests,
                 pod.node_selector,
                 pod.required_terms,
                 pod.preferred_terms,

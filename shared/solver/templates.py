@@ -24,6 +24,7 @@ from shared.solver import reasons
 from shared.solver.daemons import DaemonLoad, load_on_new_nodes
 from shared.solver.encode import LARGEST, Amounts, Indices, Mask, TypeTable
 from shared.solver.hosts import Host
+from shared.solver.type_sets import TypeSet, TypeSets
 
 NODES = "nodes"
 """The limit on the number of nodes (SCH-101)."""
@@ -48,21 +49,24 @@ class PoolTemplate:
     """Limits minus usage, in the resources that are limited; None without limits (SCH-100)."""
     zone_ids: Mapping[str, str] = field(default_factory=dict)
     """Zone -> id of the zone, as far as the subnets tell it."""
-    columns: Amounts = field(init=False)
-    """``available`` as [resources, types], each resource in one piece of memory."""
-    _usable: dict[Requirements, Mask] = field(default_factory=dict)
+    sets: TypeSets = field(init=False)
+    all_types: TypeSet = field(init=False)
+    """``types`` as a set."""
+    _usable: dict[Requirements, TypeSet] = field(default_factory=dict)
     _within: Mask | None = None
 
     def __post_init__(self) -> None:
-        self.columns = np.ascontiguousarray(self.available.T)
+        self.sets = TypeSets(np.ascontiguousarray(self.available.T))
+        self.all_types = self.sets.of_rows(self.types)
 
-    def usable(self, requirements: Requirements) -> Mask:
-        """[types]: those that meet the requirements and have an available offering there."""
+    def usable(self, requirements: Requirements) -> TypeSet:
+        """Those that meet the requirements and have an available offering there."""
         found = self._usable.get(requirements)
         if found is None:
             zones = self.table.zone_mask(requirements, self.zones)
             offered = self.table.with_offering(zones, self.table.capacity_mask(requirements))
-            found = self._usable[requirements] = self.table.matching(requirements) & offered
+            found = self.sets.of(self.table.matching(requirements) & offered)
+            self._usable[requirements] = found
         return found
 
     def host(self, name: str, requirements: Requirements) -> Host:
@@ -82,12 +86,12 @@ class PoolTemplate:
     def nodes_exhausted(self) -> bool:
         return self.remaining is not None and self.remaining.get(NODES, 1) < 1
 
-    def take(self, types: Iterable[int]) -> None:
+    def take(self, types: TypeSet) -> None:
         """SCH-100: a new machine counts with the largest capacity among its types."""
         if self.remaining is None:
             return
         largest: dict[str, int] = {NODES: 1}
-        for index in types:
+        for index in types.rows.tolist():
             largest = at_least(largest, self.table.types[index].capacity)
         self._within = None
         for name in self.remaining:

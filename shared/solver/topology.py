@@ -1,9 +1,7 @@
 """Topology spread, pod affinity and pod anti-affinity: how many selected pods each domain holds.
 
-A ``Group`` counts, per domain of one topology key (a zone, a host), the pods that one rule talks
-about; pods with the same rule share it (SCH-70). ``Topology`` finds a pod class's groups, narrows a
-machine's requirements to the domains they allow (``narrow``), and counts what was placed
-(``record``).
+``Topology`` finds a pod class's groups (see ``topology_groups``), narrows a machine's requirements to the domains they
+allow (``narrow``), and counts what was placed (``record``).
 
 What may go wrong: counts only hold pods whose domain is decided. A pod on a machine that may still
 become either of two zones is counted in neither for spread, and in both for anti-affinity (SCH-81).
@@ -11,8 +9,8 @@ become either of two zones is counted in neither for spread, and in both for ant
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared.domain import labels as keys
@@ -21,10 +19,10 @@ from shared.domain.requirements import Requirement, Requirements
 from shared.solver import reasons
 from shared.solver.hosts import Host
 from shared.solver.pod_classes import PodClass
+from shared.solver.topology_groups import DomainLimit, Group
 from shared.solver.topology_rules import (
     AFFINITY,
     ANTI_AFFINITY,
-    SPREAD,
     Rule,
     inverse_rule,
     owned_rules,
@@ -32,103 +30,6 @@ from shared.solver.topology_rules import (
 )
 
 _SHOWN_DOMAINS = 10
-_ANY_NUMBER = 2**62
-
-
-@dataclass(slots=True, eq=False)
-class Group:
-    """One rule and its counts per domain."""
-
-    rule: Rule
-    counts: dict[str, int]
-    inhabited: frozenset[str] = frozenset()
-    """Domains in which a node is."""
-    matched: dict[tuple[object, ...], bool] = field(default_factory=dict)
-    filtered_keys: tuple[str, ...] = field(init=False)
-    counts_hosts: bool = field(init=False)
-    """A spread or anti-affinity rule by host name: each host is a domain, and its count decides."""
-
-    def __post_init__(self) -> None:
-        self.counts_hosts = self.rule.key == keys.HOSTNAME and self.rule.kind != AFFINITY
-        asked = {wanted.key for filtered in self.rule.node_filter for wanted in filtered}
-        self.filtered_keys = tuple(sorted(asked))
-
-    def counts_on(self, host: Host) -> bool:
-        """SCH-76: only nodes that the owner may use are counted, as far as its policies say so."""
-        if self.rule.tolerations is not None and not host.is_tolerated(self.rule.tolerations):
-            return False
-        if not self.rule.node_filter:
-            return True
-        # Nodes differ by name; a filter that does not ask for it sees few kinds of them.
-        at = (host.is_new, *map(host.requirements.get, self.filtered_keys))
-        if at not in self.matched:
-            allowed = keys.WELL_KNOWN if host.is_new else frozenset[str]()
-            self.matched[at] = any(
-                host.requirements.compatible(wanted, allow_undefined=allowed)
-                for wanted in self.rule.node_filter
-            )
-        return self.matched[at]
-
-    def next_domains(
-        self, selects_pod: bool, pod_domains: Requirement, candidates: list[str]
-    ) -> list[str]:
-        """The domains of ``candidates`` that may take one more pod; one for spread, its best."""
-        if self.rule.kind == SPREAD:
-            return self._least_loaded(selects_pod, pod_domains, candidates)
-        if self.rule.kind == ANTI_AFFINITY:
-            return [d for d in candidates if not self.counts.get(d)]
-        return self._together(selects_pod, pod_domains, candidates)
-
-    def _least_loaded(
-        self, selects_pod: bool, pod_domains: Requirement, candidates: list[str]
-    ) -> list[str]:
-        """SCH-73: skew within bounds, then the smallest count, then the name."""
-        _, ceiling = self.bounds(selects_pod, pod_domains)
-        fitting = [(self.counts.get(d, 0), d) for d in candidates]
-        allowed = [(count, d) for count, d in fitting if count <= ceiling]
-        return [min(allowed)[1]] if allowed else []
-
-    def bounds(self, selects_pod: bool, pod_domains: Requirement) -> tuple[int, int]:
-        """How many pods a domain must, and may, hold already if it is to take one more."""
-        if self.rule.kind == ANTI_AFFINITY:
-            return 0, 0
-        if self.rule.kind == SPREAD:
-            return 0, self._smallest(pod_domains) + self.rule.max_skew - int(selects_pod)
-        starts = selects_pod and not self._is_known(pod_domains)
-        return 0 if starts else 1, _ANY_NUMBER
-
-    def _smallest(self, pod_domains: Requirement) -> int:
-        """SCH-74, SCH-75: zero for host names, and with fewer domains than minDomains."""
-        if self.rule.key == keys.HOSTNAME:
-            return 0
-        counts = [
-            count
-            for d, count in self.counts.items()
-            if pod_domains.has(d) or (self.rule.everywhere and d in self.inhabited)
-        ]
-        if self.rule.min_domains is not None and len(counts) < self.rule.min_domains:
-            return 0
-        return min(counts, default=0)
-
-    def _together(
-        self, selects_pod: bool, pod_domains: Requirement, candidates: list[str]
-    ) -> list[str]:
-        """SCH-80: where such pods are; the first pod of a self-selecting rule starts anywhere."""
-        taken = [d for d in candidates if self.counts.get(d)]
-        if taken:
-            return taken
-        return candidates[:1] if selects_pod and not self._is_known(pod_domains) else []
-
-    def _is_known(self, pod_domains: Requirement) -> bool:
-        return any(count and pod_domains.has(d) for d, count in self.counts.items())
-
-
-class DomainLimit(NamedTuple):
-    """A domain of ``group``'s key takes one more pod of a class only if it holds ``least`` to ``most`` now."""
-
-    group: Group
-    least: int
-    most: int
 
 
 class Refusal(NamedTuple):
@@ -152,11 +53,13 @@ class _Check(NamedTuple):
     selects_pod: bool
     """Does the rule count the class's own pods?"""
     pod_domains: Requirement
+    per_host: DomainLimit | None
+    """Of a rule for which each host is a domain: the same at any time."""
 
 
 @dataclass(slots=True)
 class _Rules:
-    """The groups of one class, by what they have to do with it."""
+    """The groups of one kind of class, by what they have to do with it."""
 
     known_groups: int
     owned: list[Group]
@@ -164,6 +67,8 @@ class _Rules:
     """Of its own rules, and of others' that may keep it out."""
     counted: list[Group]
     inverse_owned: list[Group]
+    by_host: list[Group]
+    """Of those that count its pods, the ones that count by host name."""
 
 
 BoundPods = dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, int]]
@@ -187,8 +92,8 @@ class Topology:
         self._bound = bound
         self._brought: dict[tuple[str, tuple[str, ...], bool], Sources] = {}
         self._groups: dict[Rule, Group] = {}
-        self._rules: dict[PodClass, _Rules] = {}
-        self._own: dict[PodClass, tuple[list[Group], list[Group]]] = {}
+        self._rules: dict[Hashable, _Rules] = {}
+        self._own: dict[Hashable, tuple[list[Group], list[Group]]] = {}
         self._selecting: dict[tuple[object, ...], tuple[list[Group], list[Group]]] = {}
         self._pinned: dict[tuple[Requirements, str, tuple[str, ...]], Requirements] = {}
         self._placed: list[tuple[PodClass, Host, int]] = []
@@ -209,13 +114,17 @@ class Topology:
         """The groups of the class's own rules, and those that count its pods."""
         return self._of(pods).owned, self._of(pods).counted
 
+    def counted_by_host(self, pods: PodClass) -> list[Group]:
+        """The groups whose count on a host changes with each of its pods."""
+        return self._of(pods).by_host if self._groups else []
+
     def limits(self, pods: PodClass) -> list[DomainLimit]:
         """What the class's rules allow now, per domain: hosts elsewhere need not be asked (``narrow`` would refuse)."""
         if not self._groups:
             return []
         return [
-            DomainLimit(group, *group.bounds(selects_pod, pod_domains))
-            for group, selects_pod, pod_domains in self._of(pods).checks
+            per_host or DomainLimit(group, *group.bounds(selects_pod, pod_domains))
+            for group, selects_pod, pod_domains, per_host in self._of(pods).checks
         ]
 
     def concerns(self, pods: PodClass) -> bool:
@@ -231,9 +140,9 @@ class Topology:
         """
         if not self._groups:
             return requirements
-        for group, selects_pod, pod_domains in self._of(pods).checks:
-            if group.counts_hosts:
-                if group.counts.get(host.name, 0) > group.bounds(selects_pod, pod_domains)[1]:
+        for group, selects_pod, pod_domains, per_host in self._of(pods).checks:
+            if per_host is not None:
+                if group.counts.get(host.name, 0) > per_host.most:
                     return self._refuse(group, pod_domains, requirements)
                 continue
             if _has_no_domain(group, host):
@@ -311,9 +220,9 @@ class Topology:
         return Refusal(explain, key == keys.HOSTNAME and kind != AFFINITY, key)
 
     def _of(self, pods: PodClass) -> _Rules:
-        rules = self._rules.get(pods)
+        rules = self._rules.get(pods.kind)
         if rules is None or rules.known_groups != len(self._groups):
-            rules = self._rules[pods] = self._find_rules(pods)
+            rules = self._rules[pods.kind] = self._find_rules(pods)
         return rules
 
     def _find_rules(self, pods: PodClass) -> _Rules:
@@ -323,17 +232,21 @@ class Topology:
         for group in (*owned, *blocking):
             key = group.rule.key
             pod_domains = pods.strict.get(key) or Requirement(key, complement=True)
-            checks.append(_Check(group, group in counted, pod_domains))
-        return _Rules(len(self._groups), owned, checks, counted, inverse)
+            selects_pod = group in counted
+            bounds = group.bounds(selects_pod, pod_domains) if group.counts_hosts else None
+            per_host = DomainLimit(group, *bounds) if bounds else None
+            checks.append(_Check(group, selects_pod, pod_domains, per_host))
+        by_host = [group for group in (*counted, *inverse) if group.rule.key == keys.HOSTNAME]
+        return _Rules(len(self._groups), owned, checks, counted, inverse, by_host)
 
     def _own_groups(self, pods: PodClass) -> tuple[list[Group], list[Group]]:
         """Of the class's own rules, and of its anti-affinity as others see it."""
-        found = self._own.get(pods)
+        found = self._own.get(pods.kind)
         if found is None:
             pod = pods.pod
             owned = [self._group(rule) for rule in owned_rules(pod)]
             inverse = [self._group(inverse_rule(pod, term)) for term in required(pod.anti_affinity)]
-            found = self._own[pods] = owned, inverse
+            found = self._own[pods.kind] = owned, inverse
         return found
 
     def _selecting_groups(self, pod: Pod) -> tuple[list[Group], list[Group]]:

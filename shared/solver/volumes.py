@@ -340,7 +340,7 @@ def _united_by(key: str, alternatives: list[Requirements]) -> list[Requirements]
 def reachable(pod: Pod, alternatives: tuple[Requirements, ...]) -> Pod:
     """``pod`` without the node-affinity terms that no place of its volumes can meet.
 
-    Raises InvalidObject when its selector or all of its required terms are elsewhere.
+    Raises InvalidObject when its selector or all of its required terms are elsewhere (SCH-49).
     """
 
     def holds(term: tuple[Expression, ...]) -> bool:
@@ -350,7 +350,7 @@ def reachable(pod: Pod, alternatives: tuple[Requirements, ...]) -> Pod:
     required = tuple(term for term in pod.required_terms if holds(term))
     if not (required or (not pod.required_terms and holds(()))):
         raise InvalidObject(
-            f"its volumes need a node with {_either(alternatives)},"
+            f"incompatible volume requirements, its volumes need a node with {_either(alternatives)},"
             " which its node selector and affinity exclude; change these or move the volumes",
             field="spec.volumes",
         )

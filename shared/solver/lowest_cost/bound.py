@@ -8,7 +8,7 @@ and the rules in ``ignored`` not at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 
@@ -88,6 +88,7 @@ class _Usable:
         self._table = table
         self._rules = rules
         self._tolerate_preferred = tolerate_preferred
+        self._of_kind: dict[Hashable, int] = {}
         self._asked: dict[tuple[object, ...], int] = {}
         self._numbers: dict[bytes, int] = {}
         self.masks: list[Mask] = []
@@ -95,10 +96,12 @@ class _Usable:
 
     def number(self, pods: PodClass) -> int:
         """Position in ``masks`` of what the class, or what it may become, could use."""
-        asked = tuple(_question(one) for one in (pods, *pods.others))
-        found = self._asked.get(asked)
+        found = self._of_kind.get(pods.kind)
         if found is None:
-            found = self._asked[asked] = self._find(pods)
+            asked = tuple(_question(one) for one in (pods, *pods.others))
+            if asked not in self._asked:
+                self._asked[asked] = self._find(pods)
+            found = self._of_kind[pods.kind] = self._asked[asked]
         return found
 
     def _find(self, pods: PodClass) -> int:
@@ -209,25 +212,24 @@ def _merged(
 ) -> tuple[Floats, Counts, Indices, list[HostLimit | None]]:
     """Equal classes as one; ``rows`` and the third result number what they could use. With very many sizes, requests
     are rounded down to a grid."""
+    requests = np.array([pods.requests for pods, _ in runs])
     for ratio in _GRIDS:
         found: dict[object, int] = {}
         counts: list[int] = []
         first: list[int] = []
-        sizes: list[Floats] = []
-        for at, (pods, uids) in enumerate(runs):
-            size = rounded(pods.requests, ratio, np.floor)
-            key = (size.tobytes(), rows[at], hard[at])
+        sizes = rounded(requests, ratio, np.floor)
+        for at, (_, uids) in enumerate(runs):
+            key = (sizes[at].tobytes(), rows[at], hard[at])
             row = found.setdefault(key, len(found))
             if row == len(counts):
                 counts.append(0)
                 first.append(at)
-                sizes.append(size)
             counts[row] += len(uids)
         if len(found) <= _MOST_CLASSES:
             break
     chosen = np.array([rows[at] for at in first], dtype=np.intp)
     limits = [hard[at] for at in first]
-    return np.array(sizes), np.array(counts, dtype=np.int64), chosen, limits
+    return sizes[first], np.array(counts, dtype=np.int64), chosen, limits
 
 
 def _hard_limit(placement: Placement, pods: PodClass) -> HostLimit | None:

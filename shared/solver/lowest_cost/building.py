@@ -125,7 +125,7 @@ class Building:
             template=self._template,
             hostname=f"hostname-placeholder-{index + 1:04d}",
             requirements=blueprint.requirements,
-            types=self._types(blueprint),
+            types=self._template.sets.of_rows(self._types(blueprint)),
             used=np.zeros_like(blueprint.content),
         )
         placed = self._site.open_claim(claim, pods, uids)

@@ -122,7 +122,7 @@ def _is_too_large(
     if most is None:
         return False
     types = claim.template.table.types
-    if min(types[i].capacity.get(CPU, 0) for i in claim.types) <= most:
+    if min(types[i].capacity.get(CPU, 0) for i in claim.types.rows) <= most:
         return False
     small = [i for i in claim.template.types if types[i].capacity.get(CPU, 0) <= most]
     room = claim.template.available[small]

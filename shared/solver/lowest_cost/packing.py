@@ -29,6 +29,7 @@ from shared.solver.places import FreePlaces
 from shared.solver.pod_classes import PodClass
 from shared.solver.templates import PoolTemplate
 from shared.solver.topology import Refusal
+from shared.solver.type_sets import TypeSet
 
 LOWEST_COST = "LowestCost"
 _ROUNDS = 2
@@ -96,10 +97,12 @@ class PackedPlacement(Placement):
         left = ((pods, [uid for uid in uids if uid in self.verdicts]) for pods, uids in runs)
         Placement.run(self, [run for run in left if run[1]])
 
-    def _types_within_limits(self, template: PoolTemplate) -> Indices:
+    def _types_within_limits(self, template: PoolTemplate) -> TypeSet:
         """For machines that are not planned: also within the size that is wanted."""
         found = Placement._types_within_limits(self, template)
-        return self.small_types(template, found) if self._small_only else found
+        if not self._small_only:
+            return found
+        return template.sets.of_rows(self.small_types(template, found.rows))
 
     def small_types(self, template: PoolTemplate, types: Indices) -> Indices:
         """Those no larger than wanted."""
@@ -165,7 +168,7 @@ class PackedPlacement(Placement):
             one.uids = [uid for uid in one.uids if uid not in placed]
         too_large = demand.too_large()
         within = Placement._types_within_limits(self, template)
-        exhausted = template.nodes_exhausted or not within.size
+        exhausted = template.nodes_exhausted or not within.bits
         return [one for one in wanted if one.uids and (exhausted or one.pods in too_large)]
 
     def _batches(self, at: int, wanted: list[Wanted]) -> list[Batch]:
@@ -205,7 +208,7 @@ class PackedPlacement(Placement):
                 if admission.is_final:
                     room.close(index, pods)
                 continue
-            now = prices(claim.template, admission.requirements, admission.types).min()
+            now = prices(claim.template, admission.requirements, admission.types.rows).min()
             if now <= cost(claim):
                 self._commit(index, admission, pods, [uid])
                 room.update(index)
@@ -220,7 +223,7 @@ class PackedPlacement(Placement):
         self.claims.append(claim)
         self._columns.append()
         self._commit(len(self.claims) - 1, admission, pods, uids)
-        claim.template.take(map(int, claim.types))
+        claim.template.take(claim.types)
         return admission.count
 
     def fill_claim(self, index: int, pods: PodClass, uids: list[str]) -> int:

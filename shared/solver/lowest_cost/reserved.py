@@ -173,6 +173,6 @@ def _claim(template: PoolTemplate, place: FreePlaces, number: int) -> OpenClaim:
         template=template,
         hostname=f"hostname-placeholder-{number + 1:04d}",
         requirements=template.requirements.add(*pinned),
-        types=np.array([template.table.index[place.type_name]], dtype=np.intp),
+        types=template.sets.of_rows(np.array([_type_of(template, place)], dtype=np.intp)),
         used=np.zeros(template.available.shape[1], dtype=np.int64),
     )

@@ -27,7 +27,7 @@ def prices(template: PoolTemplate, requirements: Requirements, types: Indices) -
 
 def cost(claim: OpenClaim) -> int:
     """Of the cheapest offering, in micro-USD per hour."""
-    return int(prices(claim.template, claim.requirements, claim.types).min())
+    return int(prices(claim.template, claim.requirements, claim.types.rows).min())
 
 
 class Room:
@@ -55,7 +55,7 @@ class Room:
 
 
 def _free(claim: OpenClaim) -> Amounts:
-    price = prices(claim.template, claim.requirements, claim.types)
-    cheapest = claim.types[int(price.argmin())]
+    types = claim.types.rows
+    cheapest = types[int(prices(claim.template, claim.requirements, types).argmin())]
     found: Amounts = claim.template.available[cheapest] - claim.used
     return found

@@ -56,15 +56,17 @@ class Rules:
         nothing = np.zeros_like(pods.requests)
         sizeless = replace(pods, requests=nothing, amounts=tuple(nothing.tolist()))
         claim = OpenClaim(
-            template, "hostname-placeholder-0000", template.requirements, template.types, nothing
+            template,
+            "hostname-placeholder-0000",
+            template.requirements,
+            template.all_types,
+            nothing,
         )
         found = self._admitter.admit(claim, sizeless, 1)
         if not isinstance(found, Admission):
             return None
-        types = np.zeros(len(template.table.types), dtype=np.bool_)
-        types[found.types] = True
         zones = template.table.zone_mask(found.requirements, template.zones)
-        return Allowed(types, zones, template.table.capacity_mask(found.requirements))
+        return Allowed(found.types.mask, zones, template.table.capacity_mask(found.requirements))
 
 
 def with_relaxations(pods: PodClass, *, tolerate_preferred: bool) -> list[PodClass]:
@@ -78,5 +80,6 @@ def with_relaxations(pods: PodClass, *, tolerate_preferred: bool) -> list[PodCla
             wanted, strict = pod_requirements(pod), strict_requirements(pod)
         except InvalidObject:
             break
-        found.append(replace(pods, pod=pod, requirements=wanted, strict=strict))
+        kind = (pods.kind, len(found))
+        found.append(replace(pods, kind=kind, pod=pod, requirements=wanted, strict=strict))
     return found

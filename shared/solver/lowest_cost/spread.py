@@ -14,7 +14,8 @@ from shared.domain import labels as keys
 from shared.solver.encode import Mask
 from shared.solver.lowest_cost.problem import ANY_ZONE
 from shared.solver.pod_classes import PodClass
-from shared.solver.topology import Group, Topology
+from shared.solver.topology import Topology
+from shared.solver.topology_groups import Group
 from shared.solver.topology_rules import AFFINITY, ANTI_AFFINITY, SPREAD
 
 

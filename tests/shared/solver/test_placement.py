@@ -10,6 +10,7 @@ from shared.domain.nodepools import V1
 from tests.support.builders import (
     DEFAULT_REQUIREMENTS,
     amounts,
+    make_bound_pod,
     make_catalogue,
     make_daemon_set,
     make_node,
@@ -49,6 +50,22 @@ def test_sch_31_a_pod_that_fails_does_not_hold_up_the_rest() -> None:
     plan = plan_for(make_snapshot(make_pod("huge", cpu="500"), make_pod("small")))
     assert pods_per_machine(plan) == [1]
     assert list(plan.unschedulable) == ["uid-huge"]
+
+
+def test_sch_34_nothing_placed_is_moved_for_a_later_pod() -> None:
+    """The big pod could go to node-2, and does not: the small one, at home on node-1 only, has come too late."""
+    nodes = (make_node("node-1", cpu="2"), make_node("node-2", cpu="2"))
+    small = make_pod("small", cpu="1", node_selector={keys.HOSTNAME: "node-1"})
+    plan = plan_for(make_snapshot(make_pod("big", cpu="1500m"), small, nodes=nodes, pools=()))
+    assert plan.existing == {"node-1": ("uid-big",)}
+    assert list(plan.unschedulable) == ["uid-small"]
+
+
+def test_bat_06_a_pod_that_was_bound_meanwhile_is_not_provided_for_twice() -> None:
+    """Nodes and pods come through different watches: whichever is seen first, nothing is bought."""
+    assert plan_for(make_snapshot(make_bound_pod("seen-first", "node-1"))).machines == ()
+    late = plan_for(make_snapshot(make_pod("seen-late"), nodes=(make_node(),)))
+    assert (late.existing, late.machines) == ({"node-1": ("uid-seen-late",)}, ())
 
 
 def test_sch_32_existing_capacity_comes_first() -> None:
@@ -227,7 +244,16 @@ def test_sch_90_a_daemons_host_port_is_taken_on_new_machines() -> None:
     """SCH-40."""
     daemons = (make_daemon_set(host_ports=(("TCP", "", 80),)),)
     pod = make_pod(host_ports=(("TCP", "", 80),))
-    assert "uid-pod" in plan_for(make_snapshot(pod, daemon_sets=daemons)).unschedulable
+    verdict = plan_for(make_snapshot(pod, daemon_sets=daemons)).unschedulable["uid-pod"]
+    taken = "checking host port usage, TCP port 80 on 0.0.0.0 is in use by daemon set "
+    assert verdict.endswith(taken + daemons[0].key)
+
+
+def test_sch_43_a_port_of_daemons_is_not_blamed_for_what_does_not_fit_anyway() -> None:
+    daemons = (make_daemon_set(host_ports=(("TCP", "", 80),)),)
+    pod = make_pod(cpu="5000", host_ports=(("TCP", "", 80),))
+    verdict = plan_for(make_snapshot(pod, daemon_sets=daemons)).unschedulable["uid-pod"]
+    assert "(no instance type has enough resources)" in verdict
 
 
 def test_sch_12_min_values_keep_enough_kinds_of_machines() -> None:

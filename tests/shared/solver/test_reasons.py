@@ -8,7 +8,9 @@ import pytest
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
+from shared.solver import reasons
 from shared.solver.reasons import Filtering, amounts, no_instance_type
+from shared.solver.volumes import Attachments
 from tests.support.builders import (
     COMPUTE_REQUIREMENTS,
     ZONES,
@@ -103,3 +105,20 @@ def test_sch_44_scenario_41_names_resources_and_requirements() -> None:
 
 def test_amounts_are_compact_json_without_zeros() -> None:
     assert amounts({"pods": 7, "cpu": 310, "memory": 0}) == '{"cpu":"310m","pods":"7"}'
+
+
+def test_sch_55_what_an_existing_node_lacks_has_karpenters_words() -> None:
+    """Dashboards and people search for the beginnings of these."""
+    full = Attachments(limits={"ebs.csi.aws.com": 1}, held={"ebs.csi.aws.com": {"default/a"}})
+    texts = (
+        reasons.EXCEEDS_NODE,
+        full.excess([("ebs.csi.aws.com", "default/b")]),
+        reasons.port_conflict(("UDP", "", 53)),
+        reasons.untolerated("dedicated=gpu:NoSchedule"),
+    )
+    assert texts == (
+        "exceeds node resources",
+        "checking volume usage, 2 volumes of ebs.csi.aws.com exceed the limit 1",
+        "checking host port usage, UDP port 53 on 0.0.0.0 is in use",
+        "did not tolerate taint dedicated=gpu:NoSchedule",
+    )

@@ -94,11 +94,13 @@ def test_one_that_cannot_follow_stays_pending_and_its_verdict_names_the_claim() 
 
 
 def test_one_whose_other_volume_is_elsewhere_stays_pending() -> None:
+    """SCH-49."""
     claims = (make_claim(), make_claim("own", "pv"))
     pods = (using("large", cpu="100", node_selector={keys.ZONE: A}), using("p", "data", "own"))
     plan = plan_for(sharing(*pods, claims=claims, volumes=(make_volume("pv", B),)))
     assert set(plan.unschedulable) == {"uid-p"}
-    assert "its volumes need a node with" in plan.unschedulable["uid-p"]
+    wanted = "incompatible volume requirements, its volumes need a node with"
+    assert wanted in plan.unschedulable["uid-p"]
 
 
 @pytest.mark.parametrize(

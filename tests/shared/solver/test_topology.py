@@ -90,6 +90,23 @@ def test_scenario_70_too_few_domains_hold_one_pod_each() -> None:
     assert f"unsatisfiable topology constraint for topology spread, key={keys.ZONE}" in text
 
 
+def test_sch_49_the_verdict_counts_the_domains_and_says_what_pod_and_node_allow() -> None:
+    """Word for word: people search for it."""
+    chosen = {keys.ZONE: ZONES[0]}
+    pods = (
+        make_bound_pod("a", "node-1", labels=WEB),
+        make_pod(labels=WEB, node_selector=chosen, anti_affinity=(make_term(keys.ZONE),)),
+    )
+    [text] = plan_for(
+        replace(in_zones(ZONES[0]), pods=pods, nodes=(make_node(),))
+    ).unschedulable.values()
+    zone = f"{keys.ZONE} In [{ZONES[0]}]"
+    assert text.endswith(
+        f"unsatisfiable topology constraint for pod anti-affinity, key={keys.ZONE}"
+        f" (counts = {{{ZONES[0]}: 1}}, podDomains = {zone}, nodeDomains = {zone})"
+    )
+
+
 def test_sch_74_the_smallest_host_count_is_zero() -> None:
     spread = (make_spread(keys.HOSTNAME, 2),)
     plan = plan_for(make_snapshot(*make_pods(5, labels=WEB, spread=spread)))

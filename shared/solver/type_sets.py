@@ -1,0 +1,99 @@
+"""Sets of a pool's instance types as bits of an integer, so that narrowing one is a few ANDs.
+
+A machine to be loses types with each pod that it takes (SCH-35), and most machines of a plan go through the same few
+sets. Of equal sets there is one object, and what the search asks of it is worked out once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+from shared.solver.encode import LARGEST, Amounts, Indices, Mask
+
+
+@dataclass(slots=True, eq=False)
+class TypeSet:
+    """Some types of one pool. Identity is equality."""
+
+    bits: int
+    """Bit i stands for row i of the type table."""
+    mask: Mask
+    """[types]: the same."""
+    roomiest: Amounts
+    """[resources]: the largest amount among these types."""
+
+    @property
+    def rows(self) -> Indices:
+        """The same as numbers, ascending."""
+        return self.mask.nonzero()[0]
+
+    def __len__(self) -> int:
+        return self.bits.bit_count()
+
+
+class TypeSets:
+    """All sets of one pool's types that this plan came across."""
+
+    def __init__(self, columns: Amounts) -> None:
+        """``columns``: [resources, types], what pods may use of each type."""
+        self._columns = columns
+        self._levels = [_Levels(amounts) for amounts in columns]
+        self._found: dict[int, TypeSet] = {}
+
+    def of(self, mask: Mask) -> TypeSet:
+        """The set of a mask over all types."""
+        return self._set(_bits(mask))
+
+    def of_rows(self, rows: Indices) -> TypeSet:
+        """The set of these rows of the type table."""
+        mask = np.zeros(self._columns.shape[1], dtype=np.bool_)
+        mask[rows] = True
+        return self.of(mask)
+
+    def both(self, one: TypeSet, other: TypeSet) -> TypeSet:
+        """The types that are in both."""
+        return self._set(one.bits & other.bits)
+
+    def large_enough(self, types: TypeSet, used: Amounts) -> TypeSet:
+        """Of ``types`` those that hold so much; the same object when all do."""
+        bits = types.bits
+        for levels, amount in zip(self._levels, used.tolist(), strict=True):
+            bits &= levels.holding(amount)
+        return types if bits == types.bits else self._set(bits)
+
+    def _set(self, bits: int) -> TypeSet:
+        found = self._found.get(bits)
+        if found is None:
+            mask = _mask(bits, self._columns.shape[1])
+            roomiest = self._columns.compress(mask, axis=1).max(axis=1, initial=-LARGEST)
+            found = self._found[bits] = TypeSet(bits, mask, roomiest)
+        return found
+
+
+class _Levels:
+    """One resource: which types hold an amount changes only at the amounts that types have."""
+
+    def __init__(self, amounts: Amounts) -> None:
+        self._amounts = amounts
+        self._levels: list[int] = np.unique(amounts).tolist()
+        self._holding: dict[int, int] = {}
+
+    def holding(self, amount: int) -> int:
+        """Bits of the types that have so much."""
+        level = bisect_left(self._levels, amount)
+        found = self._holding.get(level)
+        if found is None:
+            found = self._holding[level] = _bits(self._amounts >= amount)
+        return found
+
+
+def _bits(mask: Mask) -> int:
+    return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
+
+
+def _mask(bits: int, count: int) -> Mask:
+    raw = np.frombuffer(bits.to_bytes((count + 7) // 8, "little"), dtype=np.uint8)
+    return np.unpackbits(raw, count=count, bitorder="little").view(np.bool_)
