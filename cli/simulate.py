@@ -88,8 +88,8 @@ def simulate(
 ) -> None:
     """Show which machines Dovetail would create for the pods in these files, what they cost, and why pods stay pending.
 
-    Nothing is created and no cluster or cloud is asked. Read are Pods, Deployments, ReplicaSets, StatefulSets and Jobs
-    (as the pods they stand for), Provisioners or NodePools, AWSNodeTemplates or EC2NodeClasses, Nodes, Machines or
+    Nothing is created and no cluster or cloud is asked. Read are Pods, Deployments and other controllers (as the pods
+    they stand for), Provisioners or NodePools, AWSNodeTemplates or EC2NodeClasses, Nodes, Machines or
     NodeClaims, DaemonSets, PVs, PVCs, StorageClasses, CSINodes, a catalogue of InstanceTypes, and NodeOverlays that
     correct it; other kinds play no part. Pods without a node wait for one. A node class that is not given counts as
     ready in every zone. Without InstanceTypes the AWS types of the region are used.
@@ -135,6 +135,7 @@ def _simulate(filename: list[str], output: Output, said: dict[str, str]) -> None
     simulation.answer["faults"] += [fault for file in files for fault in _form_faults(file)]
     _print(simulation, output)
     if not simulation.usable:
+        typer.echo("dovetail: no object that counts in a plan is among the inputs", err=True)
         raise typer.Exit(UNUSABLE)
 
 

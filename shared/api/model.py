@@ -32,6 +32,8 @@ Check = Callable[[Json], Iterable[tuple[Path, str]]]
 
 UNKNOWN_FIELDS = {"unknown": "refuse"}
 """Validation context: report fields that no schema knows, as kubectl does on apply."""
+UNKNOWN_FIELD = "unknown field"
+"""Begins the message about one."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class ApiModel(BaseModel):
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                yield (str(key),), f"unknown field{hint}"
+                yield (str(key),), f"{UNKNOWN_FIELD}{hint}"
 
 
 Model = TypeVar("Model", bound=ApiModel)
@@ -172,7 +174,7 @@ def _message(line: Any) -> str:
     template = _MESSAGES.get(line["type"])
     if template is None:
         return str(line["msg"]).removeprefix("Value error, ")
-    shown = repr(line.get("input"))
+    shown = repr(line.get("input")) if "{shown}" in template else ""  # an input may be a megabyte
     if len(shown) > LONGEST_SHOWN:
         shown = shown[:LONGEST_SHOWN] + "…"
     return template.format(shown=shown, **line.get("ctx", {}))

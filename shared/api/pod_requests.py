@@ -1,6 +1,6 @@
-"""What a node must have free for a pod (SCH-60): containers, init containers, overhead, resizes.
+"""What a node must have free for a pod (SCH-60): containers, init containers, the whole pod, overhead, resizes.
 
-Written quantities that no machine can have, or that are no quantities, raise InvalidObject naming the container.
+Written quantities that no machine can have, or that are no quantities, raise InvalidObject naming the field.
 """
 
 from __future__ import annotations
@@ -25,9 +25,26 @@ def pod_requests(spec: Json, status: Json = _NOTHING) -> dict[str, int]:
         for i, c in enumerate(entries(spec.get("containers"), "spec.containers"))
     )
     sidecars, peak = _init_containers(spec, allocated)
-    total = resources.at_least(resources.add(steady, sidecars), peak)
+    total = _of_whole_pod(spec, resources.at_least(resources.add(steady, sidecars), peak))
     overhead = resources.parse_resources(spec.get("overhead"), field="spec.overhead")
     return _representable(resources.add(total, overhead, {resources.PODS: 1}))
+
+
+def _of_whole_pod(spec: Json, of_containers: dict[str, int]) -> dict[str, int]:
+    """What ``spec.resources`` says of the pod counts instead of its containers' sum, where Kubernetes reads it; a limit
+    is the request where nobody asks."""
+    said = mapping(spec.get("resources"), "spec.resources")
+    limits, requests = (
+        resources.parse_resources(said.get(name), field=f"spec.resources.{name}")
+        for name in ("limits", "requests")
+    )
+    counted = {**limits, **of_containers, **requests}
+    whole = {name: amount for name, amount in counted.items() if _is_of_whole_pods(name)}
+    return {**of_containers, **whole}
+
+
+def _is_of_whole_pods(name: str) -> bool:
+    return name in (resources.CPU, resources.MEMORY) or name.startswith("hugepages-")
 
 
 def _init_containers(spec: Json, allocated: _Allocated) -> tuple[dict[str, int], dict[str, int]]:

@@ -53,7 +53,10 @@ def parse_pod(raw: Json) -> Pod:
     spec = attempt(lambda: mapping(raw.get("spec"), "spec"), nothing)
     status = attempt(lambda: mapping(raw.get("status"), "status"), nothing)
     nowhere: _Affinity = ((), ())
-    required, preferred = attempt(lambda: _node_affinity(spec), nowhere)
+    owner = _owner(meta)
+    # Its controller pins a daemon pod to a node that is there (matchFields): it asks for no new one.
+    pinned = owner is not None and owner.kind == "DaemonSet"
+    required, preferred = nowhere if pinned else attempt(lambda: _node_affinity(spec), nowhere)
     for fault in _restricted_keys(required):
         faults.note(*fault)
     record = Pod(
@@ -70,7 +73,7 @@ def parse_pod(raw: Json) -> Pod:
         phase=attempt(lambda: text(status.get("phase"), "status.phase"), "") or "Pending",
         unschedulable=attempt(lambda: _is_unschedulable(status), False),
         terminating=bool(meta.get("deletionTimestamp")),
-        owner=_owner(meta),
+        owner=owner,
         node_selector=attempt(lambda: _selector(spec), {}),
         required_terms=required,
         preferred_terms=preferred,
@@ -145,10 +148,7 @@ def _node_affinity(spec: Json) -> _Affinity:
     raw, field = _affinity(spec, "nodeAffinity")
     place = f"{field}.{_REQUIRED}.nodeSelectorTerms"
     required = mapping(raw.get(_REQUIRED), f"{field}.{_REQUIRED}")
-    terms = tuple(
-        _term(term, f"{place}[{index}]")
-        for index, term in enumerate(entries(required.get("nodeSelectorTerms"), place))
-    )
+    terms = _either(required, place)
     place = f"{field}.{_PREFERRED}"
     preferred = tuple(
         PreferredTerm(
@@ -161,6 +161,17 @@ def _node_affinity(spec: Json) -> _Affinity:
         for index, entry in enumerate(entries(raw.get(_PREFERRED), place))
     )
     return terms, preferred
+
+
+def _either(required: Json, place: str) -> tuple[tuple[Expression, ...], ...]:
+    """Terms of which one must hold. Raises InvalidObject when none can: an empty term matches no node, so no machine
+    bought for it would ever take the pod."""
+    written = entries(required.get("nodeSelectorTerms"), place)
+    terms = [_term(term, f"{place}[{index}]") for index, term in enumerate(written)]
+    meaningful = tuple(term for term in terms if term)
+    if terms and not meaningful:
+        raise InvalidObject("match no node; add matchExpressions, or leave them out", field=place)
+    return meaningful
 
 
 def _term(term: Json, field: str) -> tuple[Expression, ...]:
@@ -291,12 +302,14 @@ def _namespaces(term: Json, field: str) -> dict[str, Any]:
 
 
 def _host_ports(spec: Json) -> tuple[tuple[str, str, int], ...]:
+    """SCH-90. On the host's network every port is one, as the API server writes it down."""
+    name = "containerPort" if spec.get("hostNetwork") is True else "hostPort"
     found = []
     for number, container in enumerate(entries(spec.get("containers"), "spec.containers")):
         place = f"spec.containers[{number}].ports"
         for index, port in enumerate(entries(container.get("ports"), place)):
             field = f"{place}[{index}]"
-            host_port = whole(port.get("hostPort"), f"{field}.hostPort")
+            host_port = whole(port.get(name), f"{field}.{name}")
             if host_port:
                 protocol = text(port.get("protocol"), f"{field}.protocol") or "TCP"
                 address = text(port.get("hostIP"), f"{field}.hostIP") or "0.0.0.0"

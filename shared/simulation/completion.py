@@ -23,6 +23,14 @@ Json = Mapping[str, Any]
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
+def complete(raw: Json, pod: Pod) -> Pod:
+    """An API server takes no pod without containers: its ``spec``, or that word, is misspelt."""
+    spec = raw.get("spec")
+    if pod.faults or (isinstance(spec, Mapping) and spec.get("containers")):
+        return pod
+    return replace(pod, faults=("spec.containers: is required",))
+
+
 def waiting(raw: Json, pod: Pod) -> Pod:
     """A pending pod about which kube-scheduler has said nothing yet waits for capacity (POD-01)."""
     spec, status = raw.get("spec"), raw.get("status")

@@ -7,7 +7,7 @@ gets its verdict in the plan, and a pool whose node class has faults is refused 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from shared.api.ec2_node_classes import parse_ec2_node_class
 from shared.api.faults import Parsed, texts_of
 from shared.api.instance_types import parse_instance_type
 from shared.api.machines import parse_machine
+from shared.api.model import UNKNOWN_FIELD
 from shared.api.namespaces import parse_namespace
 from shared.api.node_claims import parse_node_claim
 from shared.api.node_overlays import parse_node_overlay
@@ -25,6 +26,7 @@ from shared.api.node_templates import parse_node_template
 from shared.api.nodes import parse_node
 from shared.api.pods import parse_daemon_set, parse_pod
 from shared.api.provisioners import parse_provisioner
+from shared.api.registry import check
 from shared.api.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.domain.instance_types import Catalogue, InstanceType
 from shared.domain.nodepools import CLASS_KINDS, V1ALPHA5, NodeClass, NodePool
@@ -33,6 +35,7 @@ from shared.domain.pods import Pod
 from shared.domain.snapshot import OfferingKey, Snapshot
 from shared.errors import InvalidObject
 from shared.simulation.completion import (
+    complete,
     default_class_of,
     furnished,
     missing_class,
@@ -117,8 +120,10 @@ class _Inputs:
         return found
 
     def _checked(self, one: KubeObject, parsed: Parsed[Record]) -> Record | None:
-        """The record of a parser that finds all faults at once."""
-        self.faults += one.faults(parsed.faults)
+        """The record of a parser that finds all faults at once. Fields that nobody reads are told beside them: an API
+        server would drop them."""
+        unread = [fault for fault in check(one.raw) if fault.message.startswith(UNKNOWN_FIELD)]
+        self.faults += one.faults([*parsed.faults, *unread])
         self.usable += parsed.record is not None
         return parsed.record
 
@@ -155,14 +160,15 @@ class _Inputs:
 
     def _pods(self) -> tuple[Pod, ...]:
         found = []
+        told: dict[ObjectFault, None] = {}
         for one in self.objects.of("Pod"):
-            pod = waiting(one.raw, parse_pod(one.raw))
-            for fault in pod.faults:
-                place, _, message = fault.partition(": ")
-                self.faults.append(one.fault(place, message))
+            pod = waiting(one.raw, complete(one.raw, parse_pod(one.raw)))
+            told.update(dict.fromkeys(_pod_faults(one, pod)))
             self.usable += not pod.faults
             if not pod.is_terminal:
                 found.append(pod)
+        known = set(self.faults)
+        self.faults += [fault for fault in told if fault not in known]
         return tuple(sorted(found, key=lambda pod: pod.uid))
 
     def _nodes(self, catalogue: Catalogue) -> tuple[Any, ...]:
@@ -212,6 +218,16 @@ class _Inputs:
             "csi_nodes": _sorted(self._all("CSINode", parse_csi_node)),
             "namespaces": _sorted(self._all("Namespace", parse_namespace)),
         }
+
+
+def _pod_faults(one: KubeObject, pod: Pod) -> Iterator[ObjectFault]:
+    """Those of pods that a controller would make are its own: they are in its template."""
+    for fault in pod.faults:
+        place, _, message = fault.partition(": ")
+        if one.maker is None:
+            yield one.fault(place, message)
+        else:
+            yield one.maker.fault(f"spec.template.{place}", message)
 
 
 def _faulty_class(one: KubeObject, parsed: Parsed[NodeClass]) -> NodeClass:

@@ -43,6 +43,7 @@ KINDS = {
     "Pod": Known("", True),
     "Deployment": Known("apps", True),
     "ReplicaSet": Known("apps", True),
+    "ReplicationController": Known("", True),
     "StatefulSet": Known("apps", True),
     "Job": Known("batch", True),
     "DaemonSet": Known("apps", True),
@@ -78,6 +79,8 @@ class KubeObject(NamedTuple):
 
     kind: str
     raw: dict[str, Any]
+    maker: KubeObject | None = None
+    """The controller among the inputs whose template it comes from."""
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -179,7 +182,7 @@ def collect(documents: Iterable[object]) -> Objects:
 
 def flattened(documents: Iterable[object]) -> Iterator[object]:
     """The items of lists in their place. Items of a ``PodList`` need not say that they are Pods."""
-    for document in documents:
+    for document in _unlisted(documents):
         items = _items(document)
         if items is None:
             yield document
@@ -192,6 +195,15 @@ def flattened(documents: Iterable[object]) -> Iterator[object]:
                 yield {**implied, **item}
             else:
                 yield item
+
+
+def _unlisted(documents: Iterable[object]) -> Iterator[object]:
+    """The elements of JSON lists in their place."""
+    for document in documents:
+        if isinstance(document, list):
+            yield from document
+        else:
+            yield document
 
 
 def _items(document: object) -> list[object] | None:

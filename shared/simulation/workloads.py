@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets, StatefulSets and Jobs -> the pods that their controllers would make.
+"""Deployments, ReplicaSets, StatefulSets and Jobs -> the pods and claims that their controllers would make.
 
 What is there already is not made again: pods among the inputs that a controller owns count against its replicas, and a
 Deployment whose ReplicaSets are given leaves the pods to them.
@@ -12,6 +12,7 @@ import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -21,8 +22,10 @@ from shared.errors import InvalidObject
 from shared.simulation.objects import BEGINNING, KubeObject, Objects
 
 Json = Mapping[str, Any]
-CONTROLLERS = ("ReplicaSet", "StatefulSet", "Job", "Deployment")
+CONTROLLERS = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job", "Deployment")
 MOST_PODS = 100_000
+MOST_VOLUMES = 64
+"""Of one pod. Each may make a claim, and a template is read once per replica."""
 HASH_LABEL = "pod-template-hash"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
@@ -30,26 +33,37 @@ JOB_LABEL = "batch.kubernetes.io/job-name"
 
 
 def expand(objects: Objects, most_pods: int = MOST_PODS) -> None:
-    """Add the pods (and claims of StatefulSets) of all controllers to the objects. Faults are added there too.
+    """Add the pods of all controllers to the objects, and the claims of StatefulSets and of pods' own volumes. Faults
+    are added there too.
 
     ``most_pods``: of all pods together; a controller that would exceed it makes none.
     """
     owned = Counter(_owners(objects.of("Pod", "ReplicaSet")))
     left = most_pods - len(objects.of("Pod"))
     for controller in objects.of(*CONTROLLERS):
-        try:
+        with _told_of(controller, objects):
             wanted = _pods_wanted(controller, owned)
             if wanted > left:
                 raise InvalidObject(
                     f"would make more than {most_pods} pods", field=_count_field(controller)
                 )
             left -= wanted
-            made = list(_made(controller, wanted, objects))
-        except InvalidObject as error:
-            message = error.message.removeprefix(f"{error.field}: ")
-            objects.faults.append(controller.fault(error.field, message))
-            continue
-        _take(made, objects)
+            _take(list(_made(controller, wanted, objects)), objects)
+    for pod in objects.of("Pod"):
+        with _told_of(pod.maker or pod, objects):
+            _take(_own_claims(pod), objects)
+
+
+@contextmanager
+def _told_of(one: KubeObject, objects: Objects) -> Iterator[None]:
+    """What is wrong is a fault of this object, told once."""
+    try:
+        yield
+    except InvalidObject as error:
+        message = error.message.removeprefix(f"{error.field}: ")
+        fault = one.fault(error.field, message)
+        if fault not in objects.faults[-1:]:
+            objects.faults.append(fault)
 
 
 def _take(made: Iterable[KubeObject], objects: Objects) -> None:
@@ -101,10 +115,10 @@ def _parallel(job: KubeObject, spec: Json) -> int:
     return min(parallelism, max(_number(spec, "completions", 1) - done, 0))
 
 
-def _number(spec: Json, name: str, default: int) -> int:
-    found = whole(spec.get(name), f"spec.{name}")
+def _number(said: Json, name: str, default: int, at: str = "spec") -> int:
+    found = whole(said.get(name), f"{at}.{name}")
     if found is not None and found < 0:
-        raise InvalidObject("must not be negative", field=f"spec.{name}")
+        raise InvalidObject("must not be negative", field=f"{at}.{name}")
     return default if found is None else found
 
 
@@ -117,13 +131,13 @@ def _made(controller: KubeObject, wanted: int, objects: Objects) -> Iterator[Kub
     meta = mapping(template.get("metadata"), "spec.template.metadata")
     labels = texts(meta.get("labels"), "spec.template.metadata.labels")
     annotations = texts(meta.get("annotations"), "spec.template.metadata.annotations")
-    claims = entries(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates")
+    claims = _few(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates")
     namespace = controller.metadata["namespace"]
     if controller.kind == "Deployment":
         labels = {**labels, HASH_LABEL: _digest(template)}
     free = (
         index
-        for index in itertools.count()
+        for index in itertools.count(_first_number(spec))
         if not objects.has("Pod", f"{namespace}/{_pod_name(controller, index)}")
     )
     for index in itertools.islice(free, wanted):
@@ -132,9 +146,23 @@ def _made(controller: KubeObject, wanted: int, objects: Objects) -> Iterator[Kub
         metadata = _metadata(controller, name, made_labels, annotations)
         volumes = [] if controller.kind != "StatefulSet" else _claim_names(claims, name)
         pod = {"metadata": metadata, "spec": _with_claims(pod_spec, volumes)}
-        yield KubeObject("Pod", {"apiVersion": "v1", "kind": "Pod", **pod})
+        yield KubeObject("Pod", {"apiVersion": "v1", "kind": "Pod", **pod}, controller)
         for claim, (_, claim_name) in zip(claims, volumes, strict=False):
-            yield _claim(controller, claim, claim_name)
+            yield _claim(controller, claim, claim_name, "spec.volumeClaimTemplates")
+
+
+def _first_number(spec: Json) -> int:
+    """Of a StatefulSet's pods; the others' names are free."""
+    ordinals = mapping(spec.get("ordinals"), "spec.ordinals")
+    return _number(ordinals, "start", 0, at="spec.ordinals")
+
+
+def _few(raw: object, field: str) -> list[Json]:
+    """Entries that each make a claim per pod."""
+    found = entries(raw, field)
+    if len(found) > MOST_VOLUMES:
+        raise InvalidObject(f"more than {MOST_VOLUMES}; no machine attaches so many", field=field)
+    return found
 
 
 def _pod_name(controller: KubeObject, index: int) -> str:
@@ -200,8 +228,24 @@ def _with_claims(spec: Json, claims: list[tuple[str, str]]) -> dict[str, Any]:
     return {**spec, "volumes": [*others, *added]}
 
 
-def _claim(controller: KubeObject, template: Json, name: str) -> KubeObject:
-    metadata = _metadata(controller, name, {}, {})
-    spec = mapping(template.get("spec"), "spec.volumeClaimTemplates.spec")
+def _own_claims(pod: KubeObject) -> Iterator[KubeObject]:
+    """POD-07: the claim of each generic ephemeral volume."""
+    template = "spec.template.spec" if pod.maker else "spec"
+    spec = mapping(pod.raw.get("spec"), template)
+    volumes = entries(spec.get("volumes"), f"{template}.volumes")
+    _few([one for one in volumes if one.get("ephemeral")], f"{template}.volumes")
+    for index, volume in enumerate(volumes):
+        field = f"{template}.volumes[{index}].ephemeral"
+        said = mapping(volume.get("ephemeral"), field).get("volumeClaimTemplate")
+        if said is not None:
+            field = f"{field}.volumeClaimTemplate"
+            volume_name = text(volume.get("name"), f"{template}.volumes[{index}].name")
+            name = f"{pod.metadata['name']}-{volume_name}"
+            yield _claim(pod, mapping(said, field), name, field)
+
+
+def _claim(owner: KubeObject, template: Json, name: str, field: str) -> KubeObject:
+    metadata = _metadata(owner, name, {}, {})
+    spec = mapping(template.get("spec"), f"{field}.spec")
     raw = {"apiVersion": "v1", "metadata": {**metadata, "ownerReferences": []}, "spec": spec}
     return KubeObject("PersistentVolumeClaim", {**raw, "kind": "PersistentVolumeClaim"})

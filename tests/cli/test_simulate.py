@@ -150,7 +150,9 @@ def test_wrong_yaml_is_a_fault_with_its_line() -> None:
     "stdin", ["", "a: [", "kind: Pod\n", "kind: Service\nmetadata: {name: a}\n"]
 )
 def test_nothing_usable_ends_with_code_1(stdin: str) -> None:
-    assert simulate("-f", "-", "-o", "json", stdin=stdin).exit_code == 1
+    done = simulate("-f", "-", "-o", "json", stdin=stdin)
+    assert done.exit_code == 1
+    assert "no object" in done.stderr, "an empty file has no fault that would say so"
 
 
 def test_what_cannot_be_read_ends_with_code_2_and_no_plan(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from shared.api.node_overlays import parse_node_overlay
 from shared.api.registry import KINDS, check, warnings
 from shared.errors import InvalidObject
 
-PER_CHANGE, NIGHTLY = 40, 10_000
+PER_CHANGE, NIGHTLY = 25, 10_000
 PARSERS: dict[str, Any] = {kind.resource.kind: kind.convert for kind in WATCHED}
 PARSERS["NodeOverlay"] = parse_node_overlay
 META = {"name": "one", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.api.class_upgrade import OLD_METADATA_DEFAULTS
@@ -346,7 +346,6 @@ def same_class(node_class: NodeClass) -> NodeClass:
     )
 
 
-@settings(max_examples=60)
 @given(provisioners, templates)
 def test_there_and_back_is_the_same_wherever_nothing_was_noted(
     old_pool: Document, old_class: Document

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.api.node_pools import node_pool_object, warnings_of
@@ -64,7 +64,6 @@ pools = st.builds(
 
 
 @given(pools)
-@settings(max_examples=60, deadline=None)
 def test_what_is_written_is_read_again(pool: NodePool) -> None:
     """The round trip law; the hash is made when a pool is read."""
     written = node_pool_object(pool)
@@ -85,7 +84,6 @@ WORDS = (
 
 
 @given(json_values(*WORDS), json_values(*WORDS))
-@settings(max_examples=150, deadline=None)
 def test_any_document_is_judged_and_none_raises(spec: Any, other: Any) -> None:
     for raw in (
         document(spec, other),

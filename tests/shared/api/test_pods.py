@@ -49,6 +49,14 @@ def required(key: str, operator: str = "Exists") -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
 
 
+ZONAL = {"matchExpressions": [{"key": keys.ZONE, "operator": "Exists"}]}
+
+
+def either(*terms: dict[str, Any]) -> dict[str, Any]:
+    """A required node affinity of these terms."""
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
+
+
 def spread(**changes: Any) -> dict[str, Any]:
     """One spread constraint over zones."""
     return {"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1, **changes}]}
@@ -91,6 +99,31 @@ def test_overhead_of_the_runtime_class_is_added() -> None:
     assert pod_requests(spec) == {"cpu": 1250, "memory": 120 * 1024**2, "pods": 1}
 
 
+def test_requests_of_the_whole_pod_replace_those_of_its_containers() -> None:
+    """SCH-60: cpu, memory and huge pages of ``spec.resources``; overhead comes on top, other names stay."""
+    whole = {"requests": {"cpu": "4", "hugepages-2Mi": "4Mi", "example.com/x": "9"}}
+    spec = {
+        "resources": whole,
+        "containers": [container("500m", "1Gi")],
+        "initContainers": [container("6")],
+        "overhead": {"cpu": "250m"},
+    }
+    asked = {"cpu": 4250, "memory": 1024**3, "hugepages-2Mi": 4 * 1024**2, "pods": 1}
+    assert pod_requests(spec) == asked
+
+
+def test_a_limit_of_the_whole_pod_is_its_request_where_no_container_asks() -> None:
+    """SCH-60: as the API server defaults it."""
+    spec = {"resources": {"limits": {"cpu": "4", "memory": "2Gi"}}, "containers": [container("1")]}
+    assert pod_requests(spec) == {"cpu": 1000, "memory": 2 * 1024**3, "pods": 1}
+
+
+def test_a_wrong_quantity_of_the_whole_pod_is_named() -> None:
+    with pytest.raises(InvalidObject) as refused:
+        pod_requests({"resources": {"requests": {"cpu": "many"}}, "containers": [container()]})
+    assert refused.value.field == "spec.resources.requests.cpu"
+
+
 def test_a_limit_without_request_is_the_request() -> None:
     """The API server defaults requests to limits; a pod that was not defaulted reads the same."""
     limits = {"limits": {"cpu": "2", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1"}}
@@ -105,6 +138,38 @@ def test_a_resize_in_place_counts_what_the_kubelet_still_holds() -> None:
     status = {"containerStatuses": held}
     assert pod_requests(spec, status) == {"cpu": 2000, "memory": 1024**3, "pods": 1}
     assert parse_pod(document(spec, status)).requests["cpu"] == 2000
+
+
+def test_every_port_of_a_pod_on_the_hosts_network_is_a_host_port() -> None:
+    """SCH-90: the API server says so of what it stores; a file does not."""
+    ports = [{"containerPort": 9100}, {"containerPort": 53, "hostPort": 53, "protocol": "UDP"}]
+    spec: dict[str, Any] = {"containers": [container("1", ports=ports)]}
+    assert parse_pod(document(spec)).host_ports == (("UDP", "0.0.0.0", 53),)
+    on_host = (("TCP", "0.0.0.0", 9100), ("UDP", "0.0.0.0", 53))
+    assert parse_pod(document({**spec, "hostNetwork": True})).host_ports == on_host
+
+
+def test_an_empty_node_selector_term_matches_no_node() -> None:
+    """Kubernetes: a null or empty term selects nothing, so beside another it has no say."""
+    pod = parse_pod(document(either({}, {"matchExpressions": None}, ZONAL)))
+    assert pod.required_terms == ((Expression(keys.ZONE, "Exists", ()),),)
+    assert pod.faults == ()
+
+
+def test_a_pod_that_no_node_can_match_has_a_fault() -> None:
+    """No node is bought for a pod that kube-scheduler puts on none."""
+    fault = parse_pod(document(either({}))).faults[0]
+    assert fault.startswith(f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms: ")
+    with pytest.raises(InvalidObject):
+        parse_daemon_set(document({"template": {"spec": either({})}}))
+
+
+def test_a_daemon_pod_is_pinned_to_a_node_by_its_controller_which_is_no_fault() -> None:
+    """SCH-46: its requests stand for its daemon set; for other pods the same is a fault (POD-05)."""
+    pinned = either({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]})
+    owner = {"kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+    assert parse_pod(document(pinned, ownerReferences=[owner])).faults == ()
+    assert parse_pod(document(pinned)).faults != ()
 
 
 def test_a_waiting_pod_is_provisionable() -> None:

@@ -178,3 +178,31 @@ def test_checking_never_raises(kind: tuple[str, str], document: dict[str, Any], 
     faults = check(whole)
     warnings(whole)
     assert all(fault.message for fault in faults)
+
+
+def test_what_v1beta1_said_elsewhere_is_told_field_by_field() -> None:
+    """MAP-03: who only changes the version of a v1beta1 object learns of each field that has moved."""
+    reference = {"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "name": "a"}
+    template = {"requirements": [], "kubelet": {"maxPods": 20}, "nodeClassRef": reference}
+    disruption = {"expireAfter": "720h", "consolidationPolicy": "WhenUnderutilized"}
+    spec = {"template": {"spec": template}, "disruption": disruption}
+    place = "spec.template.spec"
+    assert {text.partition(": ")[0] for text in told(of_v1("karpenter.sh", "NodePool", spec))} == {
+        "spec.disruption.expireAfter",
+        "spec.disruption.consolidationPolicy",
+        f"{place}.kubelet",
+        f"{place}.nodeClassRef.group",
+        f"{place}.nodeClassRef.apiVersion",
+    }
+    terms = {"subnetSelectorTerms": [{"id": "subnet-1"}]}
+    terms["securityGroupSelectorTerms"] = [{"id": "sg-1"}]
+    spec = {"amiFamily": "Ubuntu", "role": "nodes", **terms}
+    found = told(of_v1("karpenter.k8s.aws", "EC2NodeClass", spec))
+    assert {text.partition(": ")[0] for text in found} == {
+        "spec.amiSelectorTerms",
+        "spec.amiFamily",
+    }
+
+
+def of_v1(group: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}

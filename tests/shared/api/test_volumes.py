@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from shared.api.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.domain import labels as keys
@@ -191,7 +191,6 @@ SPECS = {
 
 
 @pytest.mark.parametrize("kind", sorted(SPECS))
-@settings(max_examples=40)
 @given(objects(*WORDS), json_values(*WORDS))
 def test_anything_is_read_or_refused(kind: str, spec: dict[str, Any], status: object) -> None:
     """F27: nothing but InvalidObject, and what is read survives the mirror."""
@@ -200,7 +199,6 @@ def test_anything_is_read_or_refused(kind: str, spec: dict[str, Any], status: ob
         assert decode_record(kind, msgspec.json.encode(record)) == record
 
 
-@settings(max_examples=40)
 @given(objects(*WORDS))
 def test_any_storage_class_is_read_or_refused(fields: dict[str, Any]) -> None:
     """F27."""
@@ -212,7 +210,6 @@ def test_any_storage_class_is_read_or_refused(fields: dict[str, Any]) -> None:
 terms = objects("matchExpressions", "matchFields").map(lambda one: affinity(one, one))
 
 
-@settings(max_examples=40)
 @given(terms)
 def test_any_node_affinity_is_read_or_refused(spec: dict[str, Any]) -> None:
     with contextlib.suppress(InvalidObject):

@@ -83,7 +83,7 @@ def node(name: str = "node-1", cpu: str = "4", memory: str = "16Gi", **changes: 
 
 
 def controller(kind: str, name: str = "web", **spec: Any) -> Document:
-    group = "batch/v1" if kind == "Job" else "apps/v1"
+    group = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
     template = {"metadata": {"labels": {"app": name}}, "spec": pod_spec()}
     return {
         "apiVersion": group,

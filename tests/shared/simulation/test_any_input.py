@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.simulation.objects import KINDS
@@ -124,13 +124,11 @@ def check_answer(found: dict[str, Any]) -> None:
     assert found["cost"]["hourly"] >= 0
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(ANYTHING | KNOWN, max_size=4))
 def test_any_documents_give_an_answer(documents: list[Any]) -> None:
     check_answer(run(*documents, instance_type("z1.large"), node_pool("z")).answer)
 
 
-@settings(deadline=None, max_examples=80)
 @given(st.lists(damaged(), min_size=1, max_size=3))
 def test_damaged_objects_give_an_answer(documents: list[Any]) -> None:
     check_answer(answer(pod("good"), *documents, instance_type("z1.large")))

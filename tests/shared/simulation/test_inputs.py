@@ -76,6 +76,38 @@ def test_controllers_are_planned_as_their_pods(kind: str) -> None:
     assert len(placed(answer(controller(kind, replicas=3)))) == 3
 
 
+def test_a_fault_in_a_pod_template_is_told_once_and_of_its_controller() -> None:
+    """Its 300 pods are in no file; each has its verdict all the same."""
+    wrong = {"spec": pod_spec(cpu="lots")}
+    found = answer(controller("Deployment", replicas=300, template=wrong), pod("good"))
+    field = "spec.template.spec.containers[0].resources.requests.cpu"
+    assert faults(found) == [("Deployment", "default/web", field)]
+    assert len(found["unschedulable"]) == 300
+    assert placed(found) == {"default/good": "m5.large"}
+
+
+def test_a_pod_without_containers_is_refused_as_an_api_server_would() -> None:
+    """Of a misspelt field nothing must be guessed."""
+    wrong = {**pod(), "spec": {"container": []}}
+    found = answer(wrong, pod("good"))
+    assert faults(found) == [("Pod", "default/web", "spec.containers")]
+    assert reasons(found) == {"default/web": "spec.containers: is required"}
+
+
+def test_a_generic_ephemeral_volume_needs_no_claim_in_the_file() -> None:
+    """POD-07, SCH-93: it is made with the pod, and its class decides over the zone."""
+    topology = {"matchLabelExpressions": [{"key": ZONE, "values": [ZONES[1]]}]}
+    scratch = {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}
+    gp3 = {
+        "kind": "StorageClass",
+        "metadata": metadata("gp3"),
+        "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [topology],
+    }
+    assert zone_of(answer(pod(volumes=[{"name": "a", "ephemeral": scratch}]), gp3)) == ZONES[1]
+
+
 def test_both_generations_of_pools_and_classes_are_read() -> None:
     """MAP-01; P-19 adds categories c, m and r."""
     template = {"apiVersion": "karpenter.k8s.aws/v1alpha1", "kind": "AWSNodeTemplate"}
@@ -315,6 +347,15 @@ def test_faults_are_named_and_the_rest_is_planned() -> None:
         ("DaemonSet", "default/agent", "spec"),
     }
     assert "is not a quantity" in reasons(found)["default/bad"]
+
+
+def test_a_misspelt_field_is_told_and_the_rest_of_its_object_counts() -> None:
+    """An API server drops it; a plan that lacks a requirement must not look as if it had it."""
+    pool = node_pool(requirments=[{"key": "kubernetes.io/arch", "operator": "Exists"}])
+    found = answer(pod(), pool)
+    assert placed(found) == {"default/web": "m5.large"}
+    assert faults(found) == [("NodePool", "default", "spec.template.spec.requirments")]
+    assert found["faults"][0]["message"] == "unknown field; did you mean requirements?"
 
 
 def test_a_catalogue_of_which_nothing_is_left_is_not_replaced_by_another() -> None:

@@ -47,6 +47,13 @@ def test_lists_are_taken_apart() -> None:
     assert [one.name for one in found.of("Pod", "Node")] == ["default/a", "default/b", "node-1"]
 
 
+def test_a_json_list_of_objects_is_taken_apart() -> None:
+    """As ``POST /simulate`` takes it."""
+    found = collect([[pod("a"), {"kind": "List", "items": [pod("b")]}], pod("c"), [7]])
+    assert [one.name for one in found.of("Pod")] == ["default/a", "default/b", "default/c"]
+    assert [one.message for one in found.faults] == ["must be an object"]
+
+
 def test_other_kinds_play_no_part_and_are_counted() -> None:
     namesake = {
         "apiVersion": "cluster.x-k8s.io/v1beta1",

@@ -10,6 +10,11 @@ from shared.simulation.objects import Objects, collect
 from shared.simulation.workloads import expand
 from tests.shared.simulation.documents import controller, pod
 
+SCRATCH = {
+    "name": "scratch",
+    "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}},
+}
+
 
 def expanded(*documents: Any, most_pods: int = 1000) -> Objects:
     objects = collect(documents)
@@ -21,7 +26,7 @@ def names(objects: Objects, kind: str = "Pod") -> list[str]:
     return [one.metadata["name"] for one in objects.of(kind)]
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet"])
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "ReplicationController"])
 def test_replicas_become_pods_with_the_templates_labels(kind: str) -> None:
     found = expanded(controller(kind, replicas=2))
     assert names(found) == ["web-00000", "web-00001"]
@@ -49,6 +54,11 @@ def test_stateful_pods_are_numbered_and_bring_their_claims() -> None:
     assert volume == {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-1"}}
 
 
+def test_stateful_pods_are_numbered_from_where_the_set_says() -> None:
+    found = expanded(controller("StatefulSet", "db", replicas=2, ordinals={"start": 5}))
+    assert names(found) == ["db-5", "db-6"]
+
+
 def test_a_claim_that_is_given_is_not_made_again() -> None:
     claim = {
         "kind": "PersistentVolumeClaim",
@@ -59,6 +69,37 @@ def test_a_claim_that_is_given_is_not_made_again() -> None:
     found = expanded(claim, controller("StatefulSet", "db", volumeClaimTemplates=[template]))
     assert [one.raw["spec"] for one in found.of("PersistentVolumeClaim")] == [{"volumeName": "v"}]
     assert found.faults == []
+
+
+def test_a_pods_own_volumes_bring_their_claims() -> None:
+    """POD-07: a cluster makes ``<pod>-<volume>`` for a generic ephemeral volume."""
+    found = expanded(pod("web", volumes=[SCRATCH]), controller("StatefulSet", "db"))
+    claims = found.of("PersistentVolumeClaim")
+    assert [one.name for one in claims] == ["default/web-scratch"]
+    assert claims[0].raw["spec"] == {"storageClassName": "gp3"}
+
+
+def test_the_claim_of_a_pods_own_volume_is_not_made_twice() -> None:
+    given = {"kind": "PersistentVolumeClaim", "metadata": {"name": "web-scratch"}, "spec": {}}
+    found = expanded(given, pod("web", volumes=[SCRATCH, {"name": "other", "ephemeral": 7}]))
+    assert names(found, "PersistentVolumeClaim") == ["web-scratch"]
+    assert [(one.name, one.field) for one in found.faults] == [
+        ("default/web", "spec.volumes[1].ephemeral")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "field"),
+    [
+        ({"volumeClaimTemplates": [{}] * 65}, "spec.volumeClaimTemplates"),
+        ({"template": {"spec": {"volumes": [SCRATCH] * 65}}}, "spec.template.spec.volumes"),
+    ],
+)
+def test_claims_that_no_machine_could_attach_are_not_made(made: dict[str, Any], field: str) -> None:
+    """A short file must not fill the memory."""
+    found = expanded(controller("StatefulSet", replicas=3, **made))
+    assert [(one.kind, one.field) for one in found.faults] == [("StatefulSet", field)]
+    assert names(found, "PersistentVolumeClaim") == []
 
 
 @pytest.mark.parametrize(
@@ -94,6 +135,7 @@ def test_a_deployment_whose_replica_sets_are_given_leaves_the_pods_to_them() -> 
         ({"replicas": -1}, "spec.replicas"),
         ({"replicas": "two"}, "spec.replicas"),
         ({"template": {}}, "spec.template.spec"),
+        ({"ordinals": {"start": -1}}, "spec.ordinals.start"),
         (
             {"template": {"metadata": {"labels": 1}, "spec": {"a": 1}}},
             "spec.template.metadata.labels",
