@@ -36,8 +36,15 @@ MESSAGES = {
     "number of instances.",
     "AuthFailure.ServiceLinkedRoleCreationNotPermitted": "The provided credentials do not have "
     "permission to create the service-linked role for EC2 Spot Instances.",
+    "RequestLimitExceeded": "Request limit exceeded.",
+    "InternalError": "An internal error has occurred",
+    "InvalidLaunchTemplateId.NotFound": "The specified launch template, with the id that the "
+    "fleet names, does not exist.",
+    "InvalidLaunchTemplateName.NotFoundException": "At least one of the launch templates specified "
+    "in the request does not exist.",
 }
-"""The error codes of LCH-60 and LCH-63 that a pool may answer with."""
+"""The error codes that a pool may answer with: those of LCH-60 and LCH-63, and what a fleet tells of the calls that it
+makes itself."""
 
 STATEMENT_LIMIT = 1_000
 CUT_LIMIT = 100

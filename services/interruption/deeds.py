@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from services.interruption.actions import NORMAL, WARNING, Action, taint_for
 from services.interruption.bells import Bells
 from services.interruption.directory import Directory
-from services.interruption.maintenance import Maintenance, ends, maintenance_of, parse_maintenance
+from services.interruption.maintenance import Maintenance, ends, held_by, maintenance_of
 from services.interruption.memory import Memory
 from services.interruption.notices import ANNOUNCED, HEALED, INSTANCE_STATUS, SCHEDULED, Notice
 from services.interruption.own_node import OwnNode
@@ -108,6 +108,7 @@ class Deeds:
             TELL: self._only_tell,
         }
         await deeds[step](case)
+        self.metrics.count_action(drains=step in (DELETE, REPLACE))
 
     def _mark_short(self, case: Case, step: str) -> None:
         """A pool that EC2 recommends to leave is no place for the replacement."""
@@ -122,12 +123,16 @@ class Deeds:
     async def _delete(self, case: Case) -> None:
         if case.action.at_once:
             await self._end_now(case.machine)
+        if case.notice.kind in ANNOUNCED and case.notice.at is None:
+            await self._remember(case)  # after a kill it tells why the machine goes
         ordered = await self._ordered(case)
         if ordered:
             self._say_deleted(case)
-        if ordered or caused(case.notice, case.machine):
+        if ordered or caused(case.notice, case.machine, case.policy):
             text = "Interruption triggered termination"
-            await self._event(case, WARNING, "TerminatingOnInterruption", text, TOLD_SECONDS)
+            await self._event(
+                case, WARNING, "TerminatingOnInterruption", text, TOLD_SECONDS, once=DELETE
+            )
 
     def _say_deleted(self, case: Case) -> None:
         self.deleted += 1
@@ -169,19 +174,28 @@ class Deeds:
             self._wait_for_node(case)
             return
         taint = taint_for(case.notice.kind)
-        if node.terminating or taint in node.taints:
+        if node.terminating:
             return
-        self._memory.forget(_opening(taint, node))
         try:
-            done = await self._once(
-                _closing(taint, node), lambda: self.marks.taint(node.name, taint, node.uid)
-            )
+            done = taint not in node.taints and await self._close(node, taint)
         except NotFound:
             self._wait_for_node(case)
             return
-        if done:
+        # Whoever closed the node may have been killed before it said so.
+        if self._memory.first(_saying(taint, node), self.clock.monotonic(), TOLD_SECONDS):
             await self._event(case, WARNING, "Cordon", f"Node is closed by the taint {taint.key}")
+        if done:
             self._tell(case, CORDON)
+
+    async def _close(self, node: Node, taint: Taint) -> bool:
+        """Whether our taint was put on just now. Raises NotFound."""
+        self._memory.forget(_opening(taint, node))
+        done = await self._once(
+            _closing(taint, node), lambda: self.marks.taint(node.name, taint, node.uid)
+        )
+        if done:
+            self._memory.forget(_saying(taint, node))
+        return done
 
     def _wait_for_node(self, case: Case) -> None:
         """Raises Unavailable: the notice comes again, until the mirror shows a node of this machine that can be closed.
@@ -210,21 +224,22 @@ class Deeds:
     async def _remember(self, case: Case) -> bool:
         """Whether we wrote this event on the machine just now; of two events the earlier stands."""
         machine, new = case.machine, maintenance_of(case.notice)
-        held = _held(machine)
-        if machine.terminating or _stands(held, new):
+        if machine.terminating or _stands(held_by(machine), new):
             return False
+        self._memory.forget(_noting(machine, keys.MAINTENANCE_ANNOTATION, None))
         return await self._annotate(machine, keys.MAINTENANCE_ANNOTATION, new.text)
 
     async def _reopen(self, case: Case) -> None:
         """An event was called off: the machine need not wait for it, and its node is open again.
 
-        The mirror may not show yet what the event did, and nobody calls it off a second time: so the machine is read.
+        The mirror may not show yet what the event did, and nobody calls it off a second time: so the machine is read,
+        and its annotation goes last: until then a kill leaves something to repeat.
         """
         try:
             machine = await self.machines.get(case.machine.key)
         except NotFound:
             return
-        held = _held(machine)
+        held = held_by(machine)
         if machine.uid != case.machine.uid or machine.terminating:
             return
         if held is None or not ends(case.notice, held):
@@ -235,8 +250,12 @@ class Deeds:
         node, taint = self.directory.node(case.instance), taint_for(SCHEDULED)
         if node is not None:
             await self._untaint(node, taint)
-        if await self._annotate(case.machine, keys.MAINTENANCE_ANNOTATION, None):
-            await self._event(case, NORMAL, case.action.reason, case.action.text)
+        for involved in self._involved(case):
+            await self.recorder.tell(
+                involved, NORMAL, case.action.reason, case.action.text, once=case.notice.id
+            )
+        self._memory.forget(_noting(machine, keys.MAINTENANCE_ANNOTATION, held.text))
+        if await self._annotate(machine, keys.MAINTENANCE_ANNOTATION, None):
             self._tell(case, REOPEN)
 
     async def _open(self, case: Case) -> None:
@@ -255,6 +274,7 @@ class Deeds:
         """Take exactly our taint off; it may be put on again at once."""
         await self.marks.untaint(node.name, taint, node.uid)
         self._memory.forget(_closing(taint, node))
+        self._memory.forget(_saying(taint, node))
 
     async def _annotate(self, machine: Machine, key: str, value: str | None) -> bool:
         """Whether it was written just now; a machine that is gone or replaced needs nothing."""
@@ -265,7 +285,7 @@ class Deeds:
         # A timestamp of now differs every time: for it alone the key decides.
         what = "" if key in (keys.TERMINATION_TIMESTAMP, keys.REPLACE_ANNOTATION) else value
         try:
-            return await self._once(f"{key}={what}/{machine.uid}", write)
+            return await self._once(_noting(machine, key, what), write)
         except (NotFound, Conflict):
             return False
 
@@ -294,13 +314,24 @@ class Deeds:
         reason: str,
         text: str,
         again_seconds: float = EVENT_DEDUPE_SECONDS,
+        *,
+        once: str = "",
     ) -> None:
-        """On the machine and, if there is one, on its node (8.3)."""
-        node = self.directory.node(case.instance)
-        for involved in [to_machine(case.machine), *([to_node(node)] if node else [])]:
+        """``once``: of which occasion; empty: of this notice."""
+        for involved in self._involved(case):
             await self.recorder.publish(
-                involved, event_type, reason, text, dedupe_seconds=again_seconds
+                involved,
+                event_type,
+                reason,
+                text,
+                dedupe_seconds=again_seconds,
+                once=once or case.notice.id,
             )
+
+    def _involved(self, case: Case) -> list[dict[str, str]]:
+        """The machine and, if there is one, its node (8.3)."""
+        node = self.directory.node(case.instance)
+        return [to_machine(case.machine), *([to_node(node)] if node else [])]
 
 
 def _closing(taint: Taint, node: Node) -> str:
@@ -312,8 +343,12 @@ def _opening(taint: Taint, node: Node) -> str:
     return f"open/{taint.key}/{node.uid}"
 
 
-def _held(machine: Machine) -> Maintenance | None:
-    return parse_maintenance(machine.annotations.get(keys.MAINTENANCE_ANNOTATION, ""))
+def _saying(taint: Taint, node: Node) -> str:
+    return f"said/{taint.key}/{node.uid}"
+
+
+def _noting(machine: Machine, key: str, value: str | None) -> str:
+    return f"{key}={value}/{machine.uid}"
 
 
 def _stands(held: Maintenance | None, new: Maintenance) -> bool:

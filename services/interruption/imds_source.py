@@ -1,7 +1,8 @@
 """The instance's own metadata as a source of notices: for clusters without a queue, one agent on each node.
 
 An announcement stays where it is read, so what was handled is remembered; what was not is put again at the next look.
-What may go wrong: the metadata service does not answer: ``problem`` says so on /readyz, and it is asked again.
+What may go wrong: the metadata service does not answer, or with what nobody can read: ``problem`` says so on /readyz,
+and it is asked again. One document that cannot be had hides no other: a spot notice counts two minutes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)
 
-LONGEST_BACKOFF_SECONDS = 30.0
+LONGEST_BACKOFF_SECONDS = 10.0
+"""The service is the instance's own, and a spot notice may be behind the silence."""
 REPEAT_SECONDS = 20.0
 """A notice that is not done with after this long is put again."""
 WAITING_SECONDS = 60.0
@@ -72,6 +74,8 @@ class ImdsSource:
                 await self.look()
                 self.problem = ""
                 backoff.reset()
+            except BadMessage as error:
+                self._complain(error)  # no pause makes it better
             except DovetailError as error:
                 wait = max(wait, backoff.next())
                 self._complain(error)
@@ -84,14 +88,21 @@ class ImdsSource:
         self.problem = error.message
 
     async def look(self) -> None:
-        """Put what is announced now into the backlog. Raises TransientError and Unauthorized."""
+        """Put what is announced now into the backlog. Raises the first failure, after all else had its turn."""
         if not self.own.instance:
             await self._learn_who()
-        found = await self._announced()
-        names = {notice.id for notice in found}
+        failure: DovetailError | None = None
+        names: set[str] = set()
+        for read in (self._spot, self._rebalance, self._lifecycle, self._scheduled):
+            try:
+                for notice in await read():
+                    names.add(notice.id)
+                    await self._announce(notice)
+            except DovetailError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure  # what is done with stays known: its document may be the one that is missing
         self._put = {name: again for name, again in self._put.items() if name in names}
-        for notice in found:
-            await self._announce(notice)
 
     async def _learn_who(self) -> None:
         instance = await self.imds.get("meta-data/instance-id")
@@ -106,32 +117,29 @@ class ImdsSource:
             raise
         log.info("reading instance metadata", instance=self.own.instance, node=self.own.name)
 
-    async def _announced(self) -> list[Notice]:
-        now, instance = self.clock.now(), self.own.instance
-        found: list[Notice] = []
-        for path, parse in ((SPOT_ACTION, spot_notice), (REBALANCE_AT, rebalance_notice)):
-            text = await self.imds.get(path)
-            if text is None:
-                continue
-            try:
-                found.append(parse(text, instance, now=now))
-            except BadMessage as error:
-                self._complain(error)  # what cannot be read must not hide the rest
-        found += await self._lifecycle(instance, now)
-        events = await self.imds.get(SCHEDULED_EVENTS) or "[]"
-        try:
-            scheduled = scheduled_notices(events, instance, now=now)
-        except BadMessage as error:
-            self._complain(error)  # whether an event was called off cannot be told either
-            return found
-        await self._look_what_is_gone(scheduled)
-        return [*found, *scheduled, *called_off(self.own.scheduled(), scheduled, now=now)]
+    async def _spot(self) -> list[Notice]:
+        text = await self.imds.get(SPOT_ACTION)
+        now = self.clock.now()
+        return [] if text is None else [spot_notice(text, self.own.instance, now=now)]
 
-    async def _lifecycle(self, instance: str, now: float) -> list[Notice]:
+    async def _rebalance(self) -> list[Notice]:
+        text = await self.imds.get(REBALANCE_AT)
+        now = self.clock.now()
+        return [] if text is None else [rebalance_notice(text, self.own.instance, now=now)]
+
+    async def _lifecycle(self) -> list[Notice]:
         if step_for_hook(self.settings) == IGNORE:
             return []
-        notice = lifecycle_notice(await self.imds.get(LIFECYCLE_STATE) or "", instance, now=now)
+        text = await self.imds.get(LIFECYCLE_STATE) or ""
+        notice = lifecycle_notice(text, self.own.instance, now=self.clock.now())
         return [notice] if notice else []
+
+    async def _scheduled(self) -> list[Notice]:
+        text = await self.imds.get(SCHEDULED_EVENTS) or "[]"
+        now = self.clock.now()
+        scheduled = scheduled_notices(text, self.own.instance, now=now)
+        await self._look_what_is_gone(scheduled)
+        return [*scheduled, *called_off(self.own.scheduled(), scheduled, now=now)]
 
     async def _look_what_is_gone(self, scheduled: list[Notice]) -> None:
         """The worker may have written an event on the machine since we read it."""

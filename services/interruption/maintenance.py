@@ -9,6 +9,8 @@ import msgspec
 
 from services.interruption.notices import Notice
 from shared.clock import parse_rfc3339, rfc3339
+from shared.domain import labels as keys
+from shared.domain.machines import Machine
 
 UNNAMED = "-"
 
@@ -37,6 +39,11 @@ def parse_maintenance(text: str) -> Maintenance | None:
     except (ValueError, OverflowError):
         return None
     return Maintenance(start, parts[1].replace("-", " "), "" if parts[2] == UNNAMED else parts[2])
+
+
+def held_by(machine: Machine) -> Maintenance | None:
+    """What stands on this machine."""
+    return parse_maintenance(machine.annotations.get(keys.MAINTENANCE_ANNOTATION, ""))
 
 
 def maintenance_of(notice: Notice) -> Maintenance:

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from services.interruption.maintenance import parse_maintenance
+from services.interruption.maintenance import held_by
 from services.interruption.notices import (
     IMDS,
     LIFECYCLE,
@@ -24,7 +24,6 @@ from services.interruption.notices import (
 )
 from shared.bus import BadMessage
 from shared.clock import parse_rfc3339
-from shared.domain import labels as keys
 from shared.domain.machines import Machine
 
 SPOT_ACTION = "meta-data/spot/instance-action"
@@ -36,6 +35,8 @@ ENDING = "Terminated"
 _TIME = "%d %b %Y %H:%M:%S GMT"
 MAINTENANCE_ID = "maintenance/"
 LONGEST_EVENT = 300
+LONGEST_IN_ID = 60
+"""The id goes into messages, which take 128 characters of it."""
 
 
 def spot_notice(text: str, instance: str, *, now: float) -> Notice:
@@ -59,7 +60,10 @@ def lifecycle_notice(text: str, instance: str, *, now: float) -> Notice | None:
 
 
 def scheduled_notices(text: str, instance: str, *, now: float) -> list[Notice]:
-    """Of ``events/maintenance/scheduled``: the events that will happen. Raises BadMessage."""
+    """Of ``events/maintenance/scheduled``: the events that will happen. When they were announced it does not say.
+
+    Raises BadMessage.
+    """
     found = _read(text)
     if not isinstance(found, list):
         raise BadMessage("a list of scheduled events is expected")
@@ -74,8 +78,8 @@ def _scheduled(event: dict[str, Any], instance: str, now: float) -> Notice:
     except ValueError as error:
         raise BadMessage(f"NotBefore of {name or 'an event'}: {error}") from error
     at = start.timestamp()
-    identity = f"{MAINTENANCE_ID}{instance}/{name}/{int(at)}"
-    return Notice(identity, SCHEDULED, (instance,), now, at, now, IMDS, name)
+    identity = f"{MAINTENANCE_ID}{instance}/{name[:LONGEST_IN_ID]}/{int(at)}"
+    return Notice(identity, SCHEDULED, (instance,), None, at, now, IMDS, name)
 
 
 def called_off(
@@ -85,9 +89,9 @@ def called_off(
     listed = {notice.event for notice in scheduled}
     found = []
     for instance, machine in waiting:
-        held = parse_maintenance(machine.annotations.get(keys.MAINTENANCE_ANNOTATION, ""))
+        held = held_by(machine)
         if held is not None and held.source == IMDS and held.event not in listed:
-            identity = f"over/{instance}/{held.event}"
+            identity = f"over/{instance}/{held.event[:LONGEST_IN_ID]}"
             found.append(
                 Notice(identity, SCHEDULED_OVER, (instance,), now, None, now, IMDS, held.event)
             )

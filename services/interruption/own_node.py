@@ -38,25 +38,29 @@ class OwnNode:
         return sum(instance == self.instance for instance in instances)
 
     async def machine(self, instance: str) -> Machine | None:
-        """Read node and machine afresh. None: not this instance, or not a machine of ours."""
-        self._node = self._waiting = None
+        """Read node and machine afresh. None: not this instance, or not a machine of ours. Raises TransientError: what
+        was known stays, for others may be about it now.
+        """
         if instance != self.instance:
             return None
+        node, machine = await self._read()
+        self._node = node
+        waits = machine is not None and keys.MAINTENANCE_ANNOTATION in machine.annotations
+        self._waiting = machine if waits else None
+        return machine
+
+    async def _read(self) -> tuple[Node | None, Machine | None]:
         try:
             raw = await self.kube.get(NODES, self.name)
             node = parse_node(raw)
-            if provider_instance_id(node.provider_id) != instance:
-                return None
+            if provider_instance_id(node.provider_id) != self.instance:
+                return None, None
             if any(taint.key == keys.UNREGISTERED_TAINT_KEY for taint in node.taints):
                 raise Unavailable(f"node {self.name} is not registered yet")
             key = _owner_key(raw["metadata"].get("ownerReferences") or ())
-            machine = await self.machines.get(key) if key else None
+            return node, await self.machines.get(key) if key else None
         except NotFound:
-            return None
-        self._node = node
-        if machine is not None and keys.MAINTENANCE_ANNOTATION in machine.annotations:
-            self._waiting = machine
-        return machine
+            return None, None
 
     def node(self, instance: str) -> Node | None:
         """As of the last ``machine``."""

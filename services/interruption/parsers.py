@@ -9,6 +9,7 @@ kind must have, raises BadMessage: somebody should look at it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from services.interruption.notices import NO_OP, NOTICE_SECONDS, HookName, Notic
 from shared.bus import BadMessage
 from shared.clock import parse_rfc3339
 
+TRIPLE = ("version", "source", "detail-type")
 LONGEST_ID = 100
 LONGEST_EVENT = 300
 LONGEST_NAME = 255
@@ -41,12 +43,13 @@ def parse(body: str, *, received_at: float = 0.0) -> Notice:
     """Read one SQS body. Raises BadMessage that names what is wrong with it."""
     document = _unpacked(_json(body))
     detail = document.get("detail", {})
+    read = _PARSERS.get(tuple(str(document.get(part)) for part in TRIPLE))
     if not isinstance(detail, dict):
-        raise BadMessage("not an EventBridge event: an object with a detail object is expected")
+        if read or not all(part in document for part in TRIPLE):
+            raise BadMessage("not an EventBridge event: an object with a detail object is expected")
+        detail = {}  # of a kind that is not for us
     name = str(document.get("id") or "")[:LONGEST_ID] or "unnamed"
     at = _rfc3339(document.get("time"))
-    triple = tuple(str(document.get(part)) for part in ("version", "source", "detail-type"))
-    read = _PARSERS.get(triple)
     kind, instances, deadline = read(detail, at) if read else _IGNORED
     hook = _hook(detail) if kind == notices.LIFECYCLE else None
     return Notice(
@@ -95,7 +98,8 @@ def _rfc3339(written: object) -> float | None:
 def _rfc1123(written: object) -> float | None:
     """Health writes its times as mail does: ``Wed, 27 Jan 2027 06:00:00 GMT``."""
     try:
-        return parsedate_to_datetime(str(written)).timestamp()
+        found = parsedate_to_datetime(str(written))
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from services.interruption.maintenance import held_by
 from services.interruption.notices import (
     ANNOUNCED,
     ENDED,
@@ -61,16 +62,28 @@ def step_for(notice: Notice, policy: Policy, *, now: float) -> str:
     return CORDON if policy.mode == CORDON and notice.kind not in ENDED else DELETE
 
 
-def caused(notice: Notice, machine: Machine) -> bool:
+def caused(notice: Notice, machine: Machine, policy: Policy) -> bool:
     """Was this machine ordered to go because of ``notice``, perhaps by a process that was killed before it said so?
 
     Then its deletion, which knows whole seconds only, is not older than the announcement. EC2 announces the end of
-    every instance, also of those that we end for another reason: in the same second, that is no cause.
+    every instance, also of those that we end for another reason: in the same second, that is no cause. When a
+    scheduled event was announced only the queue tells: of the others the machine itself does.
     """
-    if notice.at is None or not machine.terminating:
+    if not machine.terminating:
         return False
+    if notice.at is None:
+        return _went_for_event(notice, machine, policy)
     said = int(notice.at)
     return machine.deleted_at > said if notice.kind in ENDED else machine.deleted_at >= said
+
+
+def _went_for_event(notice: Notice, machine: Machine, policy: Policy) -> bool:
+    """Was it deleted when the event that stands on it was due?"""
+    held = held_by(machine)
+    if notice.kind not in ANNOUNCED or held is None:
+        return False
+    same = (held.source, held.event) == (notice.source, notice.event)
+    return same and machine.deleted_at + 1 > held.start - policy.lead_seconds
 
 
 def step_for_hook(settings: InterruptionSettings) -> str:

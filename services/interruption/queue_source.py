@@ -5,7 +5,7 @@ several pollers at once. A message is deleted when it was handled, in batches, o
 first 4 KiB stay among the dead letters of the stream ``interruptions``.
 
 What may go wrong: the queue is missing or forbidden: ``problem`` says so on /readyz, and it is looked for again, ever
-more slowly. A deletion fails: the message comes again and is found to be handled.
+more slowly. A deletion fails: the message comes again and is found to be handled; ``undeleted`` says why.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ GATHER_SECONDS = 0.2
 WAITING_RECEIPTS = 10_000
 FLUSH_SECONDS = 3.0
 LETTER_BYTES = 4096
+UNDELETED_SECONDS = 3.0 * VISIBILITY_SECONDS
 LETTERS_PAUSE_SECONDS = 5.0
 """After a letter that could not be kept no other is tried for this long: warnings must not wait behind it."""
 UNREADABLE = "unreadable"
@@ -79,6 +80,14 @@ class QueueSource:
     _idle: bool = False
     _letters_from: float = 0.0
     """Monotonic time until which Redis is not asked again."""
+    _undeleted: str = ""
+    _undeleted_at: float = float("-inf")
+
+    @property
+    def undeleted(self) -> str:
+        """Why messages that are done with cannot be deleted, empty: they can. Those come again and say so again."""
+        fresh = self.clock.monotonic() - self._undeleted_at < UNDELETED_SECONDS
+        return self._undeleted if fresh else ""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until ``stop``. Messages that were received and not handled by then come again."""
@@ -99,7 +108,7 @@ class QueueSource:
         """INT-01, scenario 40: one line, not one per look."""
         if not self._idle:
             log.warning("INTERRUPTION_QUEUE is empty: spot interruptions are not handled")
-        self._idle, self.url, self.problem = True, "", ""
+        self._idle, self.url, self.problem, self._undeleted = True, "", "", ""
         self.last_progress = self.clock.monotonic()
 
     def _complain(self, name: str, error: DovetailError) -> None:
@@ -226,9 +235,14 @@ class QueueSource:
                     batch.append(await self._done.get())
 
     async def _delete_batch(self, receipts: list[str]) -> None:
+        if not self.url:
+            return  # the setting names no queue any more
         try:
             failed = await self.sqs.delete(self.url, receipts)
         except DovetailError as error:
-            log.warning("messages were not deleted, they come again", error=error.message)
+            if error.message != self.undeleted:
+                log.warning("messages were not deleted, they come again", error=error.message)
+            self._undeleted, self._undeleted_at = error.message, self.clock.monotonic()
             return
+        self._undeleted = ""
         self.metrics.interruptions_deleted.inc(len(receipts) - len(failed))

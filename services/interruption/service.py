@@ -107,6 +107,8 @@ def _missing(queue: QueueSource) -> list[str]:
         return []
     if queue.problem:
         return [f"the queue cannot be read: {queue.problem}"]
+    if queue.undeleted:
+        return [f"messages come again and again, they cannot be deleted: {queue.undeleted}"]
     return [] if queue.url else ["the queue is not found yet"]
 
 

@@ -25,6 +25,7 @@ from services.interruption.statuses import (
 from shared.clock import Clock
 from shared.cloud.instance_status import Ailment, InstanceStatuses
 from shared.errors import DovetailError, Unauthorized
+from shared.kube.stopping import run_until
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.runtime import pause
@@ -64,6 +65,7 @@ class StatusSource:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Ask until ``stop``, or until EC2 says that we may not."""
+        await run_until(stop, self.directory.loaded())  # else nothing would be ours
         while not stop.is_set() and not self.stopped:
             period = self.settings.instance_status_period
             if period > 0:

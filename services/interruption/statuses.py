@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from services.interruption.maintenance import parse_maintenance
+from services.interruption.maintenance import Maintenance, held_by
 from services.interruption.notices import HEALED, SCHEDULED_OVER, STATUS_CHECKS, Notice
 from shared.cloud.instance_status import EVENT_STATUS, Ailment
-from shared.domain import labels as keys
 from shared.domain.machines import Machine
 
 IMPAIRED_SECONDS = 120.0
@@ -47,13 +46,15 @@ def serious(
 
 
 def notice_of(ailment: Ailment, since: float, *, now: float) -> Notice:
-    """The notice that EC2 did not send."""
+    """The notice that EC2 did not send. Since when an event is announced EC2 does not say."""
+    scheduled = ailment.category == EVENT_STATUS
+    stamp = ailment.due if scheduled else since
     return Notice(
-        id=f"{ailment.category}/{ailment.instance}",
+        id=f"{ailment.category}/{ailment.instance}/{int(stamp or 0)}",
         kind=ailment.category,
         instances=(ailment.instance,),
-        at=since,
-        deadline=ailment.due if ailment.category == EVENT_STATUS else now,
+        at=None if scheduled else since,
+        deadline=ailment.due if scheduled else now,
         received_at=now,
         source=STATUS_CHECKS,
     )
@@ -65,10 +66,17 @@ def called_off(
     """Notices that events are over which machines wait for because of us, and EC2 no longer lists."""
     scheduled = {one.instance for one in ailments if one.category == EVENT_STATUS}
     return [
-        Notice(f"over/{instance}", SCHEDULED_OVER, (instance,), now, None, now, STATUS_CHECKS)
+        _over(instance, held, now)
         for instance, machine in waiting
-        if instance not in scheduled and _is_ours(machine)
+        if instance not in scheduled
+        and (held := held_by(machine)) is not None
+        and held.source == STATUS_CHECKS
     ]
+
+
+def _over(instance: str, held: Maintenance, now: float) -> Notice:
+    name = f"over/{instance}/{int(held.start)}"
+    return Notice(name, SCHEDULED_OVER, (instance,), now, None, now, STATUS_CHECKS)
 
 
 def passing_since(
@@ -82,12 +90,7 @@ def passing_since(
 def healed(passing: Mapping[str, float], *, now: float) -> list[Notice]:
     """Notices that instances are healthy, once that lasted."""
     return [
-        Notice(f"healthy/{one}", HEALED, (one,), since, None, now, STATUS_CHECKS)
+        Notice(f"healthy/{one}/{int(since)}", HEALED, (one,), since, None, now, STATUS_CHECKS)
         for one, since in passing.items()
         if now - since >= HEALTHY_SECONDS
     ]
-
-
-def _is_ours(machine: Machine) -> bool:
-    held = parse_maintenance(machine.annotations.get(keys.MAINTENANCE_ANNOTATION, ""))
-    return held is not None and held.source == STATUS_CHECKS

@@ -1,21 +1,23 @@
 """Machines that wait for a scheduled event, as a source of notices: when the lead time is reached, it is time to go.
 
 What is waited for stands on the machines (``maintenance.py``) and is found in the mirror, so no restart forgets it. The
-worker decides: it knows what the pool says now.
+worker decides: it knows what the pool says now. A machine that is being deleted comes once more, because whoever
+ordered that may have been killed before it told why.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from services.interruption.backlog import Backlog, Entry
 from services.interruption.directory import Directory
-from services.interruption.maintenance import parse_maintenance
+from services.interruption.maintenance import Maintenance, held_by
 from services.interruption.notices import SCHEDULED, Notice, rank
 from services.interruption.own_node import OwnNode
 from services.interruption.policy import policy_of
 from shared.clock import Clock
-from shared.domain import labels as keys
+from shared.domain.machines import Machine
 from shared.errors import DovetailError
 from shared.log import get_logger
 from shared.settings import InterruptionSettings
@@ -33,12 +35,16 @@ class WaitingSource:
     backlog: Backlog
     directory: Directory | OwnNode
     clock: Clock
+    _settled: set[str] = field(default_factory=set)
+    """UIDs of machines that are being deleted, and nothing is left to tell about them."""
 
     async def look(self) -> None:
         """Put a notice about each machine whose event is due into the backlog."""
-        for instance, machine in self.directory.scheduled():
-            held = parse_maintenance(machine.annotations.get(keys.MAINTENANCE_ANNOTATION, ""))
-            if held is None or machine.terminating:
+        scheduled = self.directory.scheduled()
+        self._settled &= {machine.uid for _, machine in scheduled}
+        for instance, machine in scheduled:
+            held = held_by(machine)
+            if held is None or machine.uid in self._settled:
                 continue
             try:
                 policy = policy_of(await self.directory.pool(machine), self.settings)
@@ -47,8 +53,14 @@ class WaitingSource:
                 continue
             now = self.clock.now()
             if now >= held.start - policy.lead_seconds:
-                notice = Notice(
-                    f"maintenance/{instance}", SCHEDULED, (instance,), now, held.start, now,
-                    held.source, held.event,
-                )  # fmt: skip
-                await self.backlog.put(Entry(notice), rank(notice, 1))
+                notice = _due(instance, held, now)
+                await self.backlog.put(Entry(notice, partial(self._done, machine)), rank(notice, 1))
+
+    def _done(self, machine: Machine) -> None:
+        if machine.terminating:
+            self._settled.add(machine.uid)
+
+
+def _due(instance: str, held: Maintenance, now: float) -> Notice:
+    name = f"maintenance/{instance}/{int(held.start)}"
+    return Notice(name, SCHEDULED, (instance,), None, held.start, now, held.source, held.event)

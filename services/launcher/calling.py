@@ -30,7 +30,12 @@ from services.launcher.shortage import Shortage, is_shortage, reasons_of
 from services.launcher.templates import Templates
 from services.launcher.writing import Given
 from shared.bus import RetryLater
-from shared.cloud.errors import IDEMPOTENT_INSTANCE_TERMINATED, SPOT_ROLE_MISSING
+from shared.cloud.errors import (
+    IDEMPOTENT_INSTANCE_TERMINATED,
+    SPOT_ROLE_MISSING,
+    THROTTLING_CODES,
+    is_not_found,
+)
 from shared.cloud.records import FleetInstance, FleetResult, Instance
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
@@ -120,23 +125,34 @@ class Calling:
             self.turns.pace.succeeded()
             await self.shortage.settle(record, ())
             return await self._refused(record, machines, error, fresh=fresh)
-        self.turns.pace.succeeded()
+        self._learn(record, sent, {error.code for error in result.errors})
         return await self._answered(record, machines, result)
 
     def _throttled(self, record: LaunchRecord, sent: float, error: Throttled) -> Answers:
         """F17: told once per call, however many machines it is for."""
-        pace = self.turns.pace
-        slower = pace.throttled(sent, self.turns.clock.monotonic())
         self.shortage.metrics.launch_failures.labels(
             "", record.capacity_type, str(error.context.get("code"))
         ).inc()
-        if slower:
+        self._slow_down(record, sent)
+        return _later(record.uids, max(RETRY_SECONDS, 1.0 / self.turns.pace.rate_per_second))
+
+    def _slow_down(self, record: LaunchRecord, sent: float) -> None:
+        pace = self.turns.pace
+        if pace.throttled(sent, self.turns.clock.monotonic()):
             log.warning(
                 "EC2 throttles launches",
                 machines=len(record.subjects),
                 calls_per_second=round(pace.rate_per_second, 2),
             )
-        return _later(record.uids, max(RETRY_SECONDS, 1.0 / pace.rate_per_second))
+
+    def _learn(self, record: LaunchRecord, sent: float, codes: set[str]) -> None:
+        """What a call that was taken tells of the launches it made: throttled (F17), or without a template (LCH-25)."""
+        if codes & THROTTLING_CODES:
+            self._slow_down(record, sent)
+        else:
+            self.turns.pace.succeeded()
+        if any(map(is_not_found, codes)):
+            self.templates.forget()
 
     async def _answered(
         self, record: LaunchRecord, machines: Mapping[str, Machine], result: FleetResult

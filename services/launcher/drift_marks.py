@@ -196,7 +196,7 @@ class DriftMarks:
         if not reason:
             log.debug(worded(machine, "nodeclaim is no longer drifted"), machine=machine.name)
             return
-        self.metrics.machines_drifted.labels(reason, machine.pool).inc()
+        self.metrics.count_drifted(machine, reason)
         log.debug("marking drifted", machine=machine.name, reason=reason)
 
 

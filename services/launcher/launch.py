@@ -165,6 +165,9 @@ class Launch:
                 asked = await self.asking.ask(machine, now)
             except DovetailError as error:
                 answers[machine.uid] = await self._refuse(machine, error)
+            except Exception:  # one machine that we cannot work out must not stop the others
+                log.exception("cannot work out what to ask for", machine=machine.name)
+                answers[machine.uid] = RetryLater(self.settings.resync_seconds)
             else:
                 groups.setdefault(asked.wanted.digest, []).append(asked)
         for group in groups.values():
@@ -263,6 +266,9 @@ class Launch:
         except DovetailError as error:
             log.warning("launch stopped in the middle", machines=listed[:5], error=error.message)
             return {uid: RetryLater(RETRY_SECONDS) for uid in listed}
+        except Exception:  # nor one call of which we cannot read the answer
+            log.exception("launch stopped in the middle", machines=listed[:5])
+            return {uid: RetryLater(WAIT_SECONDS) for uid in listed}
         finally:
             for uid in listed:
                 self._reserved.pop(uid, None)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from services.launcher.fleet import Json, capacity_type_of
+from services.launcher.fleet import Json, capacity_type_of, overrides_of
 from shared.clock import Clock, parse_rfc3339, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
@@ -23,6 +23,9 @@ from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
 
 log = get_logger(__name__)
+
+
+READ_OF_OVERRIDES = ("InstanceType", "AvailabilityZone", "SubnetId")
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -73,7 +76,7 @@ def read_record(raw: Mapping[str, Any]) -> LaunchRecord:
             Subject(f"{one.get('kind') or 'Machine'}/{one['name']}", str(one["uid"]))
             for one in spec["machines"]
         ),
-        request=spec["request"],
+        request=_checked(spec["request"]),
         created_at=parse_rfc3339(str(spec["createdAt"])),
         images=spec.get("images") or {},
         reservations=spec.get("reservations") or {},
@@ -81,6 +84,15 @@ def read_record(raw: Mapping[str, Any]) -> LaunchRecord:
         epoch=int(spec.get("epoch") or 0),
         revision=revision_of(raw),
     )
+
+
+def _checked(request: Json) -> Json:
+    """Raises KeyError, TypeError or AttributeError for one that nobody could go on with."""
+    capacity_type_of(request)
+    for override in overrides_of(request):
+        if not all(isinstance(override[field], str) for field in READ_OF_OVERRIDES):
+            raise TypeError("an override without type, zone or subnet")
+    return request
 
 
 def revision_of(raw: Mapping[str, Any]) -> int:

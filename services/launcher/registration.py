@@ -204,7 +204,7 @@ class Registration:
         condition = Condition("True", REGISTERED, "", self.clock.now())
         await self.writer.condition(machine, REGISTERED, condition, {"nodeName": node.name})
         log.info(worded(machine, "registered nodeclaim"), machine=machine.name, node=node.name)
-        self.metrics.nodes_created.labels(machine.pool, machine.zone).inc()
+        self.metrics.count_registered(machine)
         self.metrics.count_event(machine, "registered")
         await self.health.registered(machine)
         await self.writer.tell(

@@ -39,10 +39,15 @@ Json = Mapping[str, Any]
 
 
 def templates_of(record: Json) -> frozenset[str]:
-    """Ids of the templates that a LaunchRecord's request starts from."""
-    request = record["spec"].get("request") or {}
-    named = (c["LaunchTemplateSpecification"] for c in request.get("LaunchTemplateConfigs") or ())
-    return frozenset(one["LaunchTemplateId"] for one in named if "LaunchTemplateId" in one)
+    """Ids of the templates that a LaunchRecord's request starts from; a part of another form starts none."""
+    listed = (record["spec"].get("request") or {}).get("LaunchTemplateConfigs")
+    named = (
+        one.get("LaunchTemplateSpecification")
+        for one in (listed if isinstance(listed, list) else ())
+        if isinstance(one, Mapping)
+    )
+    ids = (one.get("LaunchTemplateId") for one in named if isinstance(one, Mapping))
+    return frozenset(one for one in ids if isinstance(one, str))
 
 
 async def used_by_launches(kube: Kube) -> frozenset[str]:

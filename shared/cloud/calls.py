@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import Any
 
@@ -25,6 +26,14 @@ MAXIMUM_PAGES = 2000
 """No listing has more; a server that never ends its pages must not hold us for ever."""
 
 Json = dict[str, Any]
+Observed = Callable[[str], AbstractContextManager[None]]
+"""From AWS's name of an operation to what surrounds the call and sees its error."""
+
+
+def unobserved(method: str) -> AbstractContextManager[None]:
+    """Nobody measures the call."""
+    del method
+    return nullcontext()
 
 
 class ServiceCalls:
@@ -37,8 +46,10 @@ class ServiceCalls:
         *,
         random: Random,
         read_attempts: int = READ_ATTEMPTS,
+        observed: Observed = unobserved,
     ) -> None:
         self.service = service
+        self._observed = observed
         self._open_client = open_client
         self._random = random
         self._read_attempts = read_attempts
@@ -58,8 +69,9 @@ class ServiceCalls:
         """A call sent exactly once. ``launching``: an unknown error code means LaunchRejected."""
         with translated(self.service, launching=launching):
             client = await self._open_client()
-        permission = f"{self.service}:{client.meta.method_to_api_mapping[operation]}"
-        with translated(permission, launching=launching):
+        method = client.meta.method_to_api_mapping[operation]
+        permission = f"{self.service}:{method}"
+        with self._observed(method), translated(permission, launching=launching):
             answer: Json = await getattr(client, operation)(**parameters)
         return answer
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from random import Random
@@ -52,6 +52,7 @@ from shared.cloud.pricing import Pricing, pricing_region
 from shared.cloud.sqs import Sqs
 from shared.cloud.ssm import Ssm
 from shared.cloud.zonal_shift import ZonalShift
+from shared.errors import DovetailError
 
 CONNECT_TIMEOUT_SECONDS = 5
 READ_TIMEOUT_SECONDS = 30
@@ -64,6 +65,10 @@ POOL_CONNECTIONS = 50
 def _models() -> Loader:
     """Every model that was read, for all sessions of the process: EC2's takes 0.2 s."""
     return Loader(file_loader=CompactFileLoader())
+
+
+Observer = Callable[[str, float, str], None]
+"""Told of every call: AWS's name of the operation, seconds, the error code or nothing."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class Cloud:
         self._stack = AsyncExitStack()
         self._stack.callback(executor.shutdown, wait=False)
         self._opening = asyncio.Lock()
+        self.observer: Observer | None = None
         self._clients: dict[str, Any] = {}
 
     @classmethod
@@ -219,7 +225,22 @@ class Cloud:
             self._client, service, region or self.region, read_timeout
         )
         attempts = {} if read_attempts is None else {"read_attempts": read_attempts}
-        return ServiceCalls(service, opener, random=self._random, **attempts)
+        return ServiceCalls(
+            service, opener, random=self._random, observed=self._observed, **attempts
+        )
+
+    @contextmanager
+    def _observed(self, method: str) -> Iterator[None]:
+        """Tell the observer of one call, whatever comes of it."""
+        started, code = self.clock.monotonic(), ""
+        try:
+            yield
+        except DovetailError as error:
+            code = str(error.context.get("code") or type(error).__name__)
+            raise
+        finally:
+            if self.observer is not None:
+                self.observer(method, self.clock.monotonic() - started, code)
 
     async def _client(self, service: str, region: str, read_timeout: int) -> Any:
         async with self._opening:

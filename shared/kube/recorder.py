@@ -2,7 +2,8 @@
 
 ``publish`` only puts into a bounded queue; ``run`` writes at a limited rate. The same (reason,
 object, message) is written once in ``dedupe_seconds``, in this process by a bounded memory and,
-given a shared ``seen`` port (Redis SET NX EX), in all services together.
+given a shared ``seen`` port (Redis SET NX EX), in all services together. An event that must survive a kill between
+that memory and the write is named by what it tells: whoever tells it again finds it told.
 
 What may go wrong never reaches the caller: a full queue drops the event and counts it, a failed
 write or a failed ``seen`` is logged and counted.
@@ -18,7 +19,7 @@ from random import Random
 from typing import Any, Protocol
 
 from shared.clock import Clock, rfc3339
-from shared.errors import DovetailError
+from shared.errors import AlreadyExists, DovetailError, TransientError
 from shared.kube.client import Kube
 from shared.kube.pacing import TokenBucket
 from shared.kube.resources import EVENTS
@@ -45,6 +46,10 @@ class Seen(Protocol):
         """Whether ``key`` was not seen in the last ``seconds``; it is now."""
         ...
 
+    async def has(self, key: str) -> bool:
+        """Whether ``key`` was seen, and its time is not over."""
+        ...
+
 
 class SeenHere:
     """A ``Seen`` in this process: at most ``size`` keys, the oldest forgotten first."""
@@ -65,6 +70,15 @@ class SeenHere:
             self._until.popitem(last=False)
         return True
 
+    async def has(self, key: str) -> bool:
+        """Whether ``key`` was seen, and its time is not over."""
+        now = self._clock.monotonic()
+        return self._until.get(key, now) > now
+
+    def forget(self, key: str) -> None:
+        """It was not seen after all."""
+        self._until.pop(key, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
@@ -76,13 +90,29 @@ class Occurrence:
     message: str
     at: float
     dedupe_seconds: float
+    once: str = ""
 
     @property
     def key(self) -> str:
         """Same key, same event (EVT-01)."""
         object_id = self.involved.get("uid") or "/".join(sorted(self.involved.values()))
         text = "\0".join((self.reason, object_id, self.message))
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return _digest(text)
+
+    @property
+    def suffix(self) -> str:
+        """Of the name of an event that is told once; empty for others."""
+        return _digest(f"{self.key}\0{self.once}")[:16] if self.once else ""
+
+
+def _not_known(error: DovetailError) -> bool:
+    """Two copies of an event are better than none."""
+    log.warning("cannot de-duplicate events between services", error=error.message)
+    return False
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class Recorder:
@@ -126,27 +156,55 @@ class Recorder:
         message: str,
         *,
         dedupe_seconds: float = 120,
+        once: str = "",
     ) -> None:
         """Queue an event about ``involved`` (apiVersion, kind, name, uid, maybe namespace).
 
-        ``type`` is Normal or Warning, ``reason`` one word in CamelCase. Never fails, never waits
-        for the network.
+        ``type`` is Normal or Warning, ``reason`` one word in CamelCase. ``once``: of which occasion this tells; told
+        again of the same one, also by a process that was started meanwhile, it is no second event as long as
+        Kubernetes keeps the first. Never fails, never waits for the network.
         """
         if self._waiting() >= QUEUE_SIZE:
             self.dropped += 1
             return
-        happened = Occurrence(
+        happened = self._occurrence(involved, type, reason, message, dedupe_seconds, once)
+        if await self._here.first(happened.key, dedupe_seconds):
+            # A burst of good news (400 pods Nominated) must not hold up why a pod cannot run.
+            (self._warnings if type == "Warning" else self._others).append(happened)
+            self._ready.set()
+
+    async def tell(
+        self, involved: dict[str, str], type: str, reason: str, message: str, *, once: str
+    ) -> None:
+        """Write an event now: for whoever forgets right afterwards why it was told. Else as ``publish``.
+
+        Raises TransientError; what the API server refuses is counted and harms nobody.
+        """
+        try:
+            await self._write(self._occurrence(involved, type, reason, message, 0.0, once))
+        except TransientError:
+            raise
+        except DovetailError as error:
+            self._count_failure(reason, error)
+
+    def _occurrence(
+        self,
+        involved: dict[str, str],
+        type: str,
+        reason: str,
+        message: str,
+        dedupe_seconds: float,
+        once: str,
+    ) -> Occurrence:
+        return Occurrence(
             {field: involved[field] for field in INVOLVED_FIELDS if involved.get(field)},
             type,
             reason,
             message[:MESSAGE_LIMIT],
             self._clock.now(),
             dedupe_seconds,
+            once,
         )
-        if await self._here.first(happened.key, dedupe_seconds):
-            # A burst of good news (400 pods Nominated) must not hold up why a pod cannot run.
-            (self._warnings if type == "Warning" else self._others).append(happened)
-            self._ready.set()
 
     def _waiting(self) -> int:
         return len(self._warnings) + len(self._others)
@@ -183,28 +241,51 @@ class Recorder:
             async with asyncio.timeout(WRITE_TIMEOUT_SECONDS):
                 await self._write(happened)
         except (DovetailError, TimeoutError) as error:
-            self.failed += 1
-            log.warning("cannot write an event", reason=happened.reason, error=str(error))
+            self._count_failure(happened.reason, error)
+            if happened.once:
+                self._here.forget(happened.key)  # who tells it again must not be silenced
+
+    def _count_failure(self, reason: str, error: Exception) -> None:
+        self.failed += 1
+        log.warning("cannot write an event", reason=reason, error=str(error))
 
     async def _write(self, happened: Occurrence) -> None:
-        if await self._first_everywhere(happened):
-            body = self._event(happened)
-            await self._kube.create(EVENTS, body, body["metadata"]["namespace"])
-            self.written += 1
-
-    async def _first_everywhere(self, happened: Occurrence) -> bool:
-        if self._everywhere is None:
-            return True
+        if await (self._told(happened) if happened.once else self._seen(happened)):
+            return
+        body = self._event(happened)
         try:
-            return await self._everywhere.first(happened.key, happened.dedupe_seconds)
+            await self._kube.create(EVENTS, body, body["metadata"]["namespace"])
+        except AlreadyExists:
+            if not happened.once:
+                raise
+        else:
+            self.written += 1
+        if happened.once:
+            await self._seen(
+                happened
+            )  # only now: a kill before the write must not silence the next process
+
+    async def _seen(self, happened: Occurrence) -> bool:
+        """Whether any service has seen it; it is seen now."""
+        if self._everywhere is None:
+            return False
+        try:
+            return not await self._everywhere.first(happened.key, happened.dedupe_seconds)
         except DovetailError as error:
-            # Two copies of an event are better than none.
-            log.warning("cannot de-duplicate events between services", error=error.message)
-            return True
+            return _not_known(error)
+
+    async def _told(self, happened: Occurrence) -> bool:
+        """Whether any service has written it."""
+        if self._everywhere is None:
+            return False
+        try:
+            return await self._everywhere.has(happened.key)
+        except DovetailError as error:
+            return _not_known(error)
 
     def _event(self, happened: Occurrence) -> dict[str, Any]:
         """A core/v1 Event; those about cluster-scoped objects live in namespace ``default``."""
-        suffix = f".{self._random.getrandbits(64):016x}"
+        suffix = f".{happened.suffix or format(self._random.getrandbits(64), '016x')}"
         name = happened.involved["name"][: NAME_LIMIT - len(suffix)] + suffix
         at = rfc3339(happened.at)
         return {

@@ -6,6 +6,7 @@ What may go wrong: Redis does not answer. The recorder then writes the event: tw
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from redis.asyncio import Redis
 
@@ -28,18 +29,16 @@ class SeenEverywhere:
         if seconds <= 0:
             return True
         milliseconds = max(1, int(seconds * 1000))
+        words = ("SET", self._prefix + key, "1", "NX", "PX", milliseconds)
+        return await self._ask("note an event", *words) is not None
+
+    async def has(self, key: str) -> bool:
+        """Whether a service saw ``key``, and its time is not over. Raises TransientError."""
+        return bool(await self._ask("look for an event", "EXISTS", self._prefix + key))
+
+    async def _ask(self, what: str, *words: str | int) -> Any:
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                answer = await ask(
-                    self._redis,
-                    "note an event",
-                    "SET",
-                    self._prefix + key,
-                    "1",
-                    "NX",
-                    "PX",
-                    milliseconds,
-                )
+                return await ask(self._redis, what, *words)
         except TimeoutError as error:
             raise Unavailable("Redis does not answer") from error
-        return answer is not None

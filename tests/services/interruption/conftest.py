@@ -39,7 +39,14 @@ from shared.metrics import Metrics
 from shared.mirror import Change, MirrorReader, MirrorWriter
 from shared.mirror.offerings import UnavailableOfferings
 from shared.settings import InterruptionSettings, read
-from tests.services.conftest import CLUSTER, create_machine, create_node, create_node_claim
+from tests.services.conftest import (
+    CLUSTER,
+    Control,
+    create_machine,
+    create_node,
+    create_node_claim,
+)
+from tests.services.terminator.world import World as Places
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 
@@ -99,6 +106,15 @@ class World:
                 group.create_task(run(stop))
             yield
             stop.set()
+
+
+@pytest.fixture
+async def instance(cloud: Cloud, control: Control) -> str:
+    """A running one."""
+    makers: Any = Places.__new__(Places)
+    makers.cloud, makers.numbers = cloud, iter(range(10))
+    (provider_id,) = await Places.instances(makers, 1)
+    return str(provider_id.rpartition("/")[2])
 
 
 @pytest.fixture

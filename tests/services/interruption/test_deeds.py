@@ -166,6 +166,23 @@ async def test_a_cancellation_at_the_heels_of_its_event_finds_what_that_did(worl
     assert await annotation(world, "NodeClaim", keys.MAINTENANCE_ANNOTATION) is None
 
 
+async def test_an_event_that_is_announced_again_after_its_end_is_waited_for_again(
+    world: World,
+) -> None:
+    """All within a moment, so that what was done last must not pass for done."""
+    await choose(world, interruption=CORDON)
+    told = event_in(world, 60)
+    for _ in range(2):
+        await handle(world, notices.SCHEDULED, **told)
+        await look_again(world)
+        assert await annotation(world, "NodeClaim", keys.MAINTENANCE_ANNOTATION) is not None
+        assert await taints(world) == [(keys.MAINTENANCE_TAINT_KEY, "dovetail")]
+        await handle(world, notices.SCHEDULED_OVER, event="arn:1")
+        await look_again(world)
+        assert await annotation(world, "NodeClaim", keys.MAINTENANCE_ANNOTATION) is None
+        assert await taints(world) == []
+
+
 async def test_an_event_without_a_start_can_be_called_off_too(world: World) -> None:
     await choose(world, interruption=CORDON)
     await handle(world, notices.SCHEDULED, event="arn:1", at=world.clock.now())

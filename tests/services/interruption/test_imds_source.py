@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections.abc import AsyncIterator
@@ -13,27 +14,18 @@ from services.interruption import notices
 from services.interruption.backlog import Backlog
 from services.interruption.imds import Imds
 from services.interruption.imds_source import WAITING_SECONDS, ImdsSource
+from services.interruption.metadata import REBALANCE_AT, SCHEDULED_EVENTS
 from services.interruption.own_node import OwnNode
 from shared.clock import SystemClock
-from shared.cloud.session import Cloud
-from shared.errors import Unauthorized, Unavailable, Unreachable
+from shared.errors import DovetailError, Unauthorized, Unavailable, Unreachable
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import NODE_CLAIMS, NODES
 from shared.metrics import Metrics
 from shared.settings import InterruptionSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node, create_node_claim
-from tests.services.terminator.world import World as Places
 from tests.support.fake_clock import FakeClock
-
-
-@pytest.fixture
-async def instance(cloud: Cloud, control: Control) -> str:
-    """A running one."""
-    makers: Any = Places.__new__(Places)
-    makers.cloud, makers.numbers = cloud, iter(range(10))
-    (provider_id,) = await Places.instances(makers, 1)
-    return str(provider_id.rpartition("/")[2])
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -123,6 +115,60 @@ async def test_a_scheduled_event_is_asked_about_until_it_is_due_and_called_off_w
     (over,) = await heard(source)
     assert over.notice.kind == notices.SCHEDULED_OVER
     assert over.notice.event == entry.notice.event
+
+
+class Patchy(Imds):
+    """A metadata service of which one document cannot be had, or not be read."""
+
+    spoiled = REBALANCE_AT
+    text = ""
+    asked = 0
+
+    async def get(self, path: str) -> str | None:
+        if path != self.spoiled:
+            return await super().get(path)
+        self.asked += 1
+        if not self.text:
+            raise Unavailable(f"the metadata service answers {path} with 500")
+        return self.text
+
+
+@pytest.mark.parametrize("text", ["", "<html>"])
+@pytest.mark.parametrize("spoiled", [REBALANCE_AT, SCHEDULED_EVENTS])
+async def test_one_document_that_cannot_be_had_hides_no_other(
+    source: ImdsSource, control: Control, instance: str, spoiled: str, text: str
+) -> None:
+    """A spot notice counts two minutes; and what was handled is not forgotten."""
+    control.post("interruptions", kind="spot", instanceId=instance)
+    (spot,) = await heard(source)
+    spot.done()
+    control.post("statuses", instanceId=instance, event="instance-reboot", eventInSeconds=7200)
+    control.post("interruptions", kind="rebalance", instanceId=instance)
+    source.imds = patchy = Patchy(source.imds.endpoint, source.imds.clock)
+    patchy.spoiled, patchy.text = spoiled, text
+    with pytest.raises(DovetailError):
+        await source.look()
+    (entry,) = [await source.backlog.take(lambda: 0.0) for _ in range(len(source.backlog))]
+    assert entry.notice.kind == (
+        notices.SCHEDULED if spoiled == REBALANCE_AT else notices.REBALANCE
+    )
+    await patchy.close()
+
+
+async def test_a_document_that_nobody_can_read_is_said_once_and_slows_nothing(
+    source: ImdsSource, instance: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source.settings = source.settings.model_copy(update={"imds_period": 0.01})
+    source.imds = patchy = Patchy(source.imds.endpoint, source.imds.clock)
+    patchy.text = "<html>"
+    stop = asyncio.Event()
+    running = asyncio.create_task(source.run(stop))
+    await wait_until(lambda: patchy.asked >= 5, "it looks on")
+    stop.set()
+    await running
+    assert "not JSON" in source.problem
+    assert capsys.readouterr().out.count("cannot read the instance metadata") == 1
+    await patchy.close()
 
 
 async def test_a_token_that_ran_out_is_fetched_again(source: ImdsSource) -> None:

@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from services.interruption import notices
 from services.interruption.backlog import Entry
 from services.interruption.deeds import NODE_WAIT_SECONDS
+from services.interruption.maintenance import Maintenance
 from services.interruption.notices import Notice
-from services.interruption.policy import caused
+from services.interruption.policy import Policy, caused
+from services.interruption.waiting_source import WaitingSource
 from shared.api.machines import parse_machine
 from shared.api.nodes import parse_node
 from shared.domain import labels as keys
@@ -45,6 +47,43 @@ async def test_after_a_kill_between_deletion_and_event_the_repeat_tells_it_once(
     await world.worker.handle(spot)
     assert (await events()).count((TOLD, NAME)) == 1
     assert world.deeds.deleted == 0
+
+
+@pytest.mark.parametrize("source", [notices.QUEUE, notices.STATUS_CHECKS])
+async def test_a_machine_that_waited_and_was_deleted_unsaid_is_told_of_once(
+    world: World, events: Any, source: str
+) -> None:
+    """The killed process ordered the deletion when the lead time was reached; the next one looks once and is quiet."""
+    held = Maintenance(float(int(world.clock.now()) + 3600), source, "")
+    note = {"metadata": {"annotations": {keys.MAINTENANCE_ANNOTATION: held.text}}}
+    await world.kube.patch(MACHINES, NAME, note)
+    await delete_and_die(world)
+    looking = WaitingSource(world.settings, world.worker.backlog, world.directory, world.clock)
+    looks = 0
+    for _ in range(3):
+        await looking.look()
+        while len(world.worker.backlog):
+            looks += 1
+            await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
+        world.clock.advance(1000)
+    assert looks == 1
+    assert (await events()).count((TOLD, NAME)) == 1
+
+
+async def test_a_machine_that_waits_and_is_deleted_early_has_another_cause(
+    world: World, events: Any
+) -> None:
+    """Its lead time is not reached."""
+    held = Maintenance(world.clock.now() + 3600, notices.QUEUE, "arn:1")
+    note = {"metadata": {"annotations": {keys.MAINTENANCE_ANNOTATION: held.text}}}
+    await world.kube.patch(MACHINES, NAME, note)
+    await world.show("nodepools", make_pool("default", maintenance_lead_seconds=60.0))
+    await delete_and_die(world)
+    world.clock.advance(3550)
+    looking = WaitingSource(world.settings, world.worker.backlog, world.directory, world.clock)
+    await looking.look()
+    await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
+    assert TOLD not in [reason for reason, _ in await events()]
 
 
 async def test_a_deletion_is_logged_once(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,5 +176,5 @@ def test_a_deletion_has_its_cause_in_what_was_said_before_it(
 ) -> None:
     """Deletion timestamps know whole seconds; the end of an instance in the same second may be our own doing."""
     machine = make_machine("a", terminating=True, deleted_at=100.0)
-    assert caused(Notice("n", kind, ("i-1",), at=said), machine) is expected
-    assert not caused(Notice("n", kind, ("i-1",), at=said), make_machine("a"))
+    assert caused(Notice("n", kind, ("i-1",), at=said), machine, Policy()) is expected
+    assert not caused(Notice("n", kind, ("i-1",), at=said), make_machine("a"), Policy())

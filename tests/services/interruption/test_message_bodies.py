@@ -180,7 +180,7 @@ async def feed(seed: int, count: int, metrics: Metrics, monkeypatch: pytest.Monk
     async with asyncio.TaskGroup() as group:
         for run in (source.run, source.run_deletions):
             group.create_task(run(stop))
-        await wait_until(lambda: len(backlog) + len(kept) == count, "all are read", seconds=200)
+        await wait_until(lambda: len(backlog) + len(kept) == count, "all are read")
         stop.set()
     good = [await backlog.take(lambda: 0.0) for _ in range(len(backlog))]
     assert sorted(queue.deleted, key=int) == sorted(kept, key=int)

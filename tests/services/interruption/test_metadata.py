@@ -76,6 +76,17 @@ def test_a_scheduled_event_has_its_start_and_name() -> None:
     assert found.deadline == parse_rfc3339("2027-01-21T09:00:43Z")
 
 
+def test_a_long_name_of_an_event_still_fits_into_messages() -> None:
+    """The id is their cause, of 128 characters at most."""
+    (found,) = scheduled({**EVENT, "EventId": "x" * 400})
+    assert len(found.event) == 300
+    held = Maintenance(NOW, IMDS, found.event)
+    waiting = make_machine("a", annotations={MAINTENANCE_ANNOTATION: held.text})
+    (over,) = metadata.called_off([("i-0123456789abcdef0", waiting)], [], now=NOW)
+    assert over.event == found.event
+    assert max(len(found.id), len(over.id)) <= 110
+
+
 @pytest.mark.parametrize("state", ["canceled", "completed", None])
 def test_an_event_that_will_not_happen_is_none(state: str | None) -> None:
     assert scheduled({**EVENT, "State": state}) == []

@@ -105,14 +105,14 @@ async def test_the_api_server_loses_answers_and_goes_away(
         world.deeds.machines = Machines(kube)
         sent.send(bodies())
         async with world.running(world.queue_source(cloud)):
-            await wait_until(lambda: world.worker.failed > 3, "answers are lost", seconds=20)
+            await wait_until(lambda: world.worker.failed > 3, "answers are lost")
             assert world.deeds.deleted == 0
             proxy.go_away()
             failed, left = world.worker.failed, len(sent.bodies)
             await wait_until(lambda: world.worker.failed > failed + 2, "it is away")
             assert len(sent.bodies) >= left - 10  # one batch of deletions may have been on its way
             proxy.loss, proxy.refuses = 0.0, False
-            await wait_until(lambda: not sent.bodies, "all are handled", seconds=15)
+            await wait_until(lambda: not sent.bodies, "all are handled")
         await kube.close()
     assert await deletions(world) == {f"lost-{number}": 2 for number in LOST}
     assert world.deeds.deleted == len(LOST)
@@ -142,7 +142,7 @@ async def test_redis_goes_away_and_comes_back(
             )
             assert await deletions(world) == {f"lost-{number}": 2 for number in LOST}
             proxy.refuses = False
-            await wait_until(lambda: not sent.bodies, "all are kept", seconds=15)
+            await wait_until(lambda: not sent.bodies, "all are kept")
         kept = await world.letters.newest(10)
     assert sorted(letter.fields[b"body"].decode() for letter in kept) == sorted(BROKEN)
     assert world.deeds.deleted == len(LOST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from typing import Any
 
 import pytest
@@ -233,6 +234,24 @@ def test_an_unknown_triple_is_no_op(change: dict[str, Any]) -> None:
     version_zero_as_number = change == {"version": 0}
     expected = notices.SPOT if version_zero_as_number else notices.NO_OP
     assert parse(json.dumps({**document, **change})).kind == expected
+
+
+@pytest.mark.parametrize("detail", [None, "text", 5, []])
+def test_an_event_that_is_not_for_us_may_have_any_detail(detail: Any) -> None:
+    """INT-05: what nobody here reads is counted, not kept as unreadable."""
+    assert parse(body("Other", detail)).kind == notices.NO_OP
+    with pytest.raises(BadMessage, match="detail"):
+        parse(body(SPOT_TYPE, detail))
+
+
+def test_a_start_without_a_zone_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the zone of the machine that reads it."""
+    with monkeypatch.context() as here:
+        here.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        found = parse(health(startTime="Thu, 01 Jan 2026 00:00:10 -0000"))
+    time.tzset()
+    assert found.deadline == AT + 10
 
 
 @pytest.mark.parametrize(

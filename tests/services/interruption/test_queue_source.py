@@ -15,7 +15,7 @@ from services.interruption.service import _missing
 from shared.cloud.session import Cloud
 from shared.cloud.sqs import Sqs
 from shared.errors import Unauthorized
-from tests.services.conftest import Control
+from tests.services.conftest import CLUSTER, Control
 from tests.services.interruption.conftest import INSTANCES, World
 from tests.support.waiting import wait_until
 
@@ -42,7 +42,7 @@ async def send(cloud: Cloud, aws_url: str, body: str) -> None:
     request = urllib.request.Request(url, data=form.encode(), headers=region)
 
     def post() -> None:
-        with urllib.request.urlopen(request, timeout=10):
+        with urllib.request.urlopen(request, timeout=60):
             return
 
     await asyncio.to_thread(post)
@@ -143,6 +143,42 @@ async def test_a_forbidden_queue_makes_the_service_unready_and_is_tried_again(
     async with world.running(source):
         await wait_until(lambda: forbidden.asked >= 2, "it was tried again")
     assert "allow sqs:GetQueueUrl" in _missing(source)[0]
+
+
+async def test_messages_that_may_not_be_deleted_make_the_service_unready_until_they_may(
+    world: World, cloud: Cloud, control: Control
+) -> None:
+    """They are acted on all the same, and come again and again."""
+    source = world.queue_source(cloud)
+    source.url = await cloud.sqs.queue_url(CLUSTER)
+    denied = {"action": "DeleteMessageBatch", "code": "AccessDenied", "status": 403, "count": 1}
+    control.post("faults", **denied)
+    interrupt(control, INSTANCES["Machine"])
+    async with world.running(source):
+        await wait_until(lambda: source.undeleted, "the problem")
+        assert "allow sqs:DeleteMessage" in _missing(source)[0]
+        interrupt(control, FOREIGN)
+        await wait_until(lambda: world.counted(DELETED) >= 1, "another is deleted")
+        await wait_until(lambda: not _missing(source), "it may again")
+    assert await world.is_deleted("Machine")
+
+
+async def test_a_queue_that_goes_and_comes_back_is_said_and_read_again(
+    world: World, cloud: Cloud, control: Control, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """INT-01: in the middle of the work; one line, and nothing to restart."""
+    gone = {"action": "ReceiveMessage", "code": "QueueDoesNotExist", "status": 400, "count": 2}
+    source = world.queue_source(cloud)
+    async with world.running(source):
+        interrupt(control, FOREIGN)
+        await wait_until(lambda: world.counted(DELETED) == 1, "it reads")
+        control.post("faults", **gone)
+        await wait_until(lambda: _missing(source), "the problem")
+        assert f"{CLUSTER} does not exist" in _missing(source)[0]
+        interrupt(control, INSTANCES["Machine"])
+        await wait_until(lambda: world.counted(DELETED) == 2, "it reads again")
+        assert _missing(source) == []
+    assert capsys.readouterr().out.count("cannot read the interruption queue") == 1
 
 
 async def test_an_empty_setting_idles_with_one_line_and_is_ready(

@@ -88,6 +88,33 @@ async def test_different_machines_are_different_calls(
     assert len(calls(control)) == 2
 
 
+@pytest.mark.parametrize("where", ["create_fleet", "ensure"])
+async def test_a_fault_of_our_own_about_one_machine_stops_no_other(
+    start: Start, kube: Kube, control: Control, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """An answer or a class that we cannot work out: its machine is tried again, the others launch now."""
+    await create_pool(kube)
+    await create_machine(kube, "a")
+    await create_machine(kube, "b", ("m5.xlarge",))
+    launcher = start()
+    cloud = launcher.launch.calling.cloud
+    owner: Any = cloud.ec2 if where == "create_fleet" else launcher.launch.asking.templates
+    works = getattr(owner, where)
+
+    async def fails_for_a(*asked: Any) -> Any:
+        if "m5.large" in repr(asked):
+            raise KeyError("a field that EC2 never leaves out")
+        return await works(*asked)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, where, fails_for_a)
+        ends = await launch_all(launcher, ("a", "b"))
+    assert [type(end) for end in ends] == [RetryLater, type(None)]
+    assert set(await owners(kube)) == {"b"}
+    assert await launch_all(launcher, ("a",)) == [None]
+    assert len(control.alive()) == 2
+
+
 async def test_who_asks_meanwhile_waits_for_the_same_end(
     start: Start, control: Control, uids: dict[str, str]
 ) -> None:

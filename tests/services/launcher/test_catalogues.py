@@ -272,7 +272,7 @@ async def test_a_launcher_that_stops_ends_the_reading_process(
     monkeypatch.setattr(reading_module, "END_SECONDS", 0.1)
     started = tmp_path / "pid"
     reading = asyncio.ensure_future(read_apart(hang, replace(READING, log_level=str(started))))
-    await wait_until(started.exists, "the child runs", seconds=30)
+    await wait_until(started.exists, "the child runs")
     pid = int(started.read_text())
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -12,7 +12,7 @@ from services.launcher.launch import Launch
 from shared.bus import RetryLater
 from shared.cloud.errors import CAPACITY_CODES
 from shared.domain import labels as keys
-from shared.kube.resources import MACHINES
+from shared.kube.resources import LAUNCH_RECORDS, MACHINES
 from tests.services.conftest import create_machine
 from tests.services.launcher.crash_world import FORGETFUL, CrashWorld, crashes
 from tests.services.launcher.ice_codes import ICE
@@ -97,6 +97,60 @@ async def test_what_is_missing_is_looked_for_again(
     world.control.post("faults", action="CreateFleet", code=code, status=400)
     with pytest.raises(RetryLater):
         await launch.launch("m-a")
+    assert await world.unavailable.current() == frozenset()
+    world.wait(3)
+    await launch.launch("m-a")
+    assert await world.owned() == world.started()
+    assert len(world.started()) == 1
+
+
+async def test_a_record_of_another_form_keeps_nobody_else_waiting(
+    world: CrashWorld, launch: Launch
+) -> None:
+    """F1: what it may have started nobody knows, so its own machine is not started a second time."""
+    other = await create_machine(world.kube, "m-b")
+    subject = {"kind": "Machine", "name": "m-b", "uid": other["metadata"]["uid"]}
+    request = {"LaunchTemplateConfigs": [{"Overrides": [{}]}]}
+    spec = {"machines": [subject], "clientToken": "lr-odd", "request": request, "attempt": 0}
+    body = {"metadata": {"name": "lr-odd"}, "spec": {**spec, "createdAt": "2026-01-01T00:00:00Z"}}
+    await world.kube.create(LAUNCH_RECORDS, body)
+    ends = await asyncio.gather(launch.launch("m-a"), launch.launch("m-b"), return_exceptions=True)
+    assert [type(end) for end in ends] == [type(None), RetryLater]
+    assert await world.owned() == world.started()
+    assert len(world.started()) == 1
+
+
+async def test_a_template_that_a_fleet_misses_is_looked_for_again(
+    world: CrashWorld, launch: Launch
+) -> None:
+    """LCH-25: EC2 may say so of the whole call, and of the launches that the call makes."""
+
+    def looks() -> int:
+        return len(world.control.get("calls?action=DescribeLaunchTemplates")["calls"])
+
+    world.control.post("fleets", give=0, code="InvalidLaunchTemplateId.NotFound")
+    with pytest.raises(RetryLater):
+        await launch.launch("m-a")
+    before = looks()
+    world.wait(3)
+    await launch.launch("m-a")
+    assert looks() > before
+    assert await world.unavailable.current() == frozenset()
+    assert await world.owned() == world.started()
+    assert len(world.started()) == 1
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError"])
+async def test_a_fleet_that_is_throttled_itself_slows_the_launcher_down(
+    world: CrashWorld, launch: Launch, code: str
+) -> None:
+    """F17: the call was taken, the launches that it makes were not; any other fault says nothing of the pace."""
+    pace = launch.calling.turns.pace
+    before = pace.rate_per_second
+    world.control.post("fleets", give=0, code=code)
+    with pytest.raises(RetryLater):
+        await launch.launch("m-a")
+    assert (pace.rate_per_second <= 1.0 < before) == (code == "RequestLimitExceeded")
     assert await world.unavailable.current() == frozenset()
     world.wait(3)
     await launch.launch("m-a")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import orjson
 import pytest
 import pytest_asyncio
 
@@ -26,10 +30,12 @@ BuildModel = Callable[..., InstanceType | None]
 
 @pytest.fixture(scope="session")
 def instance_types() -> dict[str, dict[str, Any]]:
-    """What EC2 says of each type that moto knows. Imported here: moto takes a second that other tests need not wait."""
-    from moto.ec2.models.instance_types import INSTANCE_TYPES
-
-    found: dict[str, dict[str, Any]] = INSTANCE_TYPES
+    """What EC2 says of each type that moto knows: moto's own table, without the second that its import takes."""
+    moto = find_spec("moto")
+    assert moto is not None
+    assert moto.origin is not None
+    table = Path(moto.origin).parent / "ec2/resources/instance_types.json.gz"
+    found: dict[str, dict[str, Any]] = orjson.loads(gzip.decompress(table.read_bytes()))
     return found
 
 
@@ -84,7 +90,7 @@ class Control:
 
         def read() -> list[dict[str, Any]]:
             url = f"{self._url}/_dovetail/calls?action={action}"
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 found: list[dict[str, Any]] = json.loads(answer.read())["calls"]
             return found
 
@@ -96,7 +102,7 @@ class Control:
             data=json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             found: dict[str, Any] = json.loads(answer.read() or b"{}")
         return found
 

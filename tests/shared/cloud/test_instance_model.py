@@ -86,6 +86,14 @@ def test_the_worked_vector_of_c7i_2xlarge(build: Build) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "cpu"), [("t3.medium", 2), ("m5.12xlarge", 48), ("c6i.32xlarge", 128)]
+)
+def test_cpu_is_what_the_type_has_by_default(build: Build, name: str, cpu: int) -> None:
+    """IT-10: DefaultVCpus, in milli-cores."""
+    assert build(name).capacity["cpu"] == cpu * 1000
+
+
 def test_arm_machines_lose_64_mib_before_the_overhead(describe: Any) -> None:
     """IT-11: (8192 - 64) - ceil(8128 x 0.075)."""
     assert memory_bytes(describe("m6g.large"), 0.075) == (8128 - 610) * MIB

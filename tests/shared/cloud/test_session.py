@@ -133,3 +133,21 @@ async def test_a_role_is_taken_on_for_all_calls(aws_emulator_url: str) -> None:
     identity = await sts.get_caller_identity()
     await cloud.close()
     assert identity["Arn"] == "arn:aws:sts::123456789012:assumed-role/dovetail/dovetail"
+
+
+async def test_every_call_is_told_with_its_time_and_its_error(cloud: Cloud) -> None:
+    """MET-10."""
+    told: list[tuple[str, float, str]] = []
+    cloud.observer = lambda *one: told.append(one)
+    try:
+        await cloud.ec2.ping()
+        with pytest.raises(NotFound):
+            await cloud.ssm.parameter("/nobody/has/this")
+    finally:
+        cloud.observer = None
+    assert [(method, error) for method, _, error in told][-1] == (
+        "GetParameter",
+        "ParameterNotFound",
+    )
+    assert told[0][0] == "DescribeInstanceTypes"
+    assert all(seconds >= 0 for _, seconds, _ in told)

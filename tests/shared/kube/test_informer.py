@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.clock import SystemClock
@@ -322,8 +322,8 @@ class ForgetfulServer:
         return {name: body["metadata"]["resourceVersion"] for name, body in self.objects.items()}
 
 
+@pytest.mark.timeout(600)
 @given(st.lists(st.tuples(CHANGES, FAULTS), max_size=8))
-@settings(max_examples=60, deadline=None)
 async def test_any_row_of_faults_ends_with_the_servers_state(
     script: list[tuple[list[tuple[str, bool]], str]],
 ) -> None:

@@ -93,11 +93,50 @@ async def test_an_event_is_written_when_the_shared_memory_is_away(
         async def first(self, key: str, seconds: float) -> bool:
             raise Unavailable("Redis is away")
 
+        async def has(self, key: str) -> bool:
+            raise Unavailable("Redis is away")
+
     api.others = [answer({"kind": "Event"}, 201)]
     events = recorder(kube, seen=Away())
     async with running(events):
         await events.publish(POD, "Normal", "Nominated", "x")
-    assert events.written == 1
+        await events.publish(POD, "Normal", "Nominated", "y", once="today")
+    assert events.written == 2
+
+
+async def test_what_is_told_once_is_named_by_its_occasion(
+    api: ScriptedApi, kube: Kube, clock: FakeClock
+) -> None:
+    """A process that is killed and told again finds its event; another occasion is another event."""
+    api.others = [answer({"kind": "Event"}, 201)]
+    for occasion in ("first", "first", "second"):
+        events = recorder(kube, clock=clock)
+        async with running(events):
+            await events.publish(POD, "Warning", "SpotInterrupted", "x", once=occasion)
+    one, again, other = (request.body["metadata"]["name"] for request in api.requests)
+    assert one == again != other
+
+
+async def test_what_stands_already_is_told(api: ScriptedApi, kube: Kube) -> None:
+    """And who has written it says so to the other services, not who is about to (EVT-03)."""
+    shared = SeenHere(SystemClock())
+    api.others = [refusal(409, "AlreadyExists"), answer({"kind": "Event"}, 201)]
+    for _ in range(2):
+        events = recorder(kube, seen=shared)
+        async with running(events):
+            await events.publish(POD, "Warning", "SpotInterrupted", "x", once="first")
+        assert (events.written, events.failed) == (0, 0)
+    assert len(api.requests) == 1
+
+
+async def test_what_could_not_be_written_may_be_told_again(api: ScriptedApi, kube: Kube) -> None:
+    api.others = [refusal(403, "Forbidden"), answer({"kind": "Event"}, 201)]
+    events = recorder(kube, seen=SeenHere(SystemClock()))
+    async with running(events):
+        await events.publish(POD, "Warning", "SpotInterrupted", "x", once="first")
+        await eventually(lambda: events.failed == 1)
+        await events.publish(POD, "Warning", "SpotInterrupted", "x", once="first")
+        await eventually(lambda: events.written == 1)
 
 
 async def test_a_refused_event_harms_nobody(api: ScriptedApi, kube: Kube) -> None:

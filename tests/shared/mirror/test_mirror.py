@@ -173,7 +173,7 @@ async def test_the_age_follows_the_heartbeat(writer, redis, prefix, reading, unt
     async with reading() as reader:
         assert reader.age(clock.monotonic()) == math.inf
         await until(lambda: reader.complete)
-        assert reader.age(clock.monotonic()) < 5
+        assert reader.age(clock.monotonic()) < 60
         assert reader.age(clock.monotonic() + 100) >= 100
     seconds = int((await redis.time())[0])
     await redis.set(f"{prefix}mirror:heartbeat", (seconds - 90) * 1000)
@@ -181,7 +181,7 @@ async def test_the_age_follows_the_heartbeat(writer, redis, prefix, reading, unt
         await until(lambda: reader.complete)
         assert reader.age(clock.monotonic()) >= 89
         await writer.heartbeat()
-        await until(lambda: reader.age(clock.monotonic()) < 5)
+        await until(lambda: reader.age(clock.monotonic()) < 60)
 
 
 async def test_begin_again_removes_what_is_gone(writer, redis, prefix, reading):

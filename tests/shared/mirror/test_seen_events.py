@@ -45,6 +45,16 @@ async def test_of_five_services_one_writes_an_event(redis: Redis, prefix: str) -
     assert sorted(server.reasons) == ["FailedDraining", "SpotInterrupted"]
 
 
+async def test_who_has_seen_an_event_is_asked_without_claiming_it(
+    redis: Redis, prefix: str
+) -> None:
+    seen = SeenEverywhere(redis, prefix)
+    assert not await seen.has("a")
+    assert await seen.first("a", 120)
+    assert await seen.has("a")
+    assert not await SeenEverywhere(redis, f"{prefix}two:").has("a")
+
+
 async def test_a_key_runs_out(redis: Redis, prefix: str) -> None:
     """EVT-01: Redis forgets by itself, so nothing has to be cleared away."""
     seen = SeenEverywhere(redis, prefix)
