@@ -40,6 +40,7 @@ async def open_cloud(
         user_agent="dovetail/0.1.0",
         role=role_of(settings),
     )
+    cloud.observer = env.metrics.count_call
     env.stack.push_async_callback(cloud.close)
     where = settings.aws_endpoint_url or f"region {settings.aws_region}"
     variables = "AWS_ENDPOINT_URL and AWS_REGION"

@@ -183,7 +183,7 @@ async def open_environment(
     stack.push_async_callback(bus.close)
     recorder.share(SeenEverywhere(bus.redis, bus.prefix))
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
-    metrics = Metrics(name)
+    metrics = Metrics(name, commit=os.environ.get(logs.COMMIT_VARIABLE, "")[: logs.SHOWN_COMMIT])
     return Environment(settings, live, clock, chance, metrics, kube, bus, recorder, instance, stack)
 
 

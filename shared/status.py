@@ -13,7 +13,9 @@ from collections.abc import Iterator, Sequence
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
+from starlette.routing import Mount, Route
 
 from shared.clock import Clock
 from shared.errors import ConfigurationError
@@ -38,10 +40,14 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
         openapi_url="/openapi.json" if docs else None,
     )
 
+    _explain_refusals(app)
+
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", summary="The event loop turns")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
+    @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", summary="The service can do its work; 503 says why not")
     async def readyz() -> JSONResponse:
         reasons = service.unready(clock.monotonic())
@@ -51,7 +57,9 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
 
     @app.get("/metrics", summary="Prometheus metrics")
     async def metrics() -> Response:
-        return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        # Tens of thousands of lines in a large cluster: the loop has other work meanwhile.
+        text = await asyncio.to_thread(service.metrics.text)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/status", summary="What the service holds and does")
     async def status() -> dict[str, object]:
@@ -66,6 +74,22 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
     for question in service.questions:
         _serve_question(app, question)
     return app
+
+
+def _explain_refusals(app: FastAPI) -> None:
+    """A wrong path or method is answered with what there is, in the words of every other refusal: ``error``."""
+
+    @app.exception_handler(HTTPException)
+    async def refuse(request: Request, error: HTTPException) -> Response:
+        method, path, headers = request.method, request.url.path, error.headers or {}
+        if error.status_code == 404:
+            offered = [route.path for route in app.routes if isinstance(route, Route | Mount)]
+            text = f"no {path[:100]} here; there are {', '.join(dict.fromkeys(offered))}"
+        elif error.status_code == 405:
+            text = f"{method} {path[:100]} is not offered; use {headers.get('Allow', 'GET')}"
+        else:
+            text = str(error.detail)
+        return JSONResponse({"error": text}, status_code=error.status_code, headers=headers)
 
 
 def _serve_question(app: FastAPI, question: Question) -> None:
@@ -98,6 +122,9 @@ def mount(services: Sequence[Service], clock: Clock, *, docs: bool = False) -> F
         title="Dovetail", version="0.1.0", docs_url=None, redoc_url=None, openapi_url=None
     )
 
+    _explain_refusals(root)
+
+    @root.head("/healthz", include_in_schema=False)
     @root.get("/healthz")
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}

@@ -183,6 +183,7 @@ class Commands:
     ) -> None:
         held = [m for key in record.candidates if (m := machines.get(key)) and not m.terminating]
         if what.next == "delete":
+            self.teller.replaced(record, machines)
             await self._delete(record, held)
         elif what.next == "roll back":
             await self._roll_back(record, what.why)

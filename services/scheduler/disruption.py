@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from services.scheduler.commands import Commands
+from services.scheduler.counting import count_eligible, count_pass, count_weighed
 from services.scheduler.marks import Mark, due, occupied_nodes
 from services.scheduler.methods import (
     CONSOLIDATIONS,
@@ -264,7 +265,7 @@ class Disruption:
     ) -> None:
         """What a look found, whatever comes of it."""
         teller = self.commands.teller
-        teller.candidates(self.candidates)
+        count_eligible(self.commands.metrics, self.candidates)
         teller.consuming(snapshot, usage(snapshot.machines, nodes, busy)[1], REASONS)
         await teller.budgets(snapshot, self._allowed, REASONS)
         await teller.annotations(snapshot.pods, now=now)
@@ -310,9 +311,10 @@ class Disruption:
         started = self.clock.monotonic()
         proposal = await asyncio.to_thread(method.propose, world)
         seconds = self.clock.monotonic() - started
-        self.commands.metrics.disruption_seconds.labels(method.name).observe(seconds)
-        if proposal.unseen:
-            self.commands.metrics.consolidation_timeouts.labels(method.name).inc()
+        metrics, late = self.commands.metrics, bool(proposal.unseen)
+        count_pass(metrics, method.name, generation, seconds=seconds, late=late)
+        count_weighed(metrics, world.weighed)
+        world.weighed.clear()
         self.explanations[method.name, generation] = proposal.rejections
         await self._explain(proposal.rejections, world)
         return proposal

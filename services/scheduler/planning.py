@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from services.scheduler import plan_logs
+from services.scheduler.decisions import Decisions
 from services.scheduler.futility import LOOK_SECONDS, Futility
 from services.scheduler.handover import Handover
 from services.scheduler.hints import Hints
@@ -23,7 +24,7 @@ from shared.api.node_claims import planned_object
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain.machines import MACHINE_KINDS
-from shared.domain.pods import Pod, SpreadConstraint
+from shared.domain.pods import Pod, SpreadConstraint, is_provisionable
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists, DovetailError
@@ -32,10 +33,12 @@ from shared.leadership import Leadership
 from shared.log import get_logger
 from shared.messages import LaunchMachine, PlanDecided, send
 from shared.metrics import Metrics
+from shared.metrics.scheduling import PROVISIONER
 from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
 from shared.runtime import pause
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.reasons import OUT_OF_TIME
 from shared.solver.relaxation import IGNORE
 from shared.solver.solve import SolverSettings, solve
 
@@ -74,6 +77,7 @@ class Planner:
     problem: str = ""
     futility: Futility = field(default_factory=Futility)
     hints: Hints = field(default_factory=Hints)
+    decisions: Decisions = field(default_factory=Decisions)
     default_spread: tuple[SpreadConstraint, ...] = ()
     """For pods without constraints of their own (SCH-85)."""
     _looked_at: float = float("-inf")
@@ -85,7 +89,9 @@ class Planner:
 
     def trigger(self, uid: str) -> None:
         """A pod (or node) needs a plan."""
-        self.window.add(uid, self.clock.monotonic())
+        now = self.clock.monotonic()
+        self.window.add(uid, now)
+        self.decisions.see(uid, now=now)
 
     def reconsider(self) -> None:
         """A pool or a node class changed: what no plan could place may have a place now."""
@@ -160,6 +166,7 @@ class Planner:
         started = self.clock.monotonic()
         plan = await self._solve(snapshot, moving)
         seconds = self.clock.monotonic() - started
+        self._time_decisions(plan, waiting)
         machines = {machine.name: machine for machine in snapshot.machines}
         wanted, holds = self.futility.judge(
             plan, snapshot.pods, machines, now=self.clock.monotonic()
@@ -195,8 +202,8 @@ class Planner:
             time_is_up=lambda: self.clock.monotonic() - started >= SOLVE_SECONDS,
         )
         seconds = self.clock.monotonic() - started
-        self.metrics.scheduling_seconds.observe(seconds)
-        self.metrics.unschedulable_pods.set(len(plan.unschedulable))
+        self.metrics.scheduling_seconds.labels(PROVISIONER).observe(seconds)
+        self.metrics.unschedulable_pods.labels(PROVISIONER).set(len(plan.unschedulable))
         self.metrics.ignored_pods.set(sum(map(self._is_ignored, snapshot.pods)))
         log.info(
             "computed plan",
@@ -211,9 +218,18 @@ class Planner:
         )
         return plan
 
+    def _time_decisions(self, plan: Plan, waiting: list[Pod]) -> None:
+        """POD-11. A pod that the round had no time for is not decided on."""
+        uids = [pod.uid for pod in waiting]
+        decided = [uid for uid in uids if plan.unschedulable.get(uid) != OUT_OF_TIME]
+        now = self.clock.monotonic()
+        for seconds in self.decisions.decide(decided, waiting=uids, now=now):
+            self.metrics.decision_seconds.observe(seconds)
+
     def _is_ignored(self, pod: Pod) -> bool:
         """POD-03, POD-08."""
-        return bool(pod.faults) or (pod.claims_devices and self.settings.ignore_dra_requests)
+        devices = pod.claims_devices and self.settings.ignore_dra_requests
+        return is_provisionable(pod) and (bool(pod.faults) or devices)
 
     def solver_settings(self) -> SolverSettings:
         """As the operator chose."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from services.scheduler.cluster_metrics import LOOK_SECONDS, ClusterMetrics
 from services.scheduler.commands import Commands
 from services.scheduler.disruption import Disruption
 from services.scheduler.explain import Explainer
@@ -19,6 +20,7 @@ from services.scheduler.telling import Teller
 from services.scheduler.view import View
 from shared import streams
 from shared.api.scheduler_config import default_spread
+from shared.domain.feature_gates import without_effect
 from shared.domain.pods import SpreadConstraint
 from shared.domain.records import (
     CLAIMS,
@@ -34,6 +36,7 @@ from shared.environment import Entry, Environment
 from shared.errors import ConfigurationError, InvalidObject
 from shared.kube.machines import Machines
 from shared.leadership import Leadership
+from shared.log import get_logger
 from shared.mirror import Change, MirrorReader
 from shared.mirror.disruption_rate import DisruptionRate
 from shared.mirror.offerings import CatalogueSource, CatalogueStore, UnavailableOfferings
@@ -41,6 +44,8 @@ from shared.mirror.overlays import OverlaidCatalogues, OverlayStore
 from shared.mirror.reservations import ReservationStore, ReservedCatalogues
 from shared.runtime import Loop, Service, periodic
 from shared.settings import SchedulerSettings
+
+log = get_logger(__name__)
 
 DISRUPTION_SECONDS = 1.0
 RECONSIDERED = (NODE_POOLS, NODE_CLASSES, CLAIMS, VOLUMES, STORAGE_CLASSES, NAMESPACES)
@@ -65,6 +70,8 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         random=env.random,
         on_change=on_change,
     )
+    for gate in without_effect(env.settings.feature_gates):
+        log.warning("a feature gate has no effect", gate=gate)
     view, machines = View(reader), Machines(env.kube)
     catalogues = _catalogues(env)
     reporter = Reporter(env.recorder, {})
@@ -100,6 +107,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
     loops = [
         Loop("mirror", reader.run, progress=lambda: reader.last_progress),
         *leadership.loops(),
+        _metrics_loop(env, planner),
         *map(leadership.led, acting),
     ]
     return Service(
@@ -133,6 +141,13 @@ def _loops(
             "disruption", DISRUPTION_SECONDS, disruption.step, clock=env.clock, jitter=env.random
         ),
     ]
+
+
+def _metrics_loop(env: Environment[SchedulerSettings], planner: Planner) -> Loop:
+    """Also in a standby, which tells whether it could lead."""
+    cluster = ClusterMetrics(planner, env.clock)
+    env.metrics.add_page(cluster.text)
+    return periodic("metrics", LOOK_SECONDS, cluster.look, clock=env.clock, jitter=env.random)
 
 
 def _catalogues(env: Environment[SchedulerSettings]) -> CatalogueSource:

@@ -5,10 +5,12 @@ Both generations have their words: Karpenter's users match on them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from services.scheduler.command_record import CommandRecord
+from services.scheduler.counting import count_command, count_failed, count_replaced
 from services.scheduler.marks import Mark
 from shared import streams
 from shared.api.references import to_machine, to_node, to_pod, to_pool
@@ -26,7 +28,7 @@ from shared.disruption.records import (
     Rejection,
 )
 from shared.disruption.verdict import CHURN, Verdict
-from shared.domain.machines import CONSOLIDATABLE, DRIFTED, EMPTY, INITIALIZED, Machine
+from shared.domain.machines import EMPTY, INITIALIZED, Machine
 from shared.domain.nodepools import V1ALPHA5, NodePool
 from shared.domain.nodes import Node
 from shared.domain.pods import Pod
@@ -58,13 +60,7 @@ class Teller:
 
     def disrupting(self, command: Command, id_: str) -> None:
         """EXE-01. ``id_``: of the record."""
-        self.metrics.disruption_decisions.labels(
-            command.decision, command.reason.lower(), command.method
-        ).inc()
-        for pool in sorted({c.machine.pool for c in command.candidates}):
-            self.metrics.decisions_by_nodepool.labels(
-                command.decision, command.reason.lower(), pool
-            ).inc()
+        count_command(self.metrics, command)
         names = [c.node.name for c in command.candidates]
         if command.candidates[0].machine.generation_api == V1ALPHA5:
             log.info(_deprovisioning(command), command=id_)
@@ -105,6 +101,10 @@ class Teller:
                     "Waiting on readiness to continue disruption",
                 )  # fmt: skip
 
+    def replaced(self, record: CommandRecord, machines: Mapping[str, Machine]) -> None:
+        """MET-12: its replacements are ready. ``machines``: by key."""
+        count_replaced(self.metrics, record, machines)
+
     async def terminating(
         self, record: CommandRecord, machine: Machine, pool: NodePool | None, node: Node | None
     ) -> None:
@@ -132,14 +132,6 @@ class Teller:
         log.info("deleting expired nodeclaim", NodeClaim=machine.name, Node=machine.node_name)
         self.metrics.count_disrupted(machine, "expired")
 
-    def candidates(self, candidates: Collection[Candidate]) -> None:
-        """MET-06."""
-        eligible = self.metrics.disruption_eligible
-        eligible.labels("empty").set(sum(one.empty for one in candidates))
-        eligible.labels("drifted").set(sum(one.machine.has(DRIFTED) for one in candidates))
-        full = sum(one.machine.has(CONSOLIDATABLE) and not one.empty for one in candidates)
-        eligible.labels("underutilized").set(full)
-
     async def annotations(self, pods: Iterable[Pod], *, now: float) -> None:
         """DIS-11: what a pod's own word to stay comes to."""
         for pod in pods:
@@ -150,25 +142,28 @@ class Teller:
         self, snapshot: Snapshot, consuming: Mapping[str, int], reasons: Iterable[str]
     ) -> None:
         """DIS-25. ``consuming``: by pool key."""
+        used: Counter[tuple[str, str]] = Counter()
         for reason in reasons:
             for pool in snapshot.pools:
-                used = consuming.get(pool.key, 0)
-                self.metrics.consuming_budgets.labels(pool.name, reason).set(used)
+                used[pool.name, reason] += consuming.get(pool.key, 0)
+        self.metrics.consuming_budgets.replace(used)
 
     async def budgets(
         self, snapshot: Snapshot, allowed: Mapping[tuple[str, str], int], reasons: Iterable[str]
     ) -> None:
         """DIS-25: gauges, and an event where nothing is allowed although there are nodes."""
         used = {machine.pool_key for machine in snapshot.machines if machine.node_name}
+        told: Counter[tuple[str, str]] = Counter()
         for pool in snapshot.pools:
             for reason in reasons:
                 left = allowed.get((pool.key, reason), 0)
-                self.metrics.allowed_disruptions.labels(pool.name, reason).set(left)
+                told[pool.name, reason] += left
                 if left == 0 and pool.key in used and pool.budgets:
                     text = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
                     await self.recorder.publish(
                         to_pool(pool), "Normal", BLOCKED, text, dedupe_seconds=60
                     )
+        self.metrics.allowed_disruptions.replace(told)
 
     async def proposed(self, command: Command) -> None:
         """CON-15: it waits for its second look."""
@@ -214,7 +209,7 @@ class Teller:
     def failed(self, record: CommandRecord, why: str, unready: int) -> None:
         """EXE-05."""
         log.warning("disruption rolled back", command=record.id, why=why, replacements=unready)
-        self.metrics.disruption_failures.inc(max(1, unready))
+        count_failed(self.metrics, record, unready)
 
     async def rejected(
         self,

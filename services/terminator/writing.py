@@ -134,6 +134,9 @@ class Writer:
         self, node: Node | None, machine: Machine | None, error: DovetailError
     ) -> None:
         """EVT-02: EC2 did not take the order; it is given again."""
+        labels = machine.labels if machine else node.labels if node else {}
+        place = (labels.get(keys.ZONE, ""), labels.get(keys.ZONE_ID, ""))
+        self.metrics.termination_failures.labels(*place).inc()
         text = f"Failed to terminate node, {error.message}"
         for involved in (node and to_node(node), machine and to_machine(machine)):
             if involved:
@@ -171,10 +174,8 @@ class Writer:
         if seconds is None:
             return
         log.info("deleted node", node=node.name)
-        self.metrics.nodes_terminated.labels(node.pool, node.labels.get(keys.ZONE, "")).inc()
-        self.metrics.node_termination_seconds.labels(node.pool).observe(seconds)
         lifetime = max(0.0, self.clock.now() - node.created_at)
-        self.metrics.node_lifetime_seconds.labels(node.pool).observe(lifetime)
+        self.metrics.count_gone(node, seconds=seconds, lifetime=lifetime)
 
     async def release_machine(self, machine: Machine) -> None:
         """Take our finalizer off the machine, count it, tell the scheduler."""

@@ -8,25 +8,30 @@ writes; the others watch and stand by (OPS-11).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from services.watcher.conditions import Conditions
 from services.watcher.inline_templates import InlineTemplates
 from services.watcher.journal import Journal
 from services.watcher.pod_events import PodEvents
 from services.watcher.records import KINDS, Kind
 from services.watcher.statuses import Statuses
+from shared.api.faults import Parsed
 from shared.domain.pods import Pod
 from shared.environment import Entry, Environment
 from shared.kube.informer import Informer
 from shared.kube.machines import Machines
+from shared.leadership import Leadership
 from shared.mirror import MirrorWriter
 from shared.mirror.registrations import RegistrationOutcomes
 from shared.runtime import Loop, Service, periodic
 from shared.settings import WatcherSettings
 from shared.streams import GROUPS
 
+Note = Callable[[Kind, Mapping[str, Any], Parsed[Any] | None], None]
+"""An object was seen as the watch shows it; None: it is gone."""
 HEARTBEAT_SECONDS = 2.0
 STATUS_SECONDS = 2.0
 """NP-24 allows five."""
@@ -48,9 +53,8 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         registrations=RegistrationOutcomes(env.bus.redis, env.bus.prefix),
     )
     pod_events = PodEvents(env.clock)
-    informers = {
-        kind.resource.plural: _informer(kind, env, journal, statuses, pod_events) for kind in KINDS
-    }
+    note = _note(env, journal, statuses, leadership)
+    informers = {kind.resource.plural: _informer(kind, env, note, pod_events) for kind in KINDS}
 
     async def tell() -> None:
         if journal.begun:  # before that a class that is not listed yet would look missing
@@ -99,11 +103,28 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     return Service("watcher", loops, env.metrics, status, missing)
 
 
-def _informer(
-    kind: Kind,
+def _note(
     env: Environment[WatcherSettings],
     journal: Journal,
     statuses: Statuses,
+    leadership: Leadership,
+) -> Note:
+    """Tell everybody who remembers objects."""
+    conditions = Conditions(env.metrics, env.clock, lambda: leadership.held)
+    env.metrics.add_page(conditions.text)
+
+    def note(kind: Kind, raw: Mapping[str, Any], parsed: Parsed[Any] | None) -> None:
+        journal.note(kind, raw, parsed.record if parsed else None)
+        statuses.note(kind, raw, parsed)
+        conditions.note(kind, raw, gone=parsed is None)
+
+    return note
+
+
+def _informer(
+    kind: Kind,
+    env: Environment[WatcherSettings],
+    note: Note,
     pod_events: PodEvents,
 ) -> Informer:
     async def on_event(change: str, raw: Mapping[str, Any]) -> None:
@@ -111,8 +132,7 @@ def _informer(
         parsed = kind.convert(raw)
         if isinstance(parsed.record, Pod):
             pod_events.note(parsed.record, gone=gone, first=not informer.synced.is_set())
-        journal.note(kind, raw, None if gone else parsed.record)
-        statuses.note(kind, raw, None if gone else parsed)
+        note(kind, raw, None if gone else parsed)
 
     informer = Informer(
         env.kube, kind.resource, on_event=on_event, clock=env.clock, random=env.random

@@ -14,6 +14,7 @@ from shared.disruption.records import (
     Candidate,
     Command,
     Rejection,
+    Weighed,
     World,
     effect,
 )
@@ -31,6 +32,9 @@ from shared.solver.plan import PlannedMachine
 
 NEEDED_LABELS = (keys.INSTANCE_TYPE, keys.CAPACITY_TYPE, keys.ZONE)
 DO_NOT_CONSOLIDATE = f'consolidation is blocked through the "{keys.DO_NOT_CONSOLIDATE}" annotation'
+
+HIGHEST_SCORE = 10.0
+"""What a score is told as at most: of a pool whose machines cost nothing it would have no end."""
 
 
 def eligible(world: World) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]]:
@@ -86,10 +90,13 @@ def is_balanced(world: World, command: Command) -> bool:
         if members[0].pool.consolidation_policy != BALANCED:
             continue
         whole = [c for c in world.candidates if c.machine.pool_key == pool_key]
-        cost = sum(c.price_micro_usd_per_hour or 0 for c in whole)
-        disruption = sum(c.cost for c in whole)
-        paid = sum(c.cost for c in members)
-        if 2 * command.saving_micro_usd_per_hour * disruption < cost * paid:
+        gain = command.saving_micro_usd_per_hour * sum(c.cost for c in whole)
+        price = sum(c.price_micro_usd_per_hour or 0 for c in whole) * sum(c.cost for c in members)
+        approved = 2 * gain >= price
+        score = gain / price if price else HIGHEST_SCORE * approved
+        told = min(max(score, 0.0), HIGHEST_SCORE)
+        world.weighed.append(Weighed(members[0].pool.name, told, approved))
+        if not approved:
             return False
     return True
 

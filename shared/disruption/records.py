@@ -113,6 +113,16 @@ class Proposal(msgspec.Struct, frozen=True):
     """Keys of machines that the pass had no time for: they come first in the next one (CON-10)."""
 
 
+class Weighed(msgspec.Struct, frozen=True):
+    """One move as a pool of the policy Balanced sees it (CON-12); nothing is decided by it."""
+
+    pool: str
+    """Its name."""
+    score: float
+    """Share of the pool's cost that is saved, over the share of its disruption that is paid."""
+    approved: bool
+
+
 class World(msgspec.Struct, frozen=True):
     """What a method may look at."""
 
@@ -126,6 +136,8 @@ class World(msgspec.Struct, frozen=True):
     solver: SolverSettings = SolverSettings()
     folding: Folding = msgspec.field(default_factory=Folding)
     """What simulations of this snapshot share."""
+    weighed: list[Weighed] = msgspec.field(default_factory=list)
+    """Every move that was weighed since somebody emptied it: for the metrics alone (MET-06)."""
 
     def left(self, pool_key: str, reason: str) -> int:
         """What the budgets of this pool still allow for this reason; nothing for a pool that is not known."""

@@ -151,11 +151,11 @@ class Control:
             data=json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(f"{self._url}/_dovetail/{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self._url}/_dovetail/{path}", timeout=60) as answer:
             return json.loads(answer.read())
 
     def instances(self) -> list[dict[str, Any]]:

@@ -186,3 +186,23 @@ def test_the_name_of_the_cluster_stays_while_a_service_runs() -> None:
 def test_nobody_else_may_change_settings() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         read(WatcherSettings).log_level = "debug"
+
+
+def test_the_variables_of_karpenter_that_we_have_are_its_own() -> None:
+    """OPS-01: name and default."""
+    known = {name.upper(): field.default for name, field in SchedulerSettings.model_fields.items()}
+    expected = {
+        "KUBE_CLIENT_QPS": 200,
+        "KUBE_CLIENT_BURST": 300,
+        "DISABLE_LEADER_ELECTION": False,
+        "LEADER_ELECTION_NAME": "karpenter-leader-election",
+        "LEADER_ELECTION_NAMESPACE": "",
+        "LOG_LEVEL": "info",
+        "BATCH_MAX_DURATION": 10.0,
+        "BATCH_IDLE_DURATION": 1.0,
+        "PREFERENCE_POLICY": "Respect",
+        "MIN_VALUES_POLICY": "Strict",
+        "IGNORE_DRA_REQUESTS": True,
+        "SCHEDULER_CONFIG": "",
+    }
+    assert {name: known.get(name) for name in expected} == expected

@@ -79,7 +79,7 @@ async def test_metrics_are_prometheus_text() -> None:
         assert response.status == 200
         assert response.content_type == "text/plain"
         text = await response.text()
-    assert 'karpenter_build_info{service="one",version="0.1.0"} 1.0' in text
+    assert 'karpenter_build_info{commit="",service="one",version="0.1.0"} 1.0' in text
 
 
 async def test_several_services_are_mounted_below_their_names() -> None:
@@ -103,6 +103,24 @@ async def test_nothing_can_be_written() -> None:
         for path in ("/healthz", "/readyz", "/metrics", "/status"):
             async with client.post(path) as response:
                 assert response.status == 405
+                told = await response.json()
+            assert told["error"].startswith(f"POST {path} is not offered; use ")
+
+
+async def test_a_wrong_path_is_answered_with_those_there_are() -> None:
+    async with serving(service()) as client:
+        there_are = "there are /healthz, /readyz, /metrics, /status"
+        assert await answer(client, "/ready") == (404, {"error": f"no /ready here; {there_are}"})
+    async with serving(service("one"), service("two")) as client:
+        there_are = "there are /healthz, /one, /two"
+        assert await answer(client, "/readyz") == (404, {"error": f"no /readyz here; {there_are}"})
+
+
+async def test_health_checks_that_want_no_body_are_answered() -> None:
+    async with serving(service(missing=("not yet",))) as client:
+        for path, code in (("/healthz", 200), ("/readyz", 503)):
+            async with client.head(path) as response:
+                assert (response.status, await response.read()) == (code, b"")
 
 
 async def test_a_question_is_answered_unless_its_body_is_too_large() -> None:

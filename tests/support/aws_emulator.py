@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from aiobotocore.session import AioSession, get_session
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 REPOSITORY = Path(__file__).parents[2]
 

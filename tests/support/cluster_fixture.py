@@ -107,7 +107,7 @@ def embedded_api_server(outside: bool = False, store: Any = None) -> Iterator[st
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         loop.call_soon_threadsafe(stopped.set)
-        thread.join(timeout=10)
+        thread.join(timeout=60)
         listener.close()
 
 

@@ -159,13 +159,13 @@ class LocalCluster:
             told, f"{name} is refused, {saying!r}", show=lambda: condition(self.find_pod(name))
         )
 
-    async def running(self, count: int, selector: str | None = None, seconds: float = 5.0) -> None:
+    async def running(self, count: int, selector: str | None = None) -> None:
         """Wait until exactly ``count`` pods exist and all run."""
 
         def all_run() -> bool:
             return len(self.pods(selector)) == len(self.pods(selector, phase="Running")) == count
 
-        await wait_until(all_run, f"{count} pods run", seconds=seconds)
+        await wait_until(all_run, f"{count} pods run")
 
 
 def pod_template(labels: dict[str, str], cpu: str, spec: Obj | None = None) -> Obj:

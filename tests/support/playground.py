@@ -58,6 +58,8 @@ from shared.kube.resources import (
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 NAMESPACE = "default"
+STORY_SECONDS = 2 * PATIENCE_SECONDS
+"""A stack is eight processes that start, boot and drain things one after another."""
 LOOK_SECONDS = 0.1
 """Between two looks at a running stack: each costs it half a dozen requests, and there are two cores for all."""
 RESET_KINDS = (
@@ -88,7 +90,7 @@ async def until(
     reached: Callable[[], Any],
     what: str,
     *,
-    seconds: float = PATIENCE_SECONDS,
+    seconds: float = STORY_SECONDS,
     show: Callable[[], object] | None = None,
     every: float = LOOK_SECONDS,
 ) -> Any:
@@ -140,7 +142,7 @@ class ShellKubectl:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=90,  # longer than any kubectl is told to wait
+            timeout=150,  # longer than any kubectl is told to wait
             check=False,
         )
         assert done.returncode == 0 or not check, done.stderr

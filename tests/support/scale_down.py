@@ -117,7 +117,7 @@ async def dovetail(ground: Playground, *words: str) -> str:
         [sys.executable, "-m", "cli.main", *words, "--directory", str(ground.stack.directory)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -23,6 +23,7 @@ from shared.messages import DisruptionDecided, LaunchMachine, TerminateMachine
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import make_node_class, make_pool
 from tests.support.disruption import Running, make_running, pods_on
+from tests.support.metrics import Scraped
 
 POOL = make_pool(
     generation_api=V1,
@@ -212,14 +213,18 @@ async def test_budgets_are_shown_with_what_uses_them_up(
         await oversized.disruption.step()
     assert not await tainted(kube)
     assert ("DisruptionBlocked", POOL.name) in await events()
-    metrics, which = oversized.disruption.commands.metrics, (POOL.name, "Underutilized")
-    assert metrics.allowed_disruptions.labels(*which)._value.get() == 0
-    assert metrics.consuming_budgets.labels(*which)._value.get() == 0
-    assert metrics.disruption_eligible.labels("underutilized")._value.get() == 1
+    metrics = oversized.disruption.commands.metrics
+    which = {"nodepool": POOL.name, "reason": "Underutilized"}
+    eligible = "karpenter_voluntary_disruption_eligible_nodes"
+    scraped = Scraped(metrics.text())
+    assert scraped.value("karpenter_nodepools_allowed_disruptions", **which) == 0
+    assert scraped.value("karpenter_nodepools_nodes_consuming_budgets", **which) == 0
+    assert scraped.value(eligible, reason="underutilized") == 1
     node = replace(parse_node(await kube.get(NODES, "large")), allocatable=SIZE, ready=False)
     await oversized.show(nodes=[node])
     await oversized.disruption.step()
-    assert metrics.consuming_budgets.labels(*which)._value.get() == 1
+    scraped = Scraped(metrics.text())
+    assert scraped.value("karpenter_nodepools_nodes_consuming_budgets", **which) == 1
 
 
 async def test_a_machine_that_another_command_holds_is_left_to_it(

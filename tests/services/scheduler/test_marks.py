@@ -81,7 +81,7 @@ def test_nothing_starts_before_the_machine_is_initialised() -> None:
 
 @pytest.mark.parametrize("name", ["m", "n"])
 def test_a_nominated_machine_is_not_empty(name: str) -> None:
-    """DIS-33, BAT-11: by node name or by machine name."""
+    """DIS-33, BAT-11, SVC-06: by node name or by machine name."""
     assert marks(machine(), nominated=(name,)) == []
     assert marks(machine(**marked(EMPTY)), nominated=(name,)) == [(EMPTY, False)]
 

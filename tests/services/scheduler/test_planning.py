@@ -40,7 +40,7 @@ async def test_a_waiting_pod_gets_a_machine(
     """M-05, SCH-110: owned by its Provisioner, with finalizer, labels and plan; the launcher is rung."""
     pool = await pool_of(kube, labels={"team": "blue"})
     await scheduler.show(nodepools=[pool], pods=[make_pod("web")])
-    await scheduler.plan()
+    await scheduler.plan("uid-web")
     (raw,) = await machines(kube)
     machine, meta = parse_machine(raw), raw["metadata"]
     (owner,) = meta["ownerReferences"]
@@ -64,12 +64,14 @@ async def test_a_waiting_pod_gets_a_machine(
         {"reason": "provisioned", "nodepool": "default", "min_values_relaxed": "false"},
     )
     assert created == 1
+    timed = "karpenter_pods_scheduling_decision_duration_seconds_count"
+    assert metrics.registry.get_sample_value(timed) == 1, "POD-11"
 
 
 async def test_a_second_plan_does_not_buy_twice_before_the_mirror_shows_the_first(
     scheduler: Scheduler, kube: Kube
 ) -> None:
-    """BAT-05, SVC-05: our own writes count at once."""
+    """BAT-05, SVC-05, SVC-06: our own writes count at once."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod("web")])
     await scheduler.plan("a")
     await scheduler.plan("b")

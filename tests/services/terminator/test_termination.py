@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from services.terminator.instances import ABSENT_SECONDS, ASK_SECONDS
 from services.terminator.termination import AGAIN, DONE
 from shared import streams
 from shared.domain.nodepools import V1, V1ALPHA5
+from shared.errors import Throttled
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODES
 from shared.messages import MachineTerminated
 from tests.services.conftest import Control, create_machine
 from tests.services.terminator.world import Place, World
 from tests.support.fake_clock import FakeClock
+from tests.support.metrics import Scraped
 
 BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"
 HELD = {"karpenter.sh/do-not-evict": "true"}
@@ -149,6 +152,33 @@ async def test_a_ready_node_speaks_for_an_instance_that_ec2_does_not_know(
     assert control.alive() == [place.instance]
     told = await events()
     assert {("FailedTermination", place.node), ("FailedTermination", place.machine)} <= set(told)
+    await world.until_gone(place)
+    assert control.alive() == []
+
+
+async def test_an_order_that_ec2_does_not_take_is_told_and_given_again(
+    world: World, place: Place, control: Control, events: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TRM-14, MET-10."""
+    refused = 0
+
+    async def refuse(*_: Any, **__: Any) -> list[Any]:
+        nonlocal refused
+        refused += 1
+        raise Throttled("slow down")
+
+    world.delete(place)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.cloud.ec2, "terminate", refuse)
+        for _ in range(5):
+            with suppress(Throttled):  # the service's work is given up and done again
+                await world.turn(10)
+    assert control.alive() == [place.instance]
+    assert refused
+    assert ("FailedTermination", place.node) in await events()
+    name = "karpenter_cloudprovider_instance_termination_failures_total"
+    (failures,) = Scraped(world.metrics.text()).of(name, "zone").values()
+    assert failures == refused
     await world.until_gone(place)
     assert control.alive() == []
 

@@ -203,6 +203,4 @@ async def test_any_history_ends_with_equal_pictures(
             if step % 40 == 0:
                 await asyncio.sleep(0.002)
         await journal.heartbeat()
-        await wait_until(
-            lambda: reader.complete and pods_of(reader) == expected, "equal pictures", seconds=10
-        )
+        await wait_until(lambda: reader.complete and pods_of(reader) == expected, "equal pictures")

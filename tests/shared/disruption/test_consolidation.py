@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from shared.disruption import multi_node, single_node
-from shared.disruption.consolidation import by_worth, eligible
+from shared.disruption.consolidation import by_worth, eligible, is_balanced
 from shared.disruption.records import Command, World
 from shared.disruption.replacement_price import NOT_CHEAPER, SPOT_BY_SPOT, SPOT_DISABLED
 from shared.disruption.validation import validate
@@ -271,17 +271,35 @@ def test_what_a_pass_does_not_reach_comes_first_in_the_next() -> None:
 
 
 def test_balanced_moves_only_what_pays() -> None:
-    """CON-12: half of one node's price is a quarter of the pool's, its dear pods four fifths of the disruption."""
+    """CON-12: half of one node's price is a quarter of the pool's, its dear pods four fifths of the disruption. What
+    was weighed is there to be counted (MET-06)."""
     few = pool(consolidation_policy=BALANCED)
     cluster = [make_running("a", "m5.x016", pool=few), make_running("b", "m5.x016", pool=few)]
     cheap = world(cluster, *pods_on("a", 1), *pods_on("b", 26), of=few)
     assert single_node.propose(cheap).commands
+    (move,) = cheap.weighed
+    assert (move.pool, move.approved) == ("default", True)
+    assert 0.5 <= move.score <= 10
     dear_pods = pods_on("a", 12, priority=9 * 2**25)
-    answer = single_node.propose(
-        world(cluster, *dear_pods, *pods_on("b", 31, do_not_disrupt="true"), of=few)
-    )
+    dear = world(cluster, *dear_pods, *pods_on("b", 31, do_not_disrupt="true"), of=few)
+    answer = single_node.propose(dear)
     assert not answer.commands
     assert "saves too little for what it disrupts (Balanced)" in texts(answer)
+    (move,) = dear.weighed
+    assert not move.approved
+    assert move.score == pytest.approx(0.25 / 0.8, rel=0.2)
+
+
+def test_a_balanced_pool_that_costs_nothing_has_no_score_without_end() -> None:
+    """MET-06: a move that saves nothing of nothing is right, one that costs is not."""
+    few = pool(consolidation_policy=BALANCED)
+    free = make_catalogue((offered(make_type("m5.x016", 16, 64), ("on-demand", 0)),))
+    cluster = [make_running("a", "m5.x016", pool=few)]
+    for saving, score in ((0, 10.0), (-1, 0.0)):
+        seen = world(cluster, *pods_on("a", 1), of=few, catalogue=free)
+        command = Command("single-node", "Underutilized", seen.candidates, (), (), saving)
+        assert is_balanced(seen, command) == (saving == 0)
+        assert [move.score for move in seen.weighed] == [score]
 
 
 def command_of(found: World) -> Command:

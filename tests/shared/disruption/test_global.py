@@ -299,14 +299,17 @@ def test_a_pod_that_cannot_be_planned_keeps_its_node() -> None:
 
 
 def test_balanced_pools_keep_what_is_not_worth_its_disruption() -> None:
-    """CON-12."""
+    """CON-12; for the metrics it says what it weighed (MET-06)."""
     of = pool(consolidation_policy=BALANCED)
     running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
     dear = pods_on("a", 12, priority=9 * 2**25)
     still = pods_on("b", 31, do_not_disrupt="true")
-    proposal = global_plan.propose(world(running, *dear, *still, of=of))
+    seen = world(running, *dear, *still, of=of)
+    proposal = global_plan.propose(seen)
     assert not proposal.commands
     assert any("Balanced" in r.text for r in proposal.rejections)
+    assert seen.weighed
+    assert not any(move.approved for move in seen.weighed)
 
 
 def test_pools_that_only_remove_empty_nodes_are_left_alone() -> None:

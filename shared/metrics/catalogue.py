@@ -1,0 +1,80 @@
+"""Every metric of the product in one registry per service; docs/metrics.md lists them.
+
+Each service serves all names, but only those that it writes get numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from shared.metrics.cloud import CloudMetrics
+from shared.metrics.cluster import CLUSTER
+from shared.metrics.conditions import CONDITIONS, ConditionMetrics
+from shared.metrics.declaring import Declarations, Declared
+from shared.metrics.disruption import DisruptionMetrics
+from shared.metrics.machines import MachineMetrics
+from shared.metrics.nodes import NodeMetrics
+from shared.metrics.scheduling import SchedulingMetrics
+
+EVERY_SERVICE = "interruption, launcher, scheduler, terminator, watcher"
+
+
+class Metrics(
+    MachineMetrics,
+    NodeMetrics,
+    DisruptionMetrics,
+    SchedulingMetrics,
+    CloudMetrics,
+    ConditionMetrics,
+):
+    """One service's metrics in a registry of its own: five services may share a process."""
+
+    def __init__(self, service: str, *, commit: str = "") -> None:
+        self.registry = CollectorRegistry(auto_describe=True)
+        self._declarations = declare = Declarations(self.registry)
+        self._pages: list[Callable[[], str]] = []
+        self._declare_service(declare, service, commit)
+        MachineMetrics.__init__(self, declare)
+        NodeMetrics.__init__(self, declare)
+        DisruptionMetrics.__init__(self, declare)
+        SchedulingMetrics.__init__(self, declare)
+        CloudMetrics.__init__(self, declare, service)
+        ConditionMetrics.__init__(self, declare)
+        declare.served(CLUSTER)
+        declare.served(CONDITIONS)
+
+    @property
+    def declared(self) -> tuple[Declared, ...]:
+        """Every metric there is."""
+        return tuple(self._declarations.declared)
+
+    def add_page(self, page: Callable[[], str]) -> None:
+        """Serve also what ``page`` answers: Prometheus text. It is asked in another thread, at each scrape."""
+        self._pages.append(page)
+
+    def text(self) -> bytes:
+        """The whole answer to a scrape. Slow in a large cluster: call it beside the event loop."""
+        return generate_latest(self.registry) + "".join(page() for page in self._pages).encode()
+
+    def _declare_service(self, declare: Declarations, service: str, commit: str) -> None:
+        build = declare.gauge(
+            "karpenter_build_info",
+            "Constant 1; commit: seven characters, where it is known (MET-08).",
+            "service", "version", "commit",
+            by=EVERY_SERVICE,
+        )  # fmt: skip
+        build.labels(service, "0.1.0", commit).set(1)
+        self.loop_failures = declare.counter(
+            "dovetail_loop_failures_total",
+            "Times a supervised loop ended with an error.",
+            "loop",
+            by=EVERY_SERVICE,
+        )
+        self.resync_found_work = declare.counter(
+            "dovetail_resync_found_work_total",
+            "Work that only the timed listing found: what the streams lost. About zero in health.",
+            "loop",
+            by="launcher, terminator",
+        )

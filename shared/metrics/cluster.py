@@ -1,0 +1,96 @@
+"""Gauges about the cluster as the leading scheduler sees it (MET-03, MET-05, MET-08, MET-10, provisioner_* of MET-12).
+
+They are made whole from one picture when somebody scrapes, so what is gone from the cluster is gone from here. Amounts
+are cores, bytes and units. Limits of pods are not among them: the mirror carries requests alone, which decide.
+"""
+
+from __future__ import annotations
+
+from shared.metrics.declaring import GAUGE, Declared
+
+NODE_LABELS = (
+    "node_name", "nodepool", "provisioner", "zone", "region", "arch", "os", "capacity_type", "instance_type",
+)  # fmt: skip
+"""``provisioner`` is empty for a node of a NodePool; ``nodepool`` names the pool of either generation."""
+
+
+def _scheduler(name: str, text: str, *labels: str) -> Declared:
+    return Declared(f"karpenter_{name}", GAUGE, text, labels, ("scheduler",))
+
+
+def _of_nodes(name: str, text: str) -> Declared:
+    return _scheduler(f"nodes_{name}", text, *NODE_LABELS, "resource_type")
+
+
+ALLOCATABLE = _of_nodes("allocatable", "What a node of ours has for pods (MET-03).")
+POD_REQUESTS = _of_nodes(
+    "total_pod_requests", "What the pods on a node request, daemons included (MET-03)."
+)
+DAEMON_REQUESTS = _of_nodes(
+    "total_daemon_requests", "What the pods of daemon sets on a node request (MET-03)."
+)
+OVERHEAD = _of_nodes(
+    "system_overhead",
+    "Capacity of a node that is kept from pods: capacity less allocatable (MET-03).",
+)
+LIFETIME = _scheduler("nodes_current_lifetime_seconds", "Age of a node (MET-03).", *NODE_LABELS)
+
+USAGE = _scheduler(
+    "nodepools_usage",
+    "Capacity of a pool's machines (MET-05).", "nodepool", "resource_type",
+)  # fmt: skip
+LIMIT = _scheduler("nodepools_limit", "A pool's limits (MET-05).", "nodepool", "resource_type")
+COST = _scheduler(
+    "nodepools_cost_total",
+    "What a pool's machines cost, in US dollars an hour; those of unknown price left out (MET-05).",
+    "nodepool",
+)
+OLD_USAGE = _scheduler(
+    "provisioner_usage",
+    "Capacity of a Provisioner's machines (MET-12).", "provisioner", "resource_type",
+)  # fmt: skip
+OLD_LIMIT = _scheduler(
+    "provisioner_limit", "A Provisioner's limits (MET-12).", "provisioner", "resource_type"
+)
+OLD_USAGE_PERCENT = _scheduler(
+    "provisioner_usage_pct",
+    "Usage in percent of the limit (MET-12).", "provisioner", "resource_type",
+)  # fmt: skip
+
+NODE_COUNT = _scheduler("cluster_state_node_count", "Nodes of the cluster, ours or not (MET-08).")
+UTILIZATION = _scheduler(
+    "cluster_utilization_percent",
+    "What all pods request, in percent of what all nodes have for pods (MET-08).", "resource_type",
+)  # fmt: skip
+SYNCED = _scheduler(
+    "cluster_state_synced",
+    "1: this scheduler's picture of the cluster may be acted on (OPS-13, MET-08); the standby serves it too.",
+)
+UNSYNCED_SECONDS = _scheduler(
+    "cluster_state_unsynced_time_seconds", "How long it has not been so; 0 while it is (MET-08)."
+)
+
+CPU_CORES = _scheduler(
+    "cloudprovider_instance_type_cpu_cores", "Cores of a type (MET-10).", "instance_type"
+)
+MEMORY_BYTES = _scheduler(
+    "cloudprovider_instance_type_memory_bytes", "Memory of a type (MET-10).", "instance_type"
+)
+_OFFERING = ("instance_type", "capacity_type", "zone")
+AVAILABLE = _scheduler(
+    "cloudprovider_instance_type_offering_available",
+    "0: EC2 was short of this offering a while ago (MET-10).", *_OFFERING,
+)  # fmt: skip
+PRICE = _scheduler(
+    "cloudprovider_instance_type_offering_price_estimate",
+    "US dollars an hour (MET-10).", *_OFFERING,
+)  # fmt: skip
+OLD_PRICE = _scheduler(
+    "cloudprovider_instance_type_price_estimate",
+    "The same under the name of v0.31, while there is a Provisioner (MET-12).", *_OFFERING,
+)  # fmt: skip
+
+OF_NODES = (ALLOCATABLE, POD_REQUESTS, DAEMON_REQUESTS, OVERHEAD, LIFETIME)
+OF_POOLS = (USAGE, LIMIT, COST, OLD_USAGE, OLD_LIMIT, OLD_USAGE_PERCENT)
+OF_TYPES = (CPU_CORES, MEMORY_BYTES, AVAILABLE, PRICE, OLD_PRICE)
+CLUSTER = (*OF_NODES, *OF_POOLS, NODE_COUNT, UTILIZATION, SYNCED, UNSYNCED_SECONDS, *OF_TYPES)

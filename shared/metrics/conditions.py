@@ -1,0 +1,75 @@
+"""How the status conditions of our objects change, and how long deletions take (MET-11).
+
+Objects of v1alpha5 count with their kin of v1: a Machine as a nodeclaim, a Provisioner as a nodepool, an
+AWSNodeTemplate as an ec2nodeclass, with their condition types as they spell them. No series names an object: what
+stands still longest is told by its condition, and the object by ``kubectl get``.
+"""
+
+from __future__ import annotations
+
+from shared.metrics.declaring import GAUGE, Declarations, Declared
+
+OBSERVED = ("nodeclaim", "node", "nodepool", "ec2nodeclass")
+_MINUTES = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 6 * 3600, 86_400)
+_LABELS = ("type", "status", "reason")
+
+
+def _watcher(kind: str, name: str, text: str, *labels: str) -> Declared:
+    return Declared(f"operator_{kind}_{name}", GAUGE, f"{text} (MET-11).", labels, ("watcher",))
+
+
+COUNT = {
+    kind: _watcher(kind, "status_condition_count", "Objects whose condition says this", *_LABELS)
+    for kind in OBSERVED
+}
+CURRENT_SECONDS = {
+    kind: _watcher(
+        kind, "status_condition_current_status_seconds",
+        "How long the one that has said this longest has said it", *_LABELS,
+    )
+    for kind in OBSERVED
+}  # fmt: skip
+TERMINATING_SECONDS = {
+    kind: _watcher(
+        kind, "termination_current_time_seconds",
+        "How long the one that has been going longest has been going; 0: none goes",
+    )
+    for kind in OBSERVED
+}  # fmt: skip
+CONDITIONS = tuple(
+    table[kind] for kind in OBSERVED for table in (COUNT, CURRENT_SECONDS, TERMINATING_SECONDS)
+)
+
+
+class ConditionMetrics:
+    """What the watcher counts as it sees objects change."""
+
+    def __init__(self, declare: Declarations) -> None:
+        self.condition_transitions = {
+            kind: declare.counter(
+                f"operator_{kind}_status_condition_transitions_total",
+                "Changes of a condition to this status (MET-11).",
+                *_LABELS,
+                by="watcher",
+            )
+            for kind in OBSERVED
+        }
+        self.condition_seconds = {
+            kind: declare.histogram(
+                f"operator_{kind}_status_condition_transition_seconds",
+                "How long a condition had this status when it changed; before it is said it is Unknown (MET-11).",
+                "type", "status",
+                by="watcher",
+                buckets=_MINUTES,
+            )
+            for kind in OBSERVED
+        }  # fmt: skip
+        self.deletion_seconds = {
+            kind: declare.histogram(
+                f"operator_{kind}_termination_duration_seconds",
+                "From the order to delete an object to its end (MET-11).",
+                by="watcher",
+                buckets=_MINUTES,
+            )
+            for kind in OBSERVED
+        }

@@ -1,0 +1,125 @@
+"""How metrics are declared: with labels, meaning and who writes them, so that docs/metrics.md can be checked.
+
+What may go wrong: two metrics of one name; the registry refuses them when the service starts. The names of v0.31 are
+exempt: ``karpenter_nodes_created`` lives beside ``karpenter_nodes_created_total``, which the library takes for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+GROWING = "gauge, only grows"
+"""A counter under a name of v0.31, which does not end in ``_total`` as the names of counters have to."""
+
+
+class Declared(NamedTuple):
+    """One metric. ``by``: the services that write it, in the order of their names."""
+
+    name: str
+    kind: str
+    text: str
+    labels: tuple[str, ...]
+    by: tuple[str, ...]
+
+
+class Declarations:
+    """Makes metrics in one registry and remembers what they are."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self.declared: list[Declared] = []
+
+    def counter(self, name: str, text: str, *labels: str, by: str) -> Counter:
+        """A number that only grows; ``name`` ends in ``_total``. ``by``: services, with commas."""
+        self._note(name, COUNTER, text, labels, by)
+        return Counter(name, text, labels, registry=self.registry)
+
+    def gauge(self, name: str, text: str, *labels: str, by: str) -> Gauge:
+        """A number that comes and goes."""
+        self._note(name, GAUGE, text, labels, by)
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def histogram(
+        self, name: str, text: str, *labels: str, by: str, buckets: Iterable[float] = SECONDS
+    ) -> Histogram:
+        """Observations; ``buckets`` are their upper bounds."""
+        self._note(name, HISTOGRAM, text, labels, by)
+        return Histogram(name, text, labels, buckets=tuple(buckets), registry=self.registry)
+
+    def old_counter(self, name: str, text: str, *labels: str, by: str) -> Gauge:
+        """A counter of v0.31 (MET-12): call nothing but ``inc``."""
+        self._note(name, GROWING, text, labels, by)
+        gauge = Gauge(name, text, labels, registry=None)
+        self.registry.register(_Unchecked(gauge))
+        return gauge
+
+    def also_as(self, old: str, metric: Counter | Histogram, new: str) -> None:
+        """Serve ``metric``, declared as ``new``, under its name of v0.31 too, with the same labels (MET-12)."""
+        known = next(one for one in self.declared if one.name == new)
+        kind = GROWING if known.kind == COUNTER else known.kind
+        text = f"The same as {new}, under the name of v0.31 (MET-12)."
+        self.declared.append(known._replace(name=old, kind=kind, text=text))
+        self.registry.register(_Renamed(old, text, metric))
+
+    def served(self, declared: Iterable[Declared]) -> None:
+        """Gauges that a service makes when it is scraped (``Metrics.add_page``)."""
+        self.declared.extend(declared)
+
+    def _note(self, name: str, kind: str, text: str, labels: tuple[str, ...], by: str) -> None:
+        self.declared.append(Declared(name, kind, text, labels, tuple(by.split(", "))))
+
+
+class _Unchecked(Collector):
+    """A metric whose name the registry does not compare with others."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        return self._gauge.collect()
+
+
+class _Renamed(Collector):
+    """The same numbers under another name."""
+
+    def __init__(self, name: str, text: str, metric: Counter | Histogram) -> None:
+        self._name, self._text, self._metric = name, text, metric
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._metric.collect():
+            kind = GAUGE if family.type == COUNTER else family.type
+            renamed = Metric(self._name, self._text, kind)
+            for sample in family.samples:
+                suffix = sample.name.removeprefix(family.name).removesuffix("_total")
+                if suffix != "_created":
+                    renamed.add_sample(self._name + suffix, sample.labels, sample.value)
+            yield renamed
+
+
+class Series:
+    """A gauge with two labels that is told whole each time: what is not named any more is not served (MET-13)."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._held: frozenset[tuple[str, str]] = frozenset()
+
+    def replace(self, values: Mapping[tuple[str, str], float]) -> None:
+        """From label values, in the gauge's order, to numbers."""
+        for labels, value in values.items():
+            self._gauge.labels(*labels).set(value)
+        for labels in self._held - values.keys():
+            self._gauge.remove(*labels)
+        self._held = frozenset(values)

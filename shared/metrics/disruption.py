@@ -1,0 +1,146 @@
+"""What the scheduler takes away and why not more (MET-05, MET-06, deprovisioning_* of MET-12).
+
+``consolidation_score`` and ``consolidation_moves_total`` are about pools of the policy Balanced alone, as Karpenter's
+are: a histogram and a counter of every set of machines that was weighed, those that the search tried on its way too.
+"""
+
+from __future__ import annotations
+
+from shared.metrics.declaring import Declarations, Series
+
+_SCORES = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
+
+
+class DisruptionMetrics:
+    """Voluntary disruption, in the words of both generations."""
+
+    def __init__(self, declare: Declarations) -> None:
+        self._declare_decisions(declare)
+        self._declare_passes(declare)
+        self._declare_consolidation(declare)
+        self._declare_budgets(declare)
+        self._declare_deprovisioning(declare)
+
+    def _declare_decisions(self, declare: Declarations) -> None:
+        self.disruption_decisions = declare.counter(
+            "karpenter_voluntary_disruption_decisions_total",
+            "Disruption commands (MET-06).",
+            "decision", "reason", "consolidation_type",
+            by="scheduler",
+        )  # fmt: skip
+        self.decisions_by_nodepool = declare.counter(
+            "karpenter_voluntary_disruption_decisions_by_nodepool_total",
+            "Disruption commands by the pools whose machines they take (MET-06).",
+            "decision", "reason", "nodepool",
+            by="scheduler",
+        )  # fmt: skip
+        self.disruption_failures = declare.counter(
+            "karpenter_voluntary_disruption_queue_failures_total",
+            "Replacements that never were ready: their commands were rolled back (MET-06).",
+            by="scheduler",
+        )
+        self.failed_validations = declare.counter(
+            "karpenter_voluntary_disruption_failed_validations_total",
+            "Commands that no longer made sense after their delay (MET-06).",
+            "consolidation_type",
+            by="scheduler",
+        )
+
+    def _declare_passes(self, declare: Declarations) -> None:
+        self.disruption_eligible = declare.gauge(
+            "karpenter_voluntary_disruption_eligible_nodes",
+            "Candidates of the last pass that are empty, have drifted or may be consolidated (MET-06).",
+            "reason",
+            by="scheduler",
+        )
+        self.disruption_seconds = declare.histogram(
+            "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
+            "Time of one pass of one method (MET-06).",
+            "reason", "consolidation_type",
+            by="scheduler",
+        )  # fmt: skip
+        self.consolidation_timeouts = declare.counter(
+            "karpenter_voluntary_disruption_consolidation_timeouts_total",
+            "Passes that did not reach every candidate; the next one begins with the others (MET-06, CON-10).",
+            "consolidation_type",
+            by="scheduler",
+        )
+
+    def _declare_consolidation(self, declare: Declarations) -> None:
+        labels = ("decision", "nodepool", "policy")
+        self.consolidation_score = declare.histogram(
+            "karpenter_consolidation_score",
+            "Share of a Balanced pool's cost that a move saves, over the share of its disruption that it takes; 10 at "
+            "most, 0 for a move that saves nothing; approved from 0.5 on (MET-06, CON-12).",
+            *labels,
+            by="scheduler",
+            buckets=_SCORES,
+        )
+        self.consolidation_moves = declare.counter(
+            "karpenter_consolidation_moves_total",
+            "Moves of Balanced pools' machines that were weighed: approved or rejected (MET-06, CON-12).",
+            *labels,
+            by="scheduler",
+        )
+
+    def _declare_budgets(self, declare: Declarations) -> None:
+        self.allowed_disruptions = Series(
+            declare.gauge(
+                "karpenter_nodepools_allowed_disruptions",
+                "How many more machines the budgets allow to be disrupted now (MET-05).",
+                "nodepool", "reason",
+                by="scheduler",
+            )
+        )  # fmt: skip
+        self.consuming_budgets = Series(
+            declare.gauge(
+                "karpenter_nodepools_nodes_consuming_budgets",
+                "Machines that count against the budgets: down, or on their way out (MET-05, DIS-24, DIS-25).",
+                "nodepool", "reason",
+                by="scheduler",
+            )
+        )  # fmt: skip
+
+    def _declare_deprovisioning(self, declare: Declarations) -> None:
+        self.deprovisioning_actions = declare.old_counter(
+            "karpenter_deprovisioning_actions_performed",
+            "Disruption commands about machines of Provisioners (MET-12).",
+            "action", "deprovisioner",
+            by="scheduler",
+        )  # fmt: skip
+        self.deprovisioning_seconds = declare.histogram(
+            "karpenter_deprovisioning_evaluation_duration_seconds",
+            "Time of one pass of one method over machines of Provisioners (MET-12).",
+            "deprovisioner",
+            by="scheduler",
+        )
+        self.deprovisioning_eligible = declare.gauge(
+            "karpenter_deprovisioning_eligible_machines",
+            "Candidates of the last pass that are machines of Provisioners (MET-12).",
+            "deprovisioner",
+            by="scheduler",
+        )
+        self.replacement_seconds = declare.histogram(
+            "karpenter_deprovisioning_replacement_machine_initialized_seconds",
+            "From the creation of a replacement, a machine of a Provisioner, until it was initialised (MET-12).",
+            by="scheduler",
+        )
+        self.replacement_failures = declare.old_counter(
+            "karpenter_deprovisioning_replacement_machine_launch_failure_counter",
+            "Replacements of Provisioners' machines that never were ready (MET-12).",
+            "deprovisioner",
+            by="scheduler",
+        )
+        self.deprovisioning_timeouts = declare.old_counter(
+            "karpenter_deprovisioning_consolidation_timeouts",
+            "Passes over machines of Provisioners that did not reach every candidate (MET-12).",
+            "consolidation_type",
+            by="scheduler",
+        )
+
+    def forget_disruption(self) -> None:
+        """Another scheduler leads: what this one saw last says nothing any more."""
+        self.allowed_disruptions.replace({})
+        self.consuming_budgets.replace({})
+        self.disruption_eligible.clear()
+        self.deprovisioning_eligible.clear()

@@ -1,0 +1,146 @@
+"""What becomes of machines, from the plan that wants them to their end (MET-01, MET-02, machines_* of MET-12)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from shared.domain.nodepools import V1ALPHA5
+from shared.metrics.declaring import Declarations
+
+GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"
+"""MET-02, how a machine ends: within its pool's budgets only; within them, but its pods may be ended; at once."""
+MACHINE_EVENTS = (
+    "created",
+    "terminated",
+    "launched",
+    "registered",
+    "initialized",
+    "disrupted",
+    "drifted",
+)
+_WITH_REASON = ("created", "disrupted", "drifted")
+_WRITERS = {
+    "created": "scheduler",
+    "terminated": "terminator",
+    "disrupted": "interruption, launcher, scheduler, terminator",
+}
+
+
+class Counted(Protocol):
+    """A machine, as far as it is counted."""
+
+    @property
+    def pool(self) -> str: ...
+    @property
+    def capacity_type(self) -> str: ...
+    @property
+    def generation_api(self) -> str: ...
+
+
+class MachineMetrics:
+    """NodeClaims and Machines; those of Provisioners count under both names."""
+
+    def __init__(self, declare: Declarations) -> None:
+        self._declare_machines(declare)
+        self._declare_ends(declare)
+        self._of_machines = {
+            event: declare.old_counter(
+                f"karpenter_machines_{event}",
+                f"Machines of Provisioners {event} (MET-12).",
+                *(["reason", "provisioner"] if event in _WITH_REASON else ["provisioner"]),
+                by=_WRITERS.get(event, "launcher"),
+            )
+            for event in MACHINE_EVENTS
+        }
+
+    def _declare_machines(self, declare: Declarations) -> None:
+        self.machines_created = declare.counter(
+            "karpenter_nodeclaims_created_total",
+            "Machines created (MET-01).",
+            "reason", "nodepool", "min_values_relaxed",
+            by="scheduler",
+        )  # fmt: skip
+        self.machines_terminated = declare.counter(
+            "karpenter_nodeclaims_terminated_total",
+            "Machines that are gone (MET-01).",
+            "nodepool", "capacity_type", "zone",
+            by="terminator",
+        )  # fmt: skip
+        self.machines_disrupted = declare.counter(
+            "karpenter_nodeclaims_disrupted_total",
+            "Machines that were ordered away (MET-01).",
+            "reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode",
+            by="interruption, launcher, scheduler, terminator",
+        )  # fmt: skip
+        self.machines_drifted = declare.counter(
+            "karpenter_machines_drifted_total",
+            "Machines that were found to be outdated, by reason (MET-12, DRF-03).",
+            "reason", "nodepool",
+            by="launcher",
+        )  # fmt: skip
+        self.consistency_errors = declare.counter(
+            "karpenter_consistency_errors_total",
+            "Nodes with less of a resource than their machine says, seen again at each check (LCH-82).",
+            "check",
+            by="launcher",
+        )
+        declare.also_as(
+            "karpenter_consistency_errors",
+            self.consistency_errors,
+            "karpenter_consistency_errors_total",
+        )
+        self.deletions_held = declare.gauge(
+            "dovetail_deletions_held",
+            "Deletions that the breaker holds back because a list looks wrong (F23); above 0: look.",
+            "direction", "nodepool",
+            by="launcher",
+        )  # fmt: skip
+
+    def _declare_ends(self, declare: Declarations) -> None:
+        self.machine_termination_seconds = declare.histogram(
+            "karpenter_nodeclaims_termination_duration_seconds",
+            "From the order to delete a machine to its end (MET-01).",
+            "nodepool",
+            by="terminator",
+        )
+        self.instance_termination_seconds = declare.histogram(
+            "karpenter_nodeclaims_instance_termination_duration_seconds",
+            "From the order to terminate an instance until EC2 says that it is gone (MET-01, TRM-14).",
+            "nodepool",
+            by="terminator",
+        )
+        self.unhealthy_disrupted = declare.counter(
+            "karpenter_nodeclaims_unhealthy_disrupted_total",
+            "Machines that node repair ended (MET-01, TRM-22).",
+            "condition", "nodepool", "capacity_type", "image_id",
+            by="terminator",
+        )  # fmt: skip
+
+    def count_created(
+        self, reason: str, pool: str, generation_api: str, *, relaxed: bool = False
+    ) -> None:
+        """MET-01, MET-12: a machine was written. ``relaxed``: of fewer kinds than its pool asks for."""
+        self.machines_created.labels(reason, pool, str(relaxed).lower()).inc()
+        if generation_api == V1ALPHA5:
+            self._of_machines["created"].labels(reason, pool).inc()
+
+    def count_disrupted(
+        self, machine: Counted, reason: str, mode: str = FORCEFUL, *, policy: str = ""
+    ) -> None:
+        """MET-01, MET-02, MET-12: it was ordered away. ``policy``: its pool's word on consolidation, if that counts."""
+        self.machines_disrupted.labels(
+            reason, machine.pool, machine.capacity_type, policy, mode
+        ).inc()
+        if machine.generation_api == V1ALPHA5:
+            self._of_machines["disrupted"].labels(reason, machine.pool).inc()
+
+    def count_drifted(self, machine: Counted, reason: str) -> None:
+        """MET-12, DRF-03: it was found to be outdated."""
+        self.machines_drifted.labels(reason, machine.pool).inc()
+        if machine.generation_api == V1ALPHA5:
+            self._of_machines["drifted"].labels(reason, machine.pool).inc()
+
+    def count_event(self, machine: Counted, event: str) -> None:
+        """MET-12: terminated, launched, registered or initialized; other metrics say it of NodeClaims."""
+        if machine.generation_api == V1ALPHA5:
+            self._of_machines[event].labels(machine.pool).inc()

@@ -1,0 +1,114 @@
+"""How nodes come and go, and what their pods have to do with it (MET-03, MET-04, nodes_* of MET-12)."""
+
+from __future__ import annotations
+
+from shared.domain import labels as keys
+from shared.domain.machines import Machine
+from shared.domain.nodepools import V1ALPHA5
+from shared.domain.nodes import Node
+from shared.metrics.declaring import Declarations
+
+_LIFETIMES = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
+
+
+class NodeMetrics:
+    """Events of nodes; what nodes are made of at a moment is in ``shared.metrics.cluster``."""
+
+    def __init__(self, declare: Declarations) -> None:
+        self._declare_nodes(declare)
+        self._declare_old_names(declare)
+        self._declare_pods(declare)
+
+    def _declare_nodes(self, declare: Declarations) -> None:
+        self.nodes_created = declare.counter(
+            "karpenter_nodes_created_total",
+            "Nodes that were registered (MET-03).",
+            "nodepool", "zone",
+            by="launcher",
+        )  # fmt: skip
+        self.nodes_terminated = declare.counter(
+            "karpenter_nodes_terminated_total",
+            "Nodes that are gone (MET-03).",
+            "nodepool", "zone",
+            by="terminator",
+        )  # fmt: skip
+        self.nodes_drained = declare.counter(
+            "karpenter_nodes_drained_total",
+            "Nodes that were drained (MET-03).",
+            "nodepool",
+            by="terminator",
+        )
+        self.node_termination_seconds = declare.histogram(
+            "karpenter_nodes_termination_duration_seconds",
+            "From the order to delete a node to its end (MET-03).",
+            "nodepool",
+            by="terminator",
+        )
+        self.node_lifetime_seconds = declare.histogram(
+            "karpenter_nodes_lifetime_duration_seconds",
+            "Age of nodes at their end (MET-03).",
+            "nodepool",
+            by="terminator",
+            buckets=_LIFETIMES,
+        )
+        self.drain_seconds = declare.gauge(
+            "dovetail_drain_seconds",
+            "How long a node has been drained already; one that grows for long is blocked (F22).",
+            "node",
+            by="terminator",
+        )
+
+    def _declare_old_names(self, declare: Declarations) -> None:
+        self._old_created = declare.old_counter(
+            "karpenter_nodes_created",
+            "Nodes of Provisioners that were registered (MET-12).",
+            "provisioner",
+            by="launcher",
+        )
+        self._old_terminated = declare.old_counter(
+            "karpenter_nodes_terminated",
+            "Nodes of Provisioners that are gone (MET-12).",
+            "provisioner",
+            by="terminator",
+        )
+        self._old_termination_seconds = declare.histogram(
+            "karpenter_nodes_termination_time_seconds",
+            "From the order to delete a Provisioner's node to its end; v0.31 serves a summary (MET-12).",
+            "provisioner",
+            by="terminator",
+        )
+
+    def _declare_pods(self, declare: Declarations) -> None:
+        self.evictions = declare.counter(
+            "karpenter_pods_eviction_requests_total",
+            "Eviction calls by answer code (MET-04).",
+            "code",
+            by="terminator",
+        )
+        self.pods_drained = declare.counter(
+            "karpenter_pods_drained_total",
+            "Pods that a drain evicted or deleted, by why their node goes (MET-04).",
+            "reason",
+            by="terminator",
+        )
+        self.pods_disrupted = declare.counter(
+            "karpenter_pods_disruption_initiated_total",
+            "Pods that have to move because a command deletes their machine (MET-04, EXE-06).",
+            "reason",
+            by="scheduler",
+        )
+
+    def count_registered(self, machine: Machine) -> None:
+        """MET-03, MET-12: its node is part of the cluster."""
+        self.nodes_created.labels(machine.pool, machine.zone).inc()
+        if machine.generation_api == V1ALPHA5:
+            self._old_created.labels(machine.pool).inc()
+
+    def count_gone(self, node: Node, *, seconds: float, lifetime: float) -> None:
+        """MET-03, MET-12. ``seconds``: since its deletion was ordered; ``lifetime``: its age in seconds."""
+        self.nodes_terminated.labels(node.pool, node.labels.get(keys.ZONE, "")).inc()
+        self.node_termination_seconds.labels(node.pool).observe(seconds)
+        self.node_lifetime_seconds.labels(node.pool).observe(lifetime)
+        if node.labels.get(keys.PROVISIONER_NAME):
+            self._old_terminated.labels(node.pool).inc()
+            self._old_termination_seconds.labels(node.pool).observe(seconds)
