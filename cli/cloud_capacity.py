@@ -6,11 +6,10 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cli.cloud_control import CloudControl, cloud_control, said
-from cli.up import DirectoryOption
+from cli.running_stack import StackOption
+from cli.tables import print_table
 from local.stack import DEFAULT_DIRECTORY
 from shared.errors import ConfigurationError
 
@@ -45,7 +44,7 @@ def ice(
         float | None, typer.Option(help="Empty all matching pools but this share, in percent.")
     ] = None,
     seed: SeedOption = 0,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Let pools run out of capacity (ICE), until `dovetail cloud capacity ... unlimited` or reset.
 
@@ -83,7 +82,7 @@ def capacity(
         str, typer.Argument(help="Instances left in each matching pool, or `unlimited`.")
     ] = UNLIMITED,
     code: CodeOption = ICE,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Say how many instances pools have left; without arguments, show what was said.
 
@@ -114,7 +113,7 @@ def fleet(
     give: Annotated[int, typer.Argument(help="Most instances that a fleet gets.")],
     count: Annotated[int, typer.Option(help="So many of the next fleets are cut.")] = 1,
     code: CodeOption = ICE,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Cut the next fleets short: some instances, and errors for the rest in the same answer.
 
@@ -136,7 +135,7 @@ def quota(
         int | None,
         typer.Option(help="vCPUs of live spot instances (MaxSpotInstanceCountExceeded)."),
     ] = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Set the account's vCPU quotas; without options, lift both.
 
@@ -156,7 +155,7 @@ def quota(
 def subnet(
     where: Annotated[str, typer.Argument(help="A subnet id, or a zone for all its subnets.")],
     free: Annotated[int, typer.Argument(help="Addresses that are free from now on.")],
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Leave a subnet with few free addresses (InsufficientFreeAddressesInSubnet).
 
@@ -182,7 +181,7 @@ def reserve(
     ] = False,
     ends_in: Annotated[float | None, typer.Option(help="Seconds until it ends.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Make an On-Demand Capacity Reservation; a full one answers ReservationCapacityExceeded.
 
@@ -236,11 +235,8 @@ def _tag(text: str) -> tuple[str, str]:
 
 
 def _print_capacity(stated: dict[str, Any]) -> None:
-    table = Table(header_style="bold")
-    for heading in ("type", "zone", "market", "left of each", "share", "used", "answers"):
-        table.add_column(heading, overflow="fold")
-    for row in stated["statements"]:
-        table.add_row(
+    rows = [
+        (
             row["instanceType"],
             row["zone"],
             row["capacityType"],
@@ -249,9 +245,10 @@ def _print_capacity(stated: dict[str, Any]) -> None:
             str(sum(row["used"].values())),
             row["code"],
         )
-    console = Console()
-    if stated["statements"]:
-        console.print(table)
+        for row in stated["statements"]
+    ]
+    if rows:
+        print_table(("type", "zone", "market", "left of each", "share", "used", "answers"), rows)
     else:
         said("every pool is unlimited")
     for cut in stated["cuts"]:

@@ -20,8 +20,8 @@ from urllib.parse import urlencode
 
 from rich.console import Console
 
+from cli.running_stack import variables_of
 from local.probe import exchange_json
-from local.stack import Stack
 from shared.errors import ConfigurationError, DovetailError, Unavailable, Unreachable
 
 PATIENCE_SECONDS = 30.0
@@ -81,10 +81,7 @@ def said(text: str) -> None:
 
 def cloud_control(directory: Path, variables: Mapping[str, str] = os.environ) -> CloudControl:
     """The emulator that this directory or these variables mean. Raises ConfigurationError."""
-    state = Stack(directory).state()
-    running = state is not None and state.supervisor.alive()
-    found = state.environment if state is not None and running else variables
-    url = found.get("AWS_ENDPOINT_URL")
+    url = variables_of(directory, variables).get("AWS_ENDPOINT_URL")
     if not url:
         raise ConfigurationError(
             f"no stack runs in {directory} and AWS_ENDPOINT_URL is not set; run "

@@ -9,7 +9,7 @@ import typer
 
 from cli.cloud_capacity import CapacityType
 from cli.cloud_control import cloud_control, given, said
-from cli.up import DirectoryOption
+from cli.running_stack import StackOption
 from local.stack import DEFAULT_DIRECTORY
 from shared.errors import ConfigurationError
 
@@ -107,7 +107,7 @@ def interrupt(
         typer.Option(help="malformed: a known broken message, such as not-json; or --body."),
     ] = None,
     body: Annotated[str | None, typer.Option(help="malformed: your own message.")] = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Interrupt instances: the event goes to the queue, and what it announces happens.
 
@@ -164,7 +164,7 @@ def status(
     event_in: Annotated[
         float, typer.Option("--in", help="Seconds until the scheduled event.")
     ] = 86_400,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Set what DescribeInstanceStatus says of instances; without checks and event: healthy again.
 
@@ -195,7 +195,7 @@ def status(
 def shift(
     zone: Annotated[str, typer.Argument(help="Availability zone.")],
     end: Annotated[bool, typer.Option("--end", help="The shift is over.")] = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Shift the cluster away from a zone (ARC zonal shift), until --end or reset.
 

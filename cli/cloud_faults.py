@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cli.cloud_capacity import forbid_spot_role
 from cli.cloud_control import CloudControl, cloud_control, given, said
-from cli.up import DirectoryOption
+from cli.running_stack import StackOption
+from cli.tables import print_table
 from local.stack import DEFAULT_DIRECTORY
 from shared.errors import ConfigurationError
 
@@ -99,7 +98,7 @@ def throttle(
     ] = None,
     burst: Annotated[int, typer.Option(help="Calls that pass at once, with --rate.")] = 1,
     code: Annotated[str, typer.Option(help="Error code of the refusal.")] = THROTTLED["code"],
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Refuse API calls with RequestLimitExceeded: a number of them, for a time, or above a rate.
 
@@ -141,7 +140,7 @@ def fault(
     mode: Annotated[
         str | None, typer.Option(help="before (nothing done), after (done) or slow.")
     ] = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Let API calls fail; without arguments, list the failures by name and those that wait.
 
@@ -191,7 +190,7 @@ def lag(
     seed: Annotated[
         int | None, typer.Option(help="Each instance lags by its own share; unset: all fully.")
     ] = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Let DescribeInstances be behind: new instances, tags and states show later.
 
@@ -212,17 +211,11 @@ def lag(
 
 
 def _print_faults(waiting: list[dict[str, Any]]) -> None:
-    console = Console()
-    presets = Table(title="Failures", title_justify="left", header_style="bold")
-    for heading in ("name", "usual action", "what happens"):
-        presets.add_column(heading)
-    for name, preset in PRESETS.items():
-        presets.add_row(name, preset.action, preset.meaning)
-    console.print(presets)
-    table = Table(title="Waiting", title_justify="left", header_style="bold")
+    known = [(name, preset.action, preset.meaning) for name, preset in PRESETS.items()]
+    print_table(("name", "usual action", "what happens"), known, title="Failures")
     fields = ("action", "code", "status", "mode", "callsLeft", "secondsLeft", "callsPerSecond")
-    for heading in ("action", "code", "status", "mode", "calls", "seconds", "rate", "met"):
-        table.add_column(heading, overflow="fold")
-    for row in waiting:
-        table.add_row(*("" if row[f] is None else str(row[f]) for f in (*fields, "met")))
-    console.print(table)
+    print_table(
+        ("action", "code", "status", "mode", "calls", "seconds", "rate", "met"),
+        [["" if row[f] is None else str(row[f]) for f in (*fields, "met")] for row in waiting],
+        title="Waiting",
+    )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cli.cloud_control import cloud_control, said
-from cli.up import DirectoryOption
+from cli.demo.display import short_name
+from cli.running_stack import StackOption
+from cli.tables import print_table
 from local.stack import DEFAULT_DIRECTORY
 from shared.domain import labels
 
@@ -21,7 +22,7 @@ LastOption = Annotated[int, typer.Option(min=1, max=10_000, help="So many of the
 def instances(
     zone: Annotated[str | None, typer.Option(help="Only this zone.")] = None,
     as_json: JsonOption = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """List the EC2 instances: live ones, and those that ended within a minute.
 
@@ -34,14 +35,20 @@ def instances(
     rows = cloud_control(directory).get("instances")["instances"]
     rows = [row for row in rows if zone in (None, row["zone"])]
     if as_json:
-        Console().print_json(data=rows)
+        _print_json(rows)
         return
-    table = _table("instance", "type", "zone", "market", "state", "node", "machine")
-    for row in rows:
-        machine = row["tags"].get(labels.MACHINE_TAG, "")
-        fields = ("instanceId", "instanceType", "zone", "lifecycle", "state", "privateDnsName")
-        table.add_row(*(row[field] for field in fields), machine)
-    Console().print(table)
+    fields = ("instanceId", "instanceType", "zone", "lifecycle", "state")
+    print_table(
+        ("instance", "type", "zone", "market", "state", "node", "machine"),
+        [
+            (
+                *(row[field] for field in fields),
+                short_name(row["privateDnsName"]),
+                row["tags"].get(labels.MACHINE_TAG, ""),
+            )
+            for row in rows
+        ],
+    )
 
 
 def calls(
@@ -52,7 +59,7 @@ def calls(
         bool, typer.Option("--trail", help="Launches as CloudTrail shows them.")
     ] = False,
     as_json: JsonOption = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Show the last API calls, with their errors and client tokens.
 
@@ -67,12 +74,12 @@ def calls(
     control = cloud_control(directory)
     if trail:
         events = control.get("trail")["events"][-last:]
-        Console().print_json(data=events) if as_json else _print_trail(events)
+        _print_json(events) if as_json else _print_trail(events)
         return
     query = {} if action is None else {"action": action}
     rows = control.get("calls", **query)["calls"]
     rows = [row for row in rows if row["code"] or not failed][-last:]
-    Console().print_json(data=rows) if as_json else _print_calls(rows)
+    _print_json(rows) if as_json else _print_calls(rows)
 
 
 def reset(
@@ -80,7 +87,7 @@ def reset(
         bool,
         typer.Option("--everything", help="Also forget every instance, message and template."),
     ] = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Good weather again: no faults, shortages, quotas, lag, shifts or impaired status. Instances stay.
 
@@ -94,37 +101,42 @@ def reset(
     said("the local AWS is new" if everything else "faults, shortages, quotas and lag are gone")
 
 
+def _print_json(rows: list[dict[str, Any]]) -> None:
+    """Without colours, which FORCE_COLOR would put in and no program could read."""
+    typer.echo(json.dumps(rows, indent=2))
+
+
 def _print_calls(rows: list[dict[str, Any]]) -> None:
-    table = _table("at (UTC)", "service", "action", "status", "error", "client token")
-    for row in rows:
-        at = datetime.fromtimestamp(row["at"], UTC).strftime("%H:%M:%S.%f")[:-3]
-        token = str(row["parameters"].get("ClientToken", ""))
-        status = str(row["status"])
-        table.add_row(at, row["service"], row["action"], status, row["code"] or "", token)
-    Console().print(table)
+    print_table(
+        ("at (UTC)", "service", "action", "status", "error", "client token"),
+        [
+            (
+                datetime.fromtimestamp(row["at"], UTC).strftime("%H:%M:%S.%f")[:-3],
+                row["service"],
+                row["action"],
+                str(row["status"]),
+                row["code"] or "",
+                str(row["parameters"].get("ClientToken", "")),
+            )
+            for row in rows
+        ],
+    )
 
 
 def _print_trail(events: list[dict[str, Any]]) -> None:
-    table = _table("at", "event", "invoked by", "type", "zone", "min/max", "instances")
-    for event in events:
-        asked = event["requestParameters"]
-        counts = asked["instancesSet"]["items"][0]
-        table.add_row(
-            event["eventTime"],
-            event["eventName"],
-            event["userIdentity"].get("invokedBy", ""),
-            asked["instanceType"],
-            asked["availabilityZone"],
-            f"{counts['minCount']}/{counts['maxCount']}",
-            " ".join(
-                one["instanceId"] for one in event["responseElements"]["instancesSet"]["items"]
-            ),
-        )
-    Console().print(table)
+    headings = ("at", "event", "invoked by", "type", "zone", "min/max", "instances")
+    print_table(headings, [_trail_row(event) for event in events])
 
 
-def _table(*headings: str) -> Table:
-    table = Table(header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table
+def _trail_row(event: dict[str, Any]) -> tuple[str, ...]:
+    asked, launched = event["requestParameters"], event["responseElements"]["instancesSet"]["items"]
+    counts = asked["instancesSet"]["items"][0]
+    return (
+        event["eventTime"],
+        event["eventName"],
+        event["userIdentity"].get("invokedBy", ""),
+        asked["instanceType"],
+        asked["availabilityZone"],
+        f"{counts['minCount']}/{counts['maxCount']}",
+        " ".join(one["instanceId"] for one in launched),
+    )

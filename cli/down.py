@@ -19,4 +19,4 @@ def down(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
     """
     stopped = Stack(directory).stop()
     message = f"stopped {', '.join(stopped)}" if stopped else "nothing was running"
-    Console().print(message, highlight=False)
+    Console().print(message, highlight=False, soft_wrap=True)

@@ -18,14 +18,13 @@ from random import Random
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from cli.cloud_control import CloudControl, given
+from cli.cloud_control import CloudControl, given, said
 from cli.drill_picture import Picture, Plan, Target, chosen, plan_here, rehearse
 from cli.drill_watch import watch
-from cli.scheduler_status import VARIABLE, ask, scheduler_url, variables_of
-from cli.up import DirectoryOption
+from cli.running_stack import StackOption, variables_of
+from cli.scheduler_status import VARIABLE, ask, scheduler_url
+from cli.tables import print_table
 from local.stack import DEFAULT_DIRECTORY
 from shared.clock import SystemClock
 from shared.cloud.bundled import BUNDLED_REGION
@@ -62,7 +61,7 @@ def drill(
     output: Annotated[
         Output, typer.Option("--output", "-o", help="table for people, json for programs.")
     ] = Output.TABLE,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Rehearse a spot interruption: which pods move, what holds them, how much of the two minutes is left.
 
@@ -172,19 +171,20 @@ def _print(report: dict[str, Any], output: Output) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps(report, indent=2))
         return
-    console = Console()
-    title = "simulated: nothing was touched" if report["simulated"] else "interrupted"
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for heading in ("NODE", "TYPE", "ZONE", "PODS", "EMPTY AFTER", "TO SPARE"):
-        table.add_column(heading, overflow="fold")
-    for node in report["nodes"]:
-        table.add_row(
+    rows = [
+        (
             node["node"], node["instanceType"], node["zone"], str(node["pods"]),
             _seconds(node["emptyAfterSeconds"]), _seconds(node["spareSeconds"]),
-        )  # fmt: skip
-    console.print(table)
+        )
+        for node in report["nodes"]
+    ]  # fmt: skip
+    print_table(
+        ("node", "type", "zone", "pods", "empty after", "to spare"),
+        rows,
+        title="simulated: nothing was touched" if report["simulated"] else "interrupted",
+    )
     for line in lines_of(report):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        said(line)
 
 
 def _seconds(value: float | None) -> str:

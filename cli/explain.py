@@ -13,8 +13,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from cli.scheduler_status import ask, scheduler_url, variables_of
-from cli.up import DirectoryOption
+from cli.running_stack import StackOption, variables_of
+from cli.scheduler_status import ask, scheduler_url
 from local.stack import DEFAULT_DIRECTORY
 
 MOST_PODS = 15
@@ -47,7 +47,7 @@ def node(
     output: Annotated[
         Output, typer.Option("--output", "-o", help="panel for people, json for programs.")
     ] = Output.PANEL,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Say what a node costs, which pods run there, what is being done to it, and why it stays.
 
@@ -63,14 +63,19 @@ def node(
 
       dovetail explain node default-x7f2k -o json
 
-      kubectl get nodes -o name | sed s,node/,, | xargs -n1 dovetail explain node
+      kubectl get nodes -l karpenter.sh/nodepool -o name | xargs -n1 dovetail explain node
     """
     url = scheduler_url(variables_of(directory))
-    answer = ask(f"{url}/explain", {"node": name})
+    answer = ask(f"{url}/explain", {"node": bare(name)})
     if output is Output.JSON:
         typer.echo(json.dumps(answer, indent=2))
         return
     show(answer, Console())
+
+
+def bare(name: str) -> str:
+    """Without the kind that ``kubectl get -o name`` writes before it: node/NAME, nodeclaim.karpenter.sh/NAME."""
+    return name.rpartition("/")[2]
 
 
 def show(answer: Mapping[str, Any], console: Console) -> None:

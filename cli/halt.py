@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cli.scheduler_status import VARIABLE, ask, variables_of
-from cli.up import DirectoryOption
+from cli.running_stack import StackOption, variables_of
+from cli.scheduler_status import VARIABLE, ask
 from local.stack import DEFAULT_DIRECTORY
 from shared.clock import SystemClock
 from shared.domain import labels
@@ -42,7 +42,7 @@ AllOption = Annotated[bool, typer.Option("--all", help="Every NodePool and every
 def halt(
     pool: PoolOption = None,
     all_pools: AllOption = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Stop taking machines away by choice: emptiness, consolidation, drift and expiration.
 
@@ -65,7 +65,7 @@ def halt(
       dovetail resume
     """
     names = _switch(pool, all_pools, directory, off=True)
-    _say(f"halted: {', '.join(names)}")
+    _say(f"halted: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
     _say("Interruptions, deletions already ordered and new machines for waiting pods go on.")
     _say(f"Undo it with: dovetail resume{_words(pool)}")
 
@@ -73,7 +73,7 @@ def halt(
 def resume(
     pool: PoolOption = None,
     all_pools: AllOption = False,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Take `dovetail halt` back: machines may be taken away by choice again.
 
@@ -89,7 +89,7 @@ def resume(
       dovetail resume --pool NodePool/default
     """
     names = _switch(pool, all_pools, directory, off=False)
-    _say(f"resumed: {', '.join(names)}")
+    _say(f"resumed: {', '.join(names)} (cluster of {variables_of(directory)['KUBECONFIG']})")
     if _is_off(variables_of(directory)):
         Console(stderr=True).print(
             "But the setting DISRUPTION=off still holds all pools: set it to on, or take the key disruption out "

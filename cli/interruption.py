@@ -17,8 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cli.scheduler_status import variables_of
-from cli.up import DirectoryOption
+from cli.running_stack import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.clock import SystemClock
 from shared.cloud.session import Cloud
@@ -63,7 +62,7 @@ def check(
         bool | None,
         typer.Option(help="Lifecycle hooks are handled (LIFECYCLE_HOOKS is set, and not off)."),
     ] = None,
-    directory: DirectoryOption = DEFAULT_DIRECTORY,
+    directory: StackOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Tell what is missing between EC2's announcements and the interruption service: queue, policy, rules, permissions.
 

@@ -1,8 +1,8 @@
 """The ``dovetail`` command. One module per command; this one only names them.
 
 A command's module is imported when it is called: ``validate`` on a file need not wait for the client libraries of
-Kubernetes and AWS. An error that Dovetail understands ends with its message on stderr and exit code 1. Anything else is
-a defect and shows its traceback.
+Kubernetes and AWS. An error that Dovetail understands, or that the system explains (a full disk), ends with its message
+on stderr and exit code 1. Anything else is a defect and shows its traceback.
 """
 
 from __future__ import annotations
@@ -76,6 +76,9 @@ def app() -> None:
         commands()
     except DovetailError as error:
         print(f"dovetail: {error.message}", file=sys.stderr)
+        sys.exit(1)
+    except OSError as error:
+        print(f"dovetail: {error}", file=sys.stderr)
         sys.exit(1)
 
 

@@ -60,9 +60,16 @@ def read_manifests(names: Iterable[str]) -> Iterator[ManifestFile]:
     """The files in the order given, those of a directory by name."""
     for name in names:
         if name == STANDARD_INPUT:
-            yield _read("stdin", lambda: sys.stdin.buffer.read(MOST_BYTES + 1))
+            yield _read("stdin", _standard_input)
             continue
-        files = _files(File(name))
+        hidden: list[OSError] = []
+        files = _files(File(name), hidden.append)
+        for error in hidden:
+            yield ManifestFile(str(error.filename), unreadable=error.strerror or str(error))
+        if not files and not hidden:
+            yield ManifestFile(
+                name, unreadable=f"no {', '.join(f'*{one}' for one in SUFFIXES)} in it"
+            )
         if len(files) > MOST_FILES:
             yield ManifestFile(name, unreadable=f"more than {MOST_FILES} manifests; name fewer")
         for file in files[:MOST_FILES]:
@@ -79,6 +86,12 @@ def _read(source: str, content: Callable[[], bytes]) -> ManifestFile:
         return ManifestFile(source, unreadable=error.strerror or str(error))
     except UnicodeDecodeError as error:
         return ManifestFile(source, unreadable=f"no UTF-8 text (byte {error.start})")
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:  # the shell closed it: <&-
+        raise OSError("standard input is closed")
+    return sys.stdin.buffer.read(MOST_BYTES + 1)
 
 
 def _beginning(file: File) -> bytes:
@@ -109,11 +122,12 @@ def _is_list(document: object) -> bool:
     return isinstance(document.get("items"), list)
 
 
-def _files(name: File) -> list[File]:
+def _files(name: File, told: Callable[[OSError], None]) -> list[File]:
+    """Those of a directory, or the one; ``told`` hears of directories that cannot be listed."""
     if not name.is_dir():
         return [name]
     found: list[File] = []
-    for directory, below, files in os.walk(name):
+    for directory, below, files in os.walk(name, onerror=told):
         below.sort()
         paths = (File(directory, one) for one in sorted(files) if one.endswith(SUFFIXES))
         found += [path for path in paths if path.is_file()]

@@ -7,27 +7,17 @@ message says what to do next.
 from __future__ import annotations
 
 import json
-import os
 import urllib.error
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from local.probe import exchange_json
-from local.stack import Stack
 from shared.errors import ConfigurationError, NotFound, Unavailable, Unreachable
 
 VARIABLE = "DOVETAIL_SCHEDULER_URL"
 PATIENCE_SECONDS = 10.0
 MOST_BYTES = 16 * 2**20
 MOST_TOLD = 64 * 2**10
-
-
-def variables_of(directory: Path, inherited: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """Those of the stack that runs in ``directory``, else the shell's."""
-    state = Stack(directory).state()
-    running = state is not None and state.supervisor.alive()
-    return state.environment if state is not None and running else inherited
 
 
 def scheduler_url(variables: Mapping[str, str]) -> str:
@@ -62,7 +52,7 @@ def _refusal(
     except (ValueError, KeyError, TypeError):
         told = f"{url} answered {refused.code}"
     if refused.code == 404:
-        return NotFound(f"{told}; `kubectl get nodes` and `dovetail status` list them")
+        return NotFound(f"{told}; `kubectl get nodes` lists them")
     if refused.code >= 500:
         return Unavailable(f"{told}; the scheduler's log says why")
     return ConfigurationError(told)

@@ -7,19 +7,21 @@ stack runs there.
 from __future__ import annotations
 
 import asyncio
-import os
+from collections.abc import Iterator
 from random import Random
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
+from cli.cloud_control import said
 from cli.demo.display import short_name
 from cli.environment import Environment, from_variables
 from cli.queues import QueueDepth, queue_depths
-from cli.up import DirectoryOption
+from cli.running_stack import StackOption, variables_of
+from cli.tables import print_table
 from local.probe import probe
-from local.stack import DEFAULT_DIRECTORY, Stack
+from local.stack import DEFAULT_DIRECTORY
 from shared.clock import SystemClock
 from shared.domain import labels
 from shared.errors import DovetailError
@@ -27,7 +29,7 @@ from shared.kube.client import Kube, Object
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
 
 
-def status(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
+def status(directory: StackOption = DEFAULT_DIRECTORY) -> None:
     """Show whether the services are ready, what waits in the queues, and which nodes there are.
 
     Examples:
@@ -36,29 +38,27 @@ def status(directory: DirectoryOption = DEFAULT_DIRECTORY) -> None:
 
       source .dovetail/env && dovetail status
     """
-    state = Stack(directory).state()
-    running = state is not None and state.supervisor.alive()
-    variables = state.environment if state is not None and running else os.environ
-    if not asyncio.run(_print_status(from_variables(variables), Console())):
+    if not asyncio.run(_print_status(from_variables(variables_of(directory)))):
         raise typer.Exit(1)
 
 
-async def _print_status(environment: Environment, console: Console) -> bool:
+async def _print_status(environment: Environment) -> bool:
     """Print all tables; whether everything answered and is ready."""
     ready = await _readiness(environment)
-    table = _table("Services", "service", "ready", "url")
-    for name, why in ready.items():
-        shown = "[green]yes[/green]" if why is None else "[red]no[/red]"
-        table.add_row(name, shown, environment.services[name] if why is None else why)
-    console.print(table)
+    rows = [_service_row(name, why, environment.services[name]) for name, why in ready.items()]
+    print_table(("service", "ready", "url"), rows, title="Services")
     healthy = all(why is None for why in ready.values())
     for part in (_print_queues, _print_cluster):
         try:
-            await part(environment, console)
+            await part(environment)
         except DovetailError as error:
             healthy = False
             Console(stderr=True).print(error.message, style="red", markup=False, soft_wrap=True)
     return healthy
+
+
+def _service_row(name: str, why: str | None, url: str) -> tuple[str | Text, ...]:
+    return (name, Text("yes", "green"), url) if why is None else (name, Text("no", "red"), why)
 
 
 async def _readiness(environment: Environment) -> dict[str, str | None]:
@@ -67,11 +67,10 @@ async def _readiness(environment: Environment) -> dict[str, str | None]:
     return dict(zip(environment.services, answers, strict=True))
 
 
-async def _print_queues(environment: Environment, console: Console) -> None:
-    table = _table("Queues", "stream", "read by", "entries", "pending", "drained", "dead letters")
-    for depth in await queue_depths(environment.redis_url, environment.cluster_name):
-        table.add_row(*_queue_row(depth))
-    console.print(table)
+async def _print_queues(environment: Environment) -> None:
+    depths = await queue_depths(environment.redis_url, environment.cluster_name)
+    headings = ("stream", "read by", "entries", "pending", "drained", "dead letters")
+    print_table(headings, map(_queue_row, depths), title="Queues")
 
 
 def _queue_row(depth: QueueDepth) -> tuple[str, ...]:
@@ -79,7 +78,7 @@ def _queue_row(depth: QueueDepth) -> tuple[str, ...]:
     return (depth.stream, depth.group, *counts, str(depth.dead))
 
 
-async def _print_cluster(environment: Environment, console: Console) -> None:
+async def _print_cluster(environment: Environment) -> None:
     kube = await Kube.connect(
         environment.kubeconfig, clock=SystemClock(), random=Random(), user_agent="dovetail-status"
     )
@@ -89,22 +88,25 @@ async def _print_cluster(environment: Environment, console: Console) -> None:
         )
     finally:
         await kube.close()
-    console.print(_nodes_table(nodes.items, [*machines.items, *claims.items], pods.items))
+    headings = ("node", "ready", "type", "zone", "capacity", "$/h", "pods", "pool")
+    rows = _node_rows(nodes.items, [*machines.items, *claims.items], pods.items)
+    print_table(headings, rows, title="Nodes")
     pending = [pod for pod in pods.items if not pod.get("spec", {}).get("nodeName")]
-    console.print(f"{len(pods.items)} pods, {len(pending)} of them without a node")
+    said(f"{len(pods.items)} pods, {len(pending)} of them without a node")
     for pod in pending[:10]:
-        console.print(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}", markup=False)
+        said(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}")
 
 
-def _nodes_table(nodes: list[Object], machines: list[Object], pods: list[Object]) -> Table:
+def _node_rows(
+    nodes: list[Object], machines: list[Object], pods: list[Object]
+) -> Iterator[tuple[str, ...]]:
     prices = {
         (machine.get("status") or {}).get("providerID"): _price(machine) for machine in machines
     }
-    table = _table("Nodes", "node", "ready", "type", "zone", "capacity", "$/h", "pods", "pool")
     for node in nodes:
         values = node["metadata"].get("labels") or {}
         name = node["metadata"]["name"]
-        table.add_row(
+        yield (
             short_name(name),
             _is_ready(node),
             values.get(labels.INSTANCE_TYPE, ""),
@@ -114,7 +116,6 @@ def _nodes_table(nodes: list[Object], machines: list[Object], pods: list[Object]
             str(sum(pod.get("spec", {}).get("nodeName") == name for pod in pods)),
             values.get(labels.PROVISIONER_NAME) or values.get(labels.NODE_POOL, "(fixed)"),
         )
-    return table
 
 
 def _price(machine: Object) -> str:
@@ -127,10 +128,3 @@ def _is_ready(node: Object) -> str:
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
     cordoned = ", cordoned" if (node.get("spec") or {}).get("unschedulable") else ""
     return ("yes" if ready else "no") + cordoned
-
-
-def _table(title: str, *headings: str) -> Table:
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table

@@ -67,7 +67,7 @@ def up(
         console.print(f"{name}={value}", highlight=False, soft_wrap=True)
     console.print(f"\nReady. source {stack.environment_file}", highlight=False, soft_wrap=True)
     if detach:
-        console.print("Stop it with: dovetail down", highlight=False)
+        console.print(f"Stop it with: {stack.command('down')}", highlight=False, soft_wrap=True)
         return
     console.print("Stop it with Ctrl-C", highlight=False)
     try:

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from shared.errors import ConfigurationError
+
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 0.05
 
@@ -37,7 +39,9 @@ class ProcessIdentity:
         return start_stamp(self.pid) == self.started
 
     def send(self, signal_number: int) -> None:
-        """Signal the process and its group; nothing happens when it is gone."""
+        """Signal the process and its group; nothing happens when it is gone. Raises ConfigurationError for a process
+        of somebody else.
+        """
         if not self.alive():
             return
         try:
@@ -47,6 +51,10 @@ class ProcessIdentity:
                 os.kill(self.pid, signal_number)
         except ProcessLookupError:
             return
+        except PermissionError as error:
+            raise ConfigurationError(
+                f"process {self.pid} is another user's; stop its stack as that user"
+            ) from error
 
 
 def start_stamp(pid: int) -> str | None:

@@ -6,14 +6,15 @@ supervisor dies with the caller; detached it lives on until ``stop``, which may 
 process.
 
 What may go wrong: a part fails to start (StackFailed, with the end of its log and the fix); the
-directory is in use by another stack (ConfigurationError); the supervisor was killed (``stop``
-then ends what the state file names).
+directory is in use by another stack, or holds somebody else's files (ConfigurationError); the
+supervisor was killed (``stop`` then ends what the state file names).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -32,6 +33,9 @@ DEFAULT_DIRECTORY = Path(".dovetail")
 START_SECONDS = 300.0
 """No start takes longer: the sum of what the waves may take."""
 _POLL_SECONDS = 0.05
+_MARK = "stack.json"
+"""Written first and never taken away: what else is there is a stack's, and may be replaced."""
+_WRITTEN = ("aws.url", "env", "kubeconfig", "lock", "logs", "redis", "state.json")
 
 
 class Stack:
@@ -53,6 +57,12 @@ class Stack:
         """Where the output of one part goes."""
         return self.directory / "logs" / f"{part}.log"
 
+    def command(self, words: str) -> str:
+        """A ``dovetail`` command for this very stack, to be copied: ``command("down")``."""
+        if self.directory == DEFAULT_DIRECTORY.resolve():
+            return f"dovetail {words}"
+        return f"dovetail {words} --directory {shlex.quote(str(self.directory))}"
+
     def state(self) -> StackState | None:
         """What the supervisor wrote last; None when no stack was started here."""
         return read_state(self.state_file)
@@ -62,7 +72,7 @@ class Stack:
         state = self.state()
         if state is None or not state.supervisor.alive():
             raise ConfigurationError(
-                f"no stack runs in {self.directory}; start one with `dovetail up --detach`"
+                f"no stack runs in {self.directory}; start one with `{self.command('up --detach')}`"
             )
         return state
 
@@ -75,8 +85,8 @@ class Stack:
     ) -> StackState:
         """Start everything and return when it is ready. ``progress`` hears what is waited for.
 
-        Raises ConfigurationError when a stack runs here already, StackFailed when a part does not
-        start.
+        Raises ConfigurationError when a stack runs here already or the directory is no stack's, StackFailed when a
+        part does not start.
         """
         self._refuse_second()
         self._prepare(settings)
@@ -118,21 +128,28 @@ class Stack:
         if state is not None and state.supervisor.alive():
             raise ConfigurationError(
                 f"a stack runs in {self.directory} already (pid {state.supervisor.pid}); "
-                "stop it with `dovetail down` or pass another --directory"
+                f"stop it with `{self.command('down')}` or pass another --directory"
             )
         if state is not None:
             self.stop()  # what a killed supervisor may have left
 
     def _prepare(self, settings: StackSettings) -> None:
+        mark = self.directory / _MARK
         try:
-            (self.directory / "logs").mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(parents=True, exist_ok=True)
+            foreign = [name for name in _WRITTEN if (self.directory / name).exists()]
+            if foreign and not mark.exists():
+                raise ConfigurationError(
+                    f"{self.directory} has {', '.join(foreign)}, and no stack made that; pass a new --directory"
+                )
+            mark.write_text(json.dumps(settings.to_json(), indent=1))
+            (self.directory / "logs").mkdir(exist_ok=True)
             for log in (self.directory / "logs").glob("*.log"):
                 log.unlink()
             (self.directory / "kubeconfig").unlink(missing_ok=True)
-            (self.directory / "stack.json").write_text(json.dumps(settings.to_json(), indent=1))
         except OSError as error:
             raise ConfigurationError(
-                f"cannot write to {self.directory}: {error}; pass another --directory"
+                f"cannot write to {self.directory}: {error.strerror}; pass another --directory"
             ) from error
 
     def _await_ready(self, progress: Callable[[str], None]) -> StackState:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import socket
 import sys
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 PROJECT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
 _PORTS = range(20_000, 32_000)
+_CLUSTER_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+"""As EKS has it, and short enough for a queue with this name."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,14 @@ class StackSettings:
     log_level: str = "info"
     extra: dict[str, str] = field(default_factory=dict)
     """More variables for the services, by their names in ``shared.settings``."""
+
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError for a name that the parts would refuse one by one, in their logs."""
+        if not _CLUSTER_NAME.fullmatch(self.cluster_name):
+            raise ConfigurationError(
+                f"the cluster cannot be named {self.cluster_name[:100]!r}; take up to 80 letters, digits, - and _, "
+                "the first a letter or digit"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """For the supervisor, which is another process."""

@@ -55,12 +55,16 @@ def write_state(path: Path, state: StackState) -> None:
 
 
 def read_state(path: Path) -> StackState | None:
-    """None when no stack was started here. Raises ConfigurationError for a damaged file."""
+    """None when no stack was started here. Raises ConfigurationError for a file that cannot be used."""
     try:
         document = json.loads(path.read_text())
         return _state_from(document)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot read {path}: {error.strerror}; pass the directory of a stack of yours"
+        ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(
             f"{path} is damaged ({error}); stop its processes by hand and delete it"

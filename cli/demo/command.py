@@ -83,7 +83,8 @@ def demo(
         batch_max_seconds=chosen.batch_max_seconds,
     )
     stack = Stack(directory)
-    console.print(f"[bold]{chosen.name}[/bold]: {chosen.summary}\n", highlight=False)
+    told = f"[bold]{chosen.name}[/bold]: {chosen.summary}\n"
+    console.print(told, highlight=False, soft_wrap=True)
     console.print(settings_table(settings.rows()))
     plan = settings.stack(stack.directory, port_base=port_base, one_process=one_process)
     outcome = _perform(stack, plan, chosen, settings, console, keep=keep)
@@ -91,6 +92,7 @@ def demo(
         write_report(report, outcome)
     if keep:
         console.print(f"The stack runs on: source {stack.environment_file}", soft_wrap=True)
+        console.print(f"Stop it with: {stack.command('down')}", highlight=False, soft_wrap=True)
     if not outcome.ok:
         raise typer.Exit(1)
 

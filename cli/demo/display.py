@@ -108,8 +108,10 @@ def print_report(console: Console, report: Report) -> None:
         mark = "[green]✓[/green]" if check.ok else "[red]✗[/red]"
         console.print(f"{mark} {check.name}: {check.detail}", highlight=False)
     total, running, _pending = report.pods
+    there_before = running - sum(node.pods for node in report.nodes)
+    held = f" ({there_before} of them on nodes that were there)" if there_before > 0 else ""
     ours = (
-        f"Dovetail: {_count(len(report.nodes), 'node')} for {running} of {total} pods, "
+        f"Dovetail: {_count(len(report.nodes), 'node')} for {running} of {total} pods{held}, "
         f"${report.hourly_cost:.4f}/h; {report.terminated} of {report.launched} instances ended"
     )
     theirs = cluster_autoscaler.describe(report.comparison.estimate, report.comparison.group)

@@ -141,7 +141,9 @@ async def _shrink(stage: Stage) -> None:
         await stage.until(lambda s: not s.pods, "not all pods went away")
     ttl = stage.settings.ttl_seconds_after_empty
     consolidated = stage.scenario.act is Act.HALVE
-    title = "the empty nodes are found" if consolidated else f"the nodes stay empty for {ttl} s"
+    title = (
+        "the empty nodes are found" if consolidated else f"the nodes stay empty, {ttl} s at least"
+    )
     async with stage.phase(title):
         await stage.until(
             lambda s: all(machine.leaving for machine in s.machines),

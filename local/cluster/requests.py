@@ -19,6 +19,8 @@ TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 FALSE = frozenset({"", "0", "f", "F", "false", "FALSE", "False"})
 BODY_LIMIT = 3 * 1024 * 1024
 """Largest body in bytes, as the real server's."""
+NESTING_LIMIT = 200
+"""Levels of a YAML body. Far more than any schema has."""
 
 JSON, YAML = "application/json", "application/yaml"
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
@@ -34,6 +36,20 @@ _TextTimestamps.yaml_implicit_resolvers = {
     letter: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
     for letter, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
+
+
+def _refuse_bottomless(content: bytes) -> None:
+    """Raises ApiError 400 for YAML that must not be loaded: libyaml's loader recurses, and its stack overflow ends the
+    process; a few aliases of aliases stand for more than fits into memory. No client writes either.
+    """
+    depth = 0
+    for event in yaml.parse(content, yaml.CSafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise bad_request("the request body has YAML aliases; write the value out")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > NESTING_LIMIT:
+            raise bad_request(f"the request body is nested more than {NESTING_LIMIT} levels deep")
 
 
 @dataclass(frozen=True)
@@ -127,6 +143,7 @@ class Body:
             return None
         try:
             if "yaml" in self.media_type:
+                _refuse_bottomless(self.content)
                 return yaml.load(self.content, _TextTimestamps)
             return orjson.loads(self.content)
         except (yaml.YAMLError, ValueError) as error:

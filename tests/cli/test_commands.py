@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from io import FileIO, TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,6 +76,12 @@ def test_help_of_every_command_has_examples(command: str, dovetail: Dovetail) ->
         (["drill"], "dovetail up --detach"),
         (["interruption", "check"], "give --queue"),
         (["resume", "--pool", "default"], "must be KIND/NAME"),
+        (["up", "--cluster-name", "two words"], "cannot be named 'two words'"),
+        (["up", "--directory", __file__], "Not a directory"),
+        (["down", "--directory", __file__], "Not a directory"),
+        (["status", "--directory", "/nowhere"], "no stack runs in /nowhere"),
+        (["halt", "--directory", "/nowhere"], "no stack runs in /nowhere"),
+        (["cloud", "reset", "--directory", "/nowhere"], "no stack runs in /nowhere"),
     ],
 )
 def test_a_mistake_ends_with_one_message_and_code_1(
@@ -84,6 +91,26 @@ def test_a_mistake_ends_with_one_message_and_code_1(
     assert done.status == 1
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_directory_that_was_named_never_means_another_cluster(
+    dovetail: Dovetail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shell's variables are for those who named none: ``halt`` must not reach a cluster that nobody meant."""
+    monkeypatch.setenv("KUBECONFIG", "/production")
+    done = dovetail("halt", "--directory", "/nowhere")
+    assert (done.status, done.stdout) == (1, "")
+    assert "no stack runs in /nowhere" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
+def test_a_full_disk_is_one_line(dovetail: Dovetail, monkeypatch: pytest.MonkeyPatch) -> None:
+    with TextIOWrapper(FileIO("/dev/full", "w"), write_through=True) as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        done = dovetail("demo", "--list")
+    assert done.status == 1
+    assert done.stderr.startswith("dovetail: [Errno 28]")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_down_without_a_stack_says_so_and_succeeds(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cli.explain import show
+from cli.explain import bare, show
 from cli.scheduler_status import ask, scheduler_url
 from shared.errors import ConfigurationError, Unreachable
 
@@ -72,6 +72,11 @@ def test_a_reason_that_several_methods_give_is_told_once_with_its_change() -> No
 )
 def test_what_is_going_on_is_said(changes: dict[str, Any], told: str) -> None:
     assert told in shown(**changes)
+
+
+@pytest.mark.parametrize("name", ["n1", "node/n1", "nodeclaim.karpenter.sh/n1", "NodeClaim/n1"])
+def test_a_name_may_come_with_its_kind_as_kubectl_writes_it(name: str) -> None:
+    assert bare(name) == "n1"
 
 
 def test_without_a_scheduler_both_ways_to_name_one_are_told() -> None:

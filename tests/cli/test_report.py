@@ -1,11 +1,15 @@
 """The JSON report: its shape is a contract (design section 8)."""
 
+import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from cli.demo import cluster_autoscaler
+from cli.demo.display import print_report
 from cli.demo.report import Comparison, Report, write_report
 from cli.demo.settings import DemoSettings
 from cli.demo.snapshot import NodeView
@@ -67,6 +71,19 @@ def test_the_report_has_the_fields_that_checks_rely_on(tmp_path: Path) -> None:
     assert document["timeline"] == [{"at": 0.5, "event": "node joined", "object": "node/ip-1"}]
     assert document["comparison"]["nodes"] == 27
     assert document["settings"]["ttlSecondsAfterEmpty"] == "10"
+
+
+@pytest.mark.parametrize(
+    ("on_bought", "told"),
+    [
+        (400, "1 node for 400 of 400 pods, $"),
+        (393, "400 pods (7 of them on nodes that were there), $"),
+    ],
+)
+def test_pods_that_needed_no_new_node_are_told(on_bought: int, told: str) -> None:
+    console = Console(file=io.StringIO(), width=120)
+    print_report(console, replace(report(), nodes=(replace(NODE, pods=on_bought),)))
+    assert told in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("outcome", [report(failure="no node"), report(check=False)])

@@ -1,13 +1,16 @@
 """``dovetail validate`` as people meet it: lines, counts, exit codes."""
 
+import errno
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import commands
-from cli.manifests import MOST_BYTES
+from cli.manifests import MOST_BYTES, read_manifests
 
 POOL = """\
 apiVersion: karpenter.sh/v1alpha5
@@ -154,3 +157,38 @@ def test_an_older_version_says_which_to_write() -> None:
     done = validate("-f", "-", stdin=old)
     assert "stdin:1:1: NodePool/a: apiVersion: NodePool is not read as" in done.stdout
     assert done.exit_code == 1
+
+
+def test_a_directory_without_manifests_is_a_mistake_in_the_path(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("nothing here")
+    done = validate("-f", str(tmp_path))
+    assert done.exit_code == 2
+    assert f"{tmp_path}: no *.yaml, *.yml, *.json in it" in done.stderr
+
+
+def test_a_directory_that_cannot_be_listed_is_told_and_the_rest_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may list everything, so the system's answer is given by hand."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "one.yaml").write_text(POOL)
+    scandir = os.scandir
+
+    def refuse(path: str) -> Any:
+        if str(path).endswith("/a"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    done = validate("-f", str(tmp_path))
+    assert done.exit_code == 2
+    assert f"{tmp_path / 'a'}: Permission denied" in done.stderr
+    assert "1 object checked" in done.stdout
+
+
+def test_a_closed_standard_input_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a shell leaves it after ``<&-``."""
+    monkeypatch.setattr("sys.stdin", None)
+    (found,) = read_manifests(["-"])
+    assert found.unreadable == "standard input is closed"

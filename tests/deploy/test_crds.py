@@ -122,7 +122,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
                 input=stdin,
                 capture_output=True,
                 text=True,
-                timeout=30,
+                timeout=60,
                 check=False,
             )
             assert done.returncode == 0, done.stdout + done.stderr
@@ -133,7 +133,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 
 def test_the_server_serves_every_kind(kubectl: Kubectl) -> None:
-    lines = kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=5s")
+    lines = kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     assert len(lines.splitlines()) == len(KINDS)
 
 

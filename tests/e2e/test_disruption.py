@@ -85,7 +85,7 @@ async def test_36_a_node_whose_instance_is_gone_goes_without_a_drain(
     await kubectl.apply(workload.budget(most_unavailable=0))
     (node,) = (await playground.look()).nodes
     await asyncio.to_thread(terminate_instance, playground, provider_instance_id(node.provider_id))
-    await kubectl("delete", "node", node.name, "--wait=true", "--timeout=60s")
+    await kubectl("delete", "node", node.name, "--wait=true", "--timeout=120s")
     await seen(playground, "the pod runs elsewhere", lambda now: now.running == 1)
 
 
@@ -184,7 +184,7 @@ async def test_82_a_node_claim_of_nobody_launches_and_stays(
         },
     }
     await kubectl.apply(claim)
-    await kubectl("wait", "nodeclaim/standalone", "--for=condition=Initialized", "--timeout=60s")
+    await kubectl("wait", "nodeclaim/standalone", "--for=condition=Initialized", "--timeout=120s")
 
     async def looked_at() -> bool:
         told = await stays_because(playground, "standalone")
@@ -195,7 +195,7 @@ async def test_82_a_node_claim_of_nobody_launches_and_stays(
         "deletionTimestamp"
         not in (await playground.kube.get(NODE_CLAIMS, "standalone"))["metadata"]
     )
-    await kubectl("delete", "nodeclaim", "standalone", "--wait=true", "--timeout=60s")
+    await kubectl("delete", "nodeclaim", "standalone", "--wait=true", "--timeout=120s")
 
 
 async def test_halt_and_resume_are_heeded(playground: Playground, kubectl: ShellKubectl) -> None:

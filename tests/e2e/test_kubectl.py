@@ -33,12 +33,12 @@ async def test_the_workshop_by_hand(playground: Playground) -> None:
     await kubectl("patch", "provisioner", "default", "--type=merge", "-p", PATIENT)
     await kubectl("patch", "deployment", "inflate", "--type=merge", "-p", ON_SPOT)
     await kubectl("scale", "deployment", "inflate", "--replicas", "10")
-    await kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
+    await kubectl("rollout", "status", "deployment/inflate", "--timeout=120s")
     node = await one_ready_node(kubectl)
     await assert_machine_columns(kubectl, node)
-    await kubectl("delete", "node", node, "--wait=true", "--timeout=60s")
+    await kubectl("delete", "node", node, "--wait=true", "--timeout=120s")
     assert node not in {row[0] for row in await kubectl.rows("nodes")}
-    await kubectl("rollout", "status", "deployment/inflate", "--timeout=60s")
+    await kubectl("rollout", "status", "deployment/inflate", "--timeout=120s")
     assert await one_ready_node(kubectl) != node
     await kubectl("scale", "deployment", "inflate", "--replicas", "0")
 

@@ -230,7 +230,7 @@ async def test_37_38_a_new_daemon_set_waits_for_the_next_node(
         await passes(playground, 3)
         assert "Running" not in (await agents()).values()
         assert list(map(name_of, await pool.serving(1))) == [name_of(old)]
-        await kubectl("delete", "node", name_of(old), "--wait=true", "--timeout=60s")
+        await kubectl("delete", "node", name_of(old), "--wait=true", "--timeout=120s")
         (new,) = await pool.serving(1)
 
         async def runs() -> bool:

@@ -111,7 +111,7 @@ async def a_drain_that_must_end(pool: Pool) -> None:
     assert at >= parse_rfc3339(stamp) - 4 - 1, (
         "no earlier than its grace, but for the clock's whole seconds"
     )
-    await pool.kubectl("wait", f"node/{name_of(node)}", "--for=delete", "--timeout=60s")
+    await pool.kubectl("wait", f"node/{name_of(node)}", "--for=delete", "--timeout=120s")
 
 
 async def a_pod_that_holds_for_a_while(pool: Pool) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from local.probe import probe, request_json
 from local.process import identify
-from local.stack import Stack, StackFailed, StackSettings
+from local.stack import DEFAULT_DIRECTORY, Stack, StackFailed, StackSettings
 from local.stack_state import StackState, read_environment
 from shared.errors import ConfigurationError, Unreachable
 
@@ -33,7 +33,7 @@ def surroundings(stack: Stack) -> StackSettings:
     return StackSettings(directory=stack.directory, services=())
 
 
-def wait_until(reached: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(reached: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not reached():
         assert time.monotonic() < deadline, "not reached in time"
@@ -113,6 +113,25 @@ def test_a_part_that_cannot_start_is_named_with_its_log_and_a_fix(stack: Stack) 
 def test_commands_for_a_stack_that_does_not_run_say_how_to_start_one(stack: Stack) -> None:
     with pytest.raises(ConfigurationError, match="dovetail up --detach"):
         stack.running()
+
+
+def test_a_directory_with_somebody_else_s_files_is_left_alone(tmp_path: Path) -> None:
+    """``dovetail up --directory .`` must not take away logs that it did not write."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "app.log").write_text("precious")
+    stack = Stack(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"has logs, and no stack made that"):
+        stack.start(surroundings(stack), detach=True)
+    assert (tmp_path / "logs" / "app.log").read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs"]
+
+
+def test_a_command_for_a_stack_names_its_directory_unless_it_is_the_usual_one(
+    tmp_path: Path,
+) -> None:
+    assert Stack(DEFAULT_DIRECTORY).command("down") == "dovetail down"
+    elsewhere = tmp_path / "a folder"
+    assert Stack(elsewhere).command("down") == f"dovetail down --directory '{elsewhere}'"
 
 
 def test_a_dead_pid_has_no_identity() -> None:

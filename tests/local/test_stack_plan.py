@@ -60,6 +60,12 @@ def test_settings_survive_the_way_to_the_supervisor() -> None:
     assert StackSettings.from_json(SETTINGS.to_json()) == SETTINGS
 
 
+@pytest.mark.parametrize("name", ["", "a b", "ä", "-a", "a.b", "a" * 81, "a\n"])
+def test_a_name_that_no_cluster_can_have_is_refused_before_anything_starts(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be named"):
+        replace(SETTINGS, cluster_name=name)
+
+
 def test_free_ports_are_different_and_below_those_of_outgoing_connections() -> None:
     ports = free_ports(8, random.Random(1))
     assert len(set(ports)) == 8

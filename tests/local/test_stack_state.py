@@ -58,6 +58,14 @@ def test_a_damaged_state_file_is_named(tmp_path: Path) -> None:
         read_state(tmp_path / "state.json")
 
 
+def test_a_place_that_cannot_hold_a_stack_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "state.json").mkdir()
+    for path in (tmp_path / "file" / "state.json", tmp_path / "state.json"):
+        with pytest.raises(ConfigurationError, match=f"cannot read {path}: .*directory"):
+            read_state(path)
+
+
 def test_a_recycled_pid_is_another_process() -> None:
     own = identify(os.getpid())
     assert own is not None

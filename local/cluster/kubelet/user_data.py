@@ -143,9 +143,14 @@ def parse_taint(text: str) -> dict[str, str]:
 
 def _from_node_config(text: str) -> KubeletConfiguration:
     try:
-        documents = [d for d in yaml.safe_load_all(text) if isinstance(d, dict)]
-    except yaml.YAMLError as error:
+        return _node_config([d for d in yaml.safe_load_all(text) if isinstance(d, dict)])
+    except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"NodeConfig is not YAML: {error}") from error
+    except (AttributeError, TypeError) as error:  # a number where an object or a list belongs
+        raise ValueError(f"NodeConfig has a value of the wrong type: {error}") from error
+
+
+def _node_config(documents: list[dict[str, Any]]) -> KubeletConfiguration:
     spec = next((d.get("spec") or {} for d in documents if d.get("kind") == "NodeConfig"), {})
     kubelet: dict[str, Any] = spec.get("kubelet") or {}
     config: dict[str, Any] = kubelet.get("config") or {}
@@ -155,10 +160,13 @@ def _from_node_config(text: str) -> KubeletConfiguration:
         {name: str(taint[name]) for name in ("key", "value", "effect") if taint.get(name)}
         for taint in config.get("registerWithTaints") or ()
     ]
+    most = config.get("maxPods")
+    if most is not None and not isinstance(most, int):
+        raise TypeError(f"maxPods: {most!r} is not a whole number")
     return KubeletConfiguration(
         labels=from_flags.labels,
         taints=from_flags.taints + listed,
-        max_pods=from_flags.max_pods or config.get("maxPods"),
+        max_pods=from_flags.max_pods or most,
         cluster=from_flags.cluster,
     )
 

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 from aiobotocore.config import AioConfig
 
+from local.aws.images import image_for
 from tests.support.aws_emulator import aws_session
 from tests.support.waiting import wait_until
 
 IMAGE_PARAMETER = (
     "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
 )
+IMAGE = image_for(IMAGE_PARAMETER)
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class ControlClient:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/_dovetail/{path}", data, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
@@ -76,7 +78,7 @@ async def aws(aws_emulator_url: str, control: ControlClient) -> AsyncIterator[Ca
                     aws_access_key_id="local",
                     aws_secret_access_key="local",
                     config=AioConfig(
-                        retries={"total_max_attempts": 1}, read_timeout=25, max_pool_connections=120
+                        retries={"total_max_attempts": 1}, read_timeout=60, max_pool_connections=120
                     ),
                 )
             )
@@ -100,17 +102,16 @@ class Network:
 
 
 @pytest.fixture
-async def network(aws: Callable[..., Any], ec2: Any) -> Network:
+async def network(ec2: Any) -> Network:
     """Subnet by zone, security group, image; creates the launch template."""
-    ssm = await aws("ssm")
-    image = await ssm.get_parameter(Name=IMAGE_PARAMETER)
+    assert IMAGE is not None
     discovery = [{"Name": "tag:karpenter.sh/discovery", "Values": ["dovetail-local"]}]
     subnets = await ec2.describe_subnets(Filters=discovery)
     groups = await ec2.describe_security_groups(Filters=discovery)
     found = Network(
         {row["AvailabilityZone"]: row["SubnetId"] for row in subnets["Subnets"]},
         groups["SecurityGroups"][0]["GroupId"],
-        image["Parameter"]["Value"],
+        IMAGE.image_id,
     )
     await ec2.create_launch_template(
         LaunchTemplateName="nodes",

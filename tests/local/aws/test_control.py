@@ -134,7 +134,7 @@ async def test_calls_are_recorded_with_parameters_and_code(ec2, network, control
     assert failed["code"] == "RequestLimitExceeded"
     assert failed["parameters"]["ClientToken"] == "token-2"
     actions = {call["action"] for call in control.get("calls")["calls"]}
-    assert {"GetParameter", "DescribeSubnets"} <= actions
+    assert {"DescribeSubnets", "CreateLaunchTemplate"} <= actions
 
 
 def test_reset_makes_time_real_again(control) -> None:

@@ -31,7 +31,7 @@ class Metadata:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         request = urllib.request.Request(self._base + path, headers=named, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

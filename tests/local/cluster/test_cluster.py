@@ -78,13 +78,13 @@ def run_module(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 
 
 def test_help_lists_every_setting() -> None:
-    output, _ = run_module("--help").communicate(timeout=20)
+    output, _ = run_module("--help").communicate(timeout=60)
     assert all(name.upper() in output for name in ClusterSettings.model_fields)
 
 
 def test_a_wrong_setting_is_named() -> None:
     process = run_module(CLUSTER_PORT="many")
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "CLUSTER_PORT" in errors
 
@@ -93,9 +93,7 @@ async def test_sigterm_ends_it_though_a_watch_is_open(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "config"
     process = run_module(KUBECONFIG_OUT=str(kubeconfig))
     try:
-        await wait_until(
-            lambda: kubeconfig.exists() and kubeconfig.read_text(), "it is up", seconds=15
-        )
+        await wait_until(lambda: kubeconfig.exists() and kubeconfig.read_text(), "it is up")
         url = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
         async with (
             aiohttp.ClientSession(url) as client,
@@ -103,7 +101,7 @@ async def test_sigterm_ends_it_though_a_watch_is_open(tmp_path: Path) -> None:
         ):
             assert watch.status == 200
             process.send_signal(signal.SIGTERM)
-            await wait_until(lambda: process.poll() is not None, "it ended", seconds=30)
+            await wait_until(lambda: process.poll() is not None, "it ended")
         assert process.returncode == 0
     finally:
         if process.poll() is None:

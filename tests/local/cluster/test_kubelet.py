@@ -126,12 +126,19 @@ async def test_an_instance_joins_with_labels_and_taints_of_its_user_data() -> No
 
 
 async def test_a_node_is_tainted_and_takes_no_pods_before_it_is_ready() -> None:
-    async with cluster_on_aws(ready_seconds=2) as (emulator, cluster):
+    async def hold() -> None:
+        async for _ in cluster.store.subscribe("nodes").events():
+            emulator.broken = True  # a node that was not seen again stays NotReady
+            return
+
+    async with cluster_on_aws(ready_seconds=0.001) as (emulator, cluster):
+        holding = asyncio.create_task(hold())
         emulator.launch(userData=None)
-        await wait_until(lambda: cluster.store.find("nodes", NAME), "the node is registered")
+        await holding
         assert ready(cluster) == "False"
         cluster.pod("p")
         await cluster.refused("p", "untolerated taint {node.kubernetes.io/not-ready: }")
+        emulator.broken = False
         assert await cluster.bound("p") == NAME
 
 

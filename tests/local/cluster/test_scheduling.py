@@ -154,11 +154,11 @@ async def test_spread_refuses_when_one_domain_is_full() -> None:
         cluster.node("full", cpu="100m")
         cluster.node("free", cpu="32")
         cluster.deployment("web", 5, pod_spec={"topologySpreadConstraints": [spread]})
-        waiting = await wait_until(
-            lambda: [p for p in cluster.pods() if condition(p).get("status") == "False"],
-            "pods are refused",
+        reason = "didn't match pod topology spread constraints"
+        await wait_until(
+            lambda: sum(reason in condition(p).get("message", "") for p in cluster.pods()) == 2,
+            "two pods are refused",
         )
-        assert "didn't match pod topology spread constraints" in condition(waiting[0])["message"]
         bound = Counter(p["spec"].get("nodeName") for p in cluster.pods())
         assert (bound["full"], bound["free"]) == (1, 2)
 

@@ -74,6 +74,10 @@ def test_nothing_to_read_is_an_empty_configuration(text: str | None) -> None:
     [
         ("%%%", "not base64"),
         (encoded("kind: NodeConfig\n  bad: ["), "not YAML"),
+        (encoded("kind: NodeConfig\nspec: " + "[" * 3000 + "]" * 3000), "not YAML"),
+        (encoded("kind: NodeConfig\nspec: 5"), "wrong type"),
+        (encoded("kind: NodeConfig\nspec: {kubelet: {flags: 5}}"), "wrong type"),
+        (encoded("kind: NodeConfig\nspec: {kubelet: {config: {maxPods: many}}}"), "wrong type"),
         (encoded("/etc/eks/bootstrap.sh 'open"), "not shell syntax"),
         (encoded("/etc/eks/bootstrap.sh c --kubelet-extra-args '--max-pods=x'"), "not a number"),
     ],

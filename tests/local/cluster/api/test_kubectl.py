@@ -67,7 +67,7 @@ async def test_a_deployment_is_scaled_patched_and_deleted(kubectl, api, pod):
 async def test_wait_sees_a_condition_that_comes_later(kubectl, api, pod):
     api.store.create("pods", pod, namespace="default")
     waiting = asyncio.create_task(
-        kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=10s")
+        kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
     )
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     api.store.patch("pods", "web", {"status": ready}, namespace="default", subresource="status")
@@ -105,7 +105,7 @@ async def test_drain_stops_at_an_exhausted_budget(kubectl, api, pod):
     selector = {"matchLabels": {"app": "web"}}
     body = {"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": selector}}
     api.store.create("poddisruptionbudgets", body, group="policy", namespace="default")
-    code, text = await kubectl("drain", "n1", "--force", "--timeout=1s")
+    code, text = await kubectl("drain", "n1", "--force", "--timeout=4s")
     assert code != 0
     assert "violate the pod's disruption budget" in text
     assert len(api.store.list("pods")) == 1
