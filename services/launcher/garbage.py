@@ -15,7 +15,6 @@ from typing import Any
 from services.launcher.alarm import Alarm
 from services.launcher.fleet import TOKEN_TAG, cluster_tag
 from services.launcher.ghosts import Ghosts
-from services.launcher.health import PoolHealth
 from services.launcher.inventory import GONE_STATES, Inventory, take_inventory
 from services.launcher.orphans import Orphans
 from services.launcher.sightings import Breaker
@@ -29,6 +28,7 @@ from shared.kube.machines import Machines
 from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.mirror.pool_health import PoolHealth
 from shared.mirror.shifted_zones import ShiftedZones
 from shared.runtime import pause
 from shared.settings import LauncherSettings

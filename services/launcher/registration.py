@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.launcher.cluster_nodes import cluster_nodes
-from services.launcher.health import PoolHealth
 from services.launcher.lifecycle import (
     REGISTRATION_TIMEOUT,
     by_provider_id,
@@ -42,6 +41,7 @@ from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.messages import MachineInitialized, MachineRegistered
 from shared.metrics import Metrics
+from shared.mirror.pool_health import PoolHealth
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

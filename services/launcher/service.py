@@ -21,7 +21,6 @@ from services.launcher.catalogues import Catalogues
 from services.launcher.drift_marks import LOOK_SECONDS, DriftMarks
 from services.launcher.garbage import Garbage
 from services.launcher.handlers import Handlers
-from services.launcher.health import PoolHealth
 from services.launcher.launch import MOST_MACHINES
 from services.launcher.memory import DiscoveredMemory
 from services.launcher.node_classes import NodeClasses
@@ -42,6 +41,7 @@ from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.learned_memory import LearnedMemory
 from shared.mirror.offerings import CatalogueSource, CatalogueStore, UnavailableOfferings
 from shared.mirror.overlays import OverlaidCatalogues, OverlayStore
+from shared.mirror.pool_health import PoolHealth
 from shared.mirror.registrations import RegistrationOutcomes
 from shared.mirror.reservations import ReservationStore
 from shared.mirror.shifted_zones import ShiftedZones

@@ -15,14 +15,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from services.launcher.alarm import ANY_POOL, Alarm
-from services.launcher.health import PoolHealth
 from services.launcher.inventory import GONE_STATES, Inventory
 from services.launcher.lifecycle import worded
 from services.launcher.sightings import Breaker, Sightings
 from services.launcher.writing import Writer
 from shared.api.nodes import parse_node
 from shared.clock import Clock
-from shared.cloud.records import Instance
+from shared.cloud.endings import ENDED, ending_of
 from shared.cloud.session import Cloud
 from shared.domain.machines import LAUNCHED, REGISTERED, Machine
 from shared.domain.nodes import provider_instance_id, provider_zone
@@ -31,6 +30,7 @@ from shared.kube.client import Kube
 from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.mirror.pool_health import PoolHealth
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
@@ -38,8 +38,8 @@ log = get_logger(__name__)
 WITHOUT_INSTANCE = "machines without an instance"
 WITHOUT_NODE = "machines without a node"
 TOO_MANY = "so many at once look like a wrong list; delete them by hand if it is right"
-TERMINATED, REMOVED = "InstanceTerminated", "NodeRemoved"
-"""Reasons of the events."""
+REMOVED = "NodeRemoved"
+"""Reason of the event."""
 VISIBLE_SECONDS = 120.0
 """EC2 may not list a new instance for a minute and more (F20)."""
 
@@ -118,7 +118,7 @@ class Widows:
         for machine in lost:
             instance = known.get(provider_instance_id(machine.provider_id))
             if instance is not None:
-                await self._delete(machine, TERMINATED, _ended(instance))
+                await self._delete(machine, ENDED, ending_of(instance))
             elif self._age(machine) > VISIBLE_SECONDS:
                 absent.append(machine)
         if absent and not look.instances:
@@ -126,7 +126,7 @@ class Widows:
             await self.alarm.hold(WITHOUT_INSTANCE, ANY_POOL, [m.name for m in absent], why)
             return {ANY_POOL}
         text = "its instance is gone and EC2 does not say why; was it terminated by hand?"
-        return await self._end_few(WITHOUT_INSTANCE, absent, look, (TERMINATED, text))
+        return await self._end_few(WITHOUT_INSTANCE, absent, look, (ENDED, text))
 
     async def _end_without_node(self, lost: list[Machine], look: Inventory) -> set[str]:
         """The pools that are held back. Each node is asked for by name once more."""
@@ -192,11 +192,3 @@ class Widows:
         await self.writer.event(machine, "Warning", reason, text)
         if not machine.has(REGISTERED):
             await self.health.failed(machine)  # LCH-67: the next one would end the same way
-
-
-def _ended(instance: Instance) -> str:
-    """LCH-67, scenario 39: EC2's own words, and what they usually mean."""
-    text = f"the instance ended without an order from here: {instance.state_reason or 'no reason given'}"
-    if "InternalError" in instance.state_reason:
-        text += "; may the node role and the spot role use the KMS key of its volumes?"
-    return text

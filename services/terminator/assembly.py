@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from services.terminator.clearing import Clearing
+from services.terminator.endings import Endings
 from services.terminator.eviction import Evictions
 from services.terminator.instances import Instances
 from services.terminator.listings import Listings
@@ -15,6 +16,9 @@ from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
+from shared.mirror.launch_backoff import LaunchBackoff
+from shared.mirror.pool_health import PoolHealth
+from shared.mirror.registrations import RegistrationOutcomes
 from shared.mirror.shifted_zones import ShiftedZones
 from shared.settings import TerminatorSettings
 
@@ -37,6 +41,10 @@ def assemble(
     clearing = Clearing(kube, clock, settings, metrics, writer, evictions, listings)
     instances = Instances(cloud.ec2, clock)
     shifted = ShiftedZones(bus.redis, bus.prefix, clock)
+    health = PoolHealth(
+        RegistrationOutcomes(bus.redis, bus.prefix), LaunchBackoff(bus.redis, bus.prefix, clock)
+    )
+    endings = Endings(recorder, health)
     return Termination(
-        kube, machines, clock, metrics, listings, instances, shifted, clearing, writer
+        kube, machines, clock, metrics, listings, instances, shifted, clearing, writer, endings
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from services.terminator.clearing import Clearing
 from services.terminator.departure import Departure
+from services.terminator.endings import Endings
 from services.terminator.instances import ABSENT, SHUTTING_DOWN, TERMINATED, Instances, Sighting
 from services.terminator.listings import Listings
 from services.terminator.writing import Writer
@@ -45,6 +46,8 @@ class Memory:
     """Its zone is shifted away from, and that was said."""
     doubted: bool = False
     """EC2 does not know the instance, and its node is Ready all the same: that was said."""
+    explained: bool = False
+    """The instance ended by itself before its node joined: that was said."""
 
 
 @dataclass
@@ -60,6 +63,7 @@ class Termination:
     shifted: ShiftedZones
     clearing: Clearing
     writer: Writer
+    endings: Endings
     _memories: dict[str, Memory] = field(default_factory=dict)
     """By machine key, or ``Node/name`` without a machine."""
 
@@ -168,6 +172,8 @@ class Termination:
     ) -> bool:
         """True when the instance is gone for good."""
         sighting = await self.instances.look(memory.instance_id)
+        if machine is not None and not memory.explained:
+            memory.explained = await self.endings.note(machine, sighting.instance)
         unlikely = sighting.state == ABSENT and node is not None and node.ready
         if sighting.is_gone and not unlikely:
             return True

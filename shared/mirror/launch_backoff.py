@@ -25,6 +25,8 @@ FIRST_WAIT_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 1800.0
 REMEMBERED_SECONDS = 7200
 """Longer than the longest wait and a registration timeout together."""
+MOST_COUNTED = 100
+"""Machines whose failure is remembered: as many as one wave brings."""
 MOST_STEPS = 5
 """Doublings until the longest wait is reached."""
 
@@ -35,6 +37,8 @@ class _Waiting(msgspec.Struct):
     steps: int = 0
     until: float = 0.0
     holder: str = ""
+    counted: tuple[str, ...] = ()
+    """Machines that failed last: told twice, a failure counts once."""
 
 
 def template_of(machine: Machine) -> str:
@@ -52,12 +56,18 @@ class LaunchBackoff:
         self._clock = clock
         self._changing = asyncio.Lock()
 
-    async def failed(self, pool_key: str, template: str = "") -> bool:
-        """A machine of this pool never registered. True when the pool waits from now on."""
+    async def failed(self, pool_key: str, template: str = "", machine_uid: str = "") -> bool:
+        """A machine of this pool never registered. True when the pool waits from now on.
+
+        ``machine_uid``: it counts once, however often it is told.
+        """
         async with self._changing:
             now = self._clock.now()
             known = await self._read(pool_key)
             known = known if known.template == template else _Waiting(template)
+            if machine_uid and machine_uid in known.counted:
+                return False
+            known.counted = (*known.counted, machine_uid)[-MOST_COUNTED:]
             known.failures += 1
             begins = known.failures >= FAILURES_IN_A_ROW and known.until == 0.0
             if begins:

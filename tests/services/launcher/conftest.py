@@ -12,7 +12,6 @@ import pytest
 from services.launcher.admission import CurrentEpoch, no_election
 from services.launcher.assembly import assemble
 from services.launcher.garbage import Garbage
-from services.launcher.health import PoolHealth
 from services.launcher.launch import Launch
 from services.launcher.node_classes import NodeClasses
 from services.launcher.registration import Registration
@@ -28,6 +27,7 @@ from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
 from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.pool_health import PoolHealth
 from shared.mirror.registrations import RegistrationOutcomes
 from shared.mirror.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse

@@ -24,7 +24,6 @@ from local.cluster.store import Store
 from services.launcher import launch as launch_module
 from services.launcher.assembly import assemble
 from services.launcher.garbage import Garbage
-from services.launcher.health import PoolHealth
 from services.launcher.launch import Launch
 from services.launcher.node_classes import NodeClasses
 from services.launcher.template_store import TemplateStore
@@ -43,6 +42,7 @@ from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS
 from shared.metrics import Metrics
 from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.pool_health import PoolHealth
 from shared.mirror.registrations import RegistrationOutcomes
 from shared.mirror.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse

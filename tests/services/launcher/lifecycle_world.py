@@ -10,7 +10,6 @@ import pytest
 
 from services.launcher.fleet import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from services.launcher.garbage import Garbage
-from services.launcher.health import PoolHealth
 from services.launcher.registration import Registration
 from services.launcher.writing import Writer
 from shared.bus import Bus
@@ -27,6 +26,7 @@ from shared.kube.recorder import Recorder
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
 from shared.mirror.launch_backoff import LaunchBackoff
+from shared.mirror.pool_health import PoolHealth
 from shared.mirror.registrations import RegistrationOutcomes
 from shared.mirror.shifted_zones import ShiftedZones
 from shared.settings import LauncherSettings, read

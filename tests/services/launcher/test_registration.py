@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from shared import streams
 from shared.api.nodes import parse_node
@@ -253,13 +254,15 @@ async def test_a_claim_without_pool_is_carried_all_the_way(world: World) -> None
 async def test_a_registration_ends_what_is_held_against_its_pool(world: World) -> None:
     """LCH-77, F25: three failures make the pool wait, one node that joins frees it."""
     machine = await launched(world)
-    for _ in range(3):
-        await world.health.failed(machine)
+    for uid in ("a", "b", "c"):
+        await world.health.failed(replace(machine, uid=uid))
     assert await world.backoff.until(machine.pool_key) > 0
     await world.join(machine)
     await world.registration.node_changed(NODE)
     assert await world.backoff.until(machine.pool_key) == 0
-    assert await world.outcomes.recent([machine.pool_key]) == {machine.pool_key: (True, False)}
+    assert await world.outcomes.recent([machine.pool_key]) == {
+        machine.pool_key: (True, False, False, False)
+    }
 
 
 async def test_many_nodes_that_join_together_cost_few_lists(

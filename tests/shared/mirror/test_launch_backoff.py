@@ -106,3 +106,11 @@ def test_a_template_is_known_by_the_hashes_of_pool_and_class() -> None:
     assert template_of(v1)
     assert template_of(old)
     assert template_of(edited) != template_of(v1)
+
+
+async def test_a_failure_told_twice_counts_once(backoff: LaunchBackoff) -> None:
+    """LCH-67: the launcher and the terminator may both see how an instance ended."""
+    for uid in ("a", "a", "b", "b", "a"):
+        assert await backoff.failed(POOL, "", uid) is False
+    assert await backoff.until(POOL) == 0.0
+    assert await backoff.failed(POOL, "", "c") is True

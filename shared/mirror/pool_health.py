@@ -1,8 +1,8 @@
 """What the registrations of a pool's machines mean for the pool (LCH-77, F25).
 
 Each outcome goes to two places: the pool's condition NodeRegistrationHealthy, which people read, and the launch
-back-off, which stops a pool that only burns money. Both are advice: while Redis is away an outcome is lost, and that
-is logged and costs nothing else.
+back-off, which stops a pool that only burns money. The launcher and the terminator take them down; one that both saw
+counts once. Both are advice: while Redis is away an outcome is lost, and that is logged and costs nothing else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PoolHealth:
             await self.outcomes.record(machine.pool_key, machine.uid, good=good)
             if good:
                 await self.backoff.succeeded(machine.pool_key)
-            elif await self.backoff.failed(machine.pool_key, template_of(machine)):
+            elif await self.backoff.failed(machine.pool_key, template_of(machine), machine.uid):
                 log.warning("pool waits before it launches again", pool=machine.pool_key)
         except TransientError as error:
             log.warning(
