@@ -28,7 +28,7 @@ status: $(RUNTIME) ## Show services, queues, pods and nodes of the running stack
 # Hundreds of processes start in a test run: without bytecode files each would compile the whole project.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEVELOPMENT) ## Run the tests: first the small ones, then whole stories on stacks
-	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e -n 3 $(ARGS)
+	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e -n 4 $(ARGS)
 	@# loadgroup hands out one test at a time: a long story must not have others waiting behind it.
 	$(BIN)/python -m pytest tests/e2e -m "not nightly" -n 3 --dist loadgroup $(ARGS)
 
