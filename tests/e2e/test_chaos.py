@@ -98,7 +98,7 @@ async def crash(playground: Playground, kubectl: ShellKubectl, seed: int) -> Non
     await seen(playground, f"{point} (seed {seed})", there, every=CLOSE_SECONDS)
     await asyncio.sleep(random.uniform(0, 0.4))
     for name in victims:
-        playground.part(name).process.send(signal.SIGKILL)
+        (await playground.process(name)).send(signal.SIGKILL)
     over = watched(lambda s: settled(2)(s) and hourly(s) < before)
     now = await seen(playground, f"the command ends ({story})", over)
     assert fewest >= 1, f"more pods were down than the budget allows ({story})"

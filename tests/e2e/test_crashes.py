@@ -43,11 +43,9 @@ def leaves(now: Snapshot) -> bool:
     return all(machine.leaving for machine in now.machines)
 
 
-def kill(playground: Playground, name: str) -> None:
+async def kill(playground: Playground, name: str) -> None:
     """kill -9 one service."""
-    process = playground.part(name).process
-    assert process.alive()
-    process.send(signal.SIGKILL)
+    (await playground.process(name)).send(signal.SIGKILL)
 
 
 def restarts(playground: Playground) -> dict[str, int]:
@@ -111,7 +109,7 @@ async def kill_at_the_first_intent(playground: Playground) -> None:
     async with aclosing(changes):
         async for change in changes:
             if change.type == "ADDED":
-                return kill(playground, "launcher")
+                return await kill(playground, "launcher")
     raise AssertionError("not within 120 s: a LaunchRecord")
 
 
@@ -122,16 +120,16 @@ async def test_killing_each_service_once_costs_time_and_nothing_else(
     before, older = restarts(playground), await instances(playground)
     intent = asyncio.create_task(kill_at_the_first_intent(playground))
     await grow(playground)
-    kill(playground, "watcher")
-    kill(playground, "scheduler")
+    await kill(playground, "watcher")
+    await kill(playground, "scheduler")
     await intent
     await seen(playground, "a node boots", lambda now: bool(now.live_instances))
-    kill(playground, "interruption")
+    await kill(playground, "interruption")
     await seen(playground, "all pods run", lambda now: now.running == PODS)
     await assert_machines_match_instances(playground)
     await workload.scale(playground.kube, 0)
     await seen(playground, "the Machines are deleted", leaves)
-    kill(playground, "terminator")
+    await kill(playground, "terminator")
     await assert_all_goes(playground, older)
     after = restarts(playground)
     restarted = {name for name in after if after[name] > before[name]}

@@ -36,6 +36,7 @@ from cli.emulator import Emulator
 from cli.environment import Environment, from_variables
 from cli.queues import queue_depths
 from local.probe import request_json
+from local.process import ProcessIdentity
 from local.stack import Stack, StackSettings
 from local.stack_plan import SERVICES
 from local.stack_state import PartState, read_environment
@@ -204,8 +205,11 @@ class Playground:
 
     @asynccontextmanager
     async def standing_still(self, service: str) -> AsyncIterator[None]:
-        """It does nothing meanwhile, but lives. Several may ask for it at once."""
-        process = self.part(service).process
+        """It does nothing meanwhile, but lives. Several may ask for it at once; a stack may be without it."""
+        if service not in self.environment.services:
+            yield
+            return
+        process = await self.process(service)
         self.stopped[service] += 1
         process.send(signal.SIGSTOP)
         try:
@@ -219,8 +223,19 @@ class Playground:
         """The workload, its Machines, nodes and instances now."""
         return await Observer(self.kube, self.emulator).look()
 
+    async def process(self, name: str) -> ProcessIdentity:
+        """Of a service that runs: one that a test has killed comes back in a while."""
+
+        def alive() -> ProcessIdentity | None:
+            process = self.part(name).process
+            return process if process.alive() else None
+
+        found = await until(alive, f"{name} runs")
+        assert found is not None
+        return found
+
     def part(self, name: str) -> PartState:
-        """One process of the stack as the supervisor knows it now. Raises KeyError."""
+        """One process of the stack as the supervisor knows it now. Raises KeyError for one that is to be started."""
         return self.stack.running().part(name)
 
     async def create(self, resource: Resource, document: dict[str, Any]) -> dict[str, Any]:
@@ -256,12 +271,12 @@ class Playground:
 
     async def restart_services(self) -> None:
         """Every service as a new process, ready: what a test measures is then its own doing."""
-        old = {name: self.part(name).process.pid for name in SERVICES}
-        for name in SERVICES:
-            self.part(name).process.send(signal.SIGTERM)
+        old = {name: await self.process(name) for name in SERVICES}
+        for process in old.values():
+            process.send(signal.SIGTERM)
 
         async def ready() -> bool:
-            if any(self.part(name).process.pid == old[name] for name in SERVICES):
+            if any(self.part(name).process == old[name] for name in SERVICES):
                 return False
             async with aiohttp.ClientSession() as session:
                 for url in self.environment.services.values():
