@@ -30,7 +30,7 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEVELOPMENT) ## Run the tests: first the small ones, then whole stories on stacks
 	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e -n 4 $(ARGS)
 	@# loadgroup hands out one test at a time: a long story must not have others waiting behind it.
-	$(BIN)/python -m pytest tests/e2e -m "not nightly" -n 3 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest tests/e2e -m "not nightly" -n 4 --dist loadgroup $(ARGS)
 
 lint: $(DEVELOPMENT) ## Check style, types and import rules
 	$(BIN)/ruff check .
