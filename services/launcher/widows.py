@@ -21,7 +21,7 @@ from services.launcher.sightings import Breaker, Sightings
 from services.launcher.writing import Writer
 from shared.api.nodes import parse_node
 from shared.clock import Clock
-from shared.cloud.endings import ENDED, ending_of
+from shared.cloud.endings import ENDED, ending_of, would_end_again
 from shared.cloud.session import Cloud
 from shared.domain.machines import LAUNCHED, REGISTERED, Machine
 from shared.domain.nodes import provider_instance_id, provider_zone
@@ -118,7 +118,8 @@ class Widows:
         for machine in lost:
             instance = known.get(provider_instance_id(machine.provider_id))
             if instance is not None:
-                await self._delete(machine, ENDED, ending_of(instance))
+                again = would_end_again(instance)
+                await self._delete(machine, ENDED, ending_of(instance), again=again)
             elif self._age(machine) > VISIBLE_SECONDS:
                 absent.append(machine)
         if absent and not look.instances:
@@ -179,7 +180,10 @@ class Widows:
         since = launched.since if launched and launched.since else machine.created_at
         return self.clock.now() - since
 
-    async def _delete(self, machine: Machine, reason: str, text: str) -> None:
+    async def _delete(
+        self, machine: Machine, reason: str, text: str, *, again: bool = True
+    ) -> None:
+        """``again``: the next machine like this one may end the same way (LCH-67)."""
         log.info(
             worded(machine, "garbage collecting nodeclaim with no cloudprovider representation"),
             machine=machine.name,
@@ -190,5 +194,5 @@ class Widows:
             return
         self.metrics.count_disrupted(machine, "garbage_collected")
         await self.writer.event(machine, "Warning", reason, text)
-        if not machine.has(REGISTERED):
-            await self.health.failed(machine)  # LCH-67: the next one would end the same way
+        if again and not machine.has(REGISTERED):
+            await self.health.failed(machine)

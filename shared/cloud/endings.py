@@ -23,8 +23,8 @@ def ended_by_itself(instance: Instance) -> bool:
 
 
 def would_end_again(instance: Instance) -> bool:
-    """So would the next one of its kind; not one whose spot capacity was taken back."""
-    return not instance.state_reason.startswith(_TAKEN_BACK)
+    """So would the next one of its kind; not one that somebody ended, or whose spot capacity was taken back."""
+    return ended_by_itself(instance) and not instance.state_reason.startswith(_TAKEN_BACK)
 
 
 def ending_of(instance: Instance) -> str:

@@ -121,6 +121,20 @@ async def test_an_instance_that_may_not_use_its_key_is_explained_and_counted(
     assert await world.outcomes.recent(["Provisioner/default"]) == {"Provisioner/default": (False,)}
 
 
+async def test_an_instance_ended_by_hand_says_nothing_of_the_pool(
+    world: World, events: Events
+) -> None:
+    """F25: only what would end the next one as well makes a pool wait. The terminator counts by the same rule."""
+    await create_pool(world.kube)
+    await world.launched("default-good")
+    widow = await world.launched("default-a")
+    await world.terminate(widow)
+    await world.sweep_twice()
+    assert await world.is_leaving(widow)
+    assert ("InstanceTerminated", "default-a") in await events()
+    assert await world.outcomes.recent(["Provisioner/default"]) == {}
+
+
 async def test_many_machines_whose_instances_ec2_calls_terminated_all_go(world: World) -> None:
     """Proof is no guess: the breaker is for absence."""
     widows = [await world.launched(f"default-{number}") for number in range(7)]

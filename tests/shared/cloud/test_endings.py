@@ -22,9 +22,9 @@ def instance(state: str, reason: str) -> Instance:
         ("terminated", "Client.InternalError: Client error on launch", True, True),
         ("shutting-down", "Client.VolumeLimitExceeded: Volume limit exceeded", True, True),
         ("terminated", "Server.SpotInstanceTermination: Spot instance termination", True, False),
-        ("terminated", "Client.UserInitiatedShutdown: User initiated shutdown", False, True),
-        ("terminated", "", False, True),
-        ("running", "Client.InternalError: Client error on launch", False, True),
+        ("terminated", "Client.UserInitiatedShutdown: User initiated shutdown", False, False),
+        ("terminated", "", False, False),
+        ("running", "Client.InternalError: Client error on launch", False, False),
     ],
 )
 def test_ec2s_words_tell_who_ended_it(state: str, reason: str, itself: bool, again: bool) -> None:
