@@ -8,50 +8,68 @@ on stderr and exit code 1. Anything else is a defect and shows its traceback.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from typing import Any
+from importlib import import_module, metadata
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from shared.errors import DovetailError
 
+
+class Command(NamedTuple):
+    """Where a command is, and what the list of commands says of it, which must not import its module."""
+
+    module: str
+    summary: str
+
+
 COMMANDS = {
-    "demo": "cli.demo.command",
-    "up": "cli.up",
-    "down": "cli.down",
-    "status": "cli.status",
-    "explain": "cli.explain",
-    "halt": "cli.halt",
-    "resume": "cli.halt",
-    "simulate": "cli.simulate",
-    "validate": "cli.validate",
-    "convert": "cli.convert",
-    "drill": "cli.drill",
-    "interruption": "cli.interruption",
-    "cloud": "cli.cloud",
+    "demo": Command("cli.demo.command", "Play a story on a cluster and a cloud of its own, live."),
+    "up": Command("cli.up", "Start the local stack: Redis, AWS emulator, cluster, services."),
+    "down": Command("cli.down", "Stop everything that `dovetail up` started."),
+    "status": Command("cli.status", "Show services, queues, pods and nodes."),
+    "logs": Command("cli.logs", "Print what a part of the local stack has logged."),
+    "explain": Command("cli.explain", "Say why a node is still there."),
+    "halt": Command("cli.halt", "Stop taking machines away by choice."),
+    "resume": Command("cli.halt", "Take `dovetail halt` back."),
+    "simulate": Command("cli.simulate", "Show which machines would be created for these pods."),
+    "validate": Command("cli.validate", "Check manifests of both API generations."),
+    "convert": Command("cli.convert", "Print manifests in the words of the other API generation."),
+    "drill": Command("cli.drill", "Rehearse a spot interruption."),
+    "interruption": Command("cli.interruption", "Interruption notices: check queue and rules."),
+    "cloud": Command("cli.cloud", "Make the local AWS misbehave, and look at it."),
 }
-"""Name of a command, and of its function (or group of commands) -> its module."""
+"""By the name of the command, which is also that of its function or group of commands."""
 HELP = "A node autoscaler for Kubernetes on AWS, with a whole local stack to try it on."
 
 
+class Lazy(TyperCommand):
+    """A command that is imported when it is called: lists, completion and suggestions need its name and summary only.
+
+    Any stands for classes of click that typer gives no public name.
+    """
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        command = _imported(str(self.name))
+        return command.make_context(info_name, args, parent=parent, **extra)
+
+
+def _imported(name: str) -> Any:
+    found = getattr(import_module(COMMANDS[name].module), name)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    one = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    one.command(name)(found)
+    return typer.main.get_command(one)
+
+
 class Commands(TyperGroup):
-    """Imports each command when it is asked for. Any stands for classes of click that typer gives no public name."""
+    """All commands, in the order of the list."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
-            return None
-        found = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
-        if isinstance(found, typer.Typer):
-            return typer.main.get_command(found)
-        one = typer.Typer(
-            add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
-        )
-        one.command(cmd_name)(found)
-        return typer.main.get_command(one)
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {name: Lazy(name, help=said.summary) for name, said in COMMANDS.items()}
 
 
 commands = typer.Typer(
@@ -59,15 +77,28 @@ commands = typer.Typer(
     cls=Commands,
     help=HELP,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"dovetail {metadata.version('dovetail')}")
+        raise typer.Exit
+
+
 @commands.callback()
-def _group() -> None:
-    """Typer makes a group only of what has a callback or commands of its own."""
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Options of the program itself."""
 
 
 def app() -> None:

@@ -179,6 +179,7 @@ def user_environment(settings: StackSettings, ports: list[int]) -> dict[str, str
         "KUBECONFIG": str(settings.directory / "kubeconfig"),
         "AWS_ENDPOINT_URL": f"http://{HOST}:{aws}",
         "AWS_REGION": settings.region,
+        "AWS_DEFAULT_REGION": settings.region,  # the aws command line knows no other name
         "AWS_ACCESS_KEY_ID": "local",
         "AWS_SECRET_ACCESS_KEY": "local",
         "REDIS_URL": f"redis://{HOST}:{redis}/0",

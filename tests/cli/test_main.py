@@ -1,0 +1,115 @@
+"""What the program answers before any command runs: help, version, completion, and words mistyped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.main import COMMANDS
+
+HEAVY = ("kubernetes_asyncio", "aiobotocore", "numpy", "pydantic", "cli.simulate", "cli.up")
+"""What no list of commands needs: each costs a noticeable part of a second."""
+
+
+def run(*words: str, code: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own, in a wide terminal."""
+    script = "import sys; from cli.main import app\ntry: app()\nfinally:\n    " + (code or "pass")
+    return subprocess.run(
+        [sys.executable, "-c", script, *words],
+        env={"PATH": os.environ["PATH"], "COLUMNS": "200", **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+IMPORTED = f"print('imported:', [name for name in {HEAVY} if name in sys.modules])"
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_the_help_lists_every_command_and_imports_none(option: str) -> None:
+    done = run(option, code=IMPORTED)
+    assert done.returncode == 0
+    assert [name for name in COMMANDS if f"  {name} " not in done.stdout] == []
+    assert "imported: []" in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_short_help_option(command: str) -> None:
+    done = run(command, "-h")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Examples:" in done.stdout or "Commands:" in done.stdout
+
+
+def test_completion_offers_commands() -> None:
+    """By the installed program, whose name is that of the variable."""
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("dovetail"))],
+        env={"_DOVETAIL_COMPLETE": "complete_bash", "COMP_WORDS": "dovetail d", "COMP_CWORD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.split() == ["demo", "down", "drill"]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert run("--version").stdout.startswith("dovetail 0.")
+
+
+def test_a_mistyped_command_is_told_its_neighbour() -> None:
+    done = run("validat")
+    assert done.returncode == 2
+    assert "No such command 'validat'. Did you mean 'validate'?" in done.stderr
+
+
+def test_logs_prints_the_last_lines_of_one_part(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "watcher.log").write_text("one\ntwo\nthree\n")
+    done = run("logs", "watcher", "--tail", "2", "--directory", str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "two\nthree\n")
+
+
+def test_logs_of_an_unknown_part_names_those_there_are(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "watcher.log").touch()
+    done = run("logs", "wather", "--directory", str(tmp_path))
+    assert done.returncode == 1
+    assert "no part 'wather' here; there are watcher" in done.stderr
+
+
+def test_logs_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
+    done = run("logs", "watcher", "--directory", str(tmp_path))
+    assert done.returncode == 1
+    assert "dovetail up --detach" in done.stderr
+
+
+def test_logs_follows_what_comes(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "watcher.log"
+    log.write_text("before\n")
+    words = [
+        sys.executable,
+        "-m",
+        "cli.main",
+        "logs",
+        "watcher",
+        "-f",
+        "--directory",
+        str(tmp_path),
+    ]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        try:
+            assert following.stdout.readline() == "before\n"
+            with log.open("a") as end:
+                end.write("after\n")
+            assert following.stdout.readline() == "after\n"
+        finally:
+            following.terminate()
