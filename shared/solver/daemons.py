@@ -18,6 +18,8 @@ from shared.errors import InvalidObject
 from shared.solver.encode import Amounts, Mask, TypeTable
 from shared.solver.pod_classes import effective_requests
 
+_COME_WITH_JOINING = (keys.REGISTERED, keys.INITIALIZED)
+"""Labels that every new node of ours gets with the value "true"."""
 _PREFERRED_TAINTS = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
 
 
@@ -73,7 +75,7 @@ def _types_with(
     types = np.zeros(len(table.types), dtype=np.bool_)
     if first_untolerated(taints, (*daemon.tolerations, _PREFERRED_TAINTS)) is not None:
         return types
-    for wanted in _alternatives(daemon):
+    for wanted in map(_once_joined, _alternatives(daemon)):
         if requirements.compatible(wanted, allow_undefined=keys.WELL_KNOWN):
             types |= table.matching(requirements.intersect(wanted).without(keys.HOSTNAME))
     return types
@@ -91,18 +93,30 @@ def _alternatives(daemon: DaemonSet) -> list[Requirements]:
     return found
 
 
+def _once_joined(wanted: Requirements) -> Requirements:
+    """What is still to be met when the node has joined and the startup taints are gone."""
+    rules = ((key, wanted.get(key)) for key in _COME_WITH_JOINING)
+    return wanted.without(*(key for key, rule in rules if rule is not None and rule.has("true")))
+
+
 def remaining_on_node(
     daemon_sets: tuple[DaemonSet, ...],
     taints: tuple[Taint, ...],
     labels: Requirements,
     already_there: Resources,
+    *,
+    joining: bool = False,
 ) -> dict[str, int]:
-    """SCH-47: what daemon pods still want on an existing node, never below zero per resource."""
+    """SCH-47: what daemon pods still want on an existing node, never below zero per resource.
+
+    ``joining``: it is one of ours that is not initialized yet, so more labels will come.
+    """
+    alternatives = ((daemon, _alternatives(daemon)[0]) for daemon in daemon_sets)
     wanted = sum_of(
         effective_requests(daemon.requests)
-        for daemon in daemon_sets
+        for daemon, first in alternatives
         if first_untolerated(taints, daemon.tolerations) is None
-        and labels.compatible(_alternatives(daemon)[0])
+        and labels.compatible(_once_joined(first) if joining else first)
     )
     left = subtract(wanted, already_there)
     return {name: amount for name, amount in left.items() if amount > 0}

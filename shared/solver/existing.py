@@ -142,7 +142,7 @@ def _node_target(
     labels = node_labels(node)
     used = sum_of(effective_requests(pod.requests) for pod in pods)
     daemons = sum_of(effective_requests(pod.requests) for pod in pods if pod.is_daemon)
-    coming = remaining_on_node(daemon_sets, taints, labels, daemons)
+    coming = remaining_on_node(daemon_sets, taints, labels, daemons, joining=not initialized)
     room = subtract(_allocatable(node, machine, initialized), add(used, coming))
     return ExistingTarget(
         name=node.name,

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from shared.domain.labels import normalise
 from shared.domain.pods import Pod
 from shared.domain.requirements import Requirements
 from shared.domain.resources import PODS, Resources, at_least
 from shared.solver.encode import Amounts, ResourceAxis
 from shared.solver.relaxation import pod_requirements, strict_requirements
-from shared.solver.volumes import PodVolumes, choices, reachable
+from shared.solver.volumes import PodVolumes, choices, one_by_one, reachable
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -94,9 +95,11 @@ class ClassRegistry:
         if volumes is None:
             return self._class(pod, kind, pod_requirements(pod) if pod.preferred_terms else None)
         pod = reachable(pod, volumes.alternatives)
+        excluded = sorted({normalise(term.topology_key) for term in pod.anti_affinity})
+        places = one_by_one(volumes.alternatives, excluded)
         first, *others = (
             self._class(pod, (kind, at), wanted, bool(volumes.attached))
-            for at, wanted in enumerate(choices(pod, volumes.alternatives))
+            for at, wanted in enumerate(choices(pod, places))
         )
         first.others = tuple(others)
         return first

@@ -337,6 +337,27 @@ def _united_by(key: str, alternatives: list[Requirements]) -> list[Requirements]
     return [*(rest.add(Requirement(key, False, v)) for rest, v in values.items()), *kept]
 
 
+def one_by_one(
+    alternatives: tuple[Requirements, ...], topology_keys: Iterable[str]
+) -> tuple[Requirements, ...]:
+    """With one value of these keys in each alternative, as far as they stay below ``MOST_ALTERNATIVES``.
+
+    For pods that exclude others by these keys: a machine that may still get several values closes all of them.
+    """
+    for key in topology_keys:
+        divided = tuple(part for one in alternatives for part in _divided(one, key))
+        if len(divided) <= MOST_ALTERNATIVES:
+            alternatives = divided
+    return alternatives
+
+
+def _divided(one: Requirements, key: str) -> list[Requirements]:
+    wanted = one.get(key)
+    if wanted is None or wanted.operator != IN:
+        return [one]
+    return [one.add(Requirement(key, False, frozenset({value}))) for value in sorted(wanted.values)]
+
+
 def reachable(pod: Pod, alternatives: tuple[Requirements, ...]) -> Pod:
     """``pod`` without the node-affinity terms that no place of its volumes can meet.
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression
 from shared.domain.pods import Owner, Pod
 from shared.solver.daemons import with_running_daemons
 from tests.support.builders import (
@@ -40,6 +44,20 @@ def test_the_template_counts_while_nothing_runs() -> None:
 def test_the_newest_pod_counts_once_something_runs() -> None:
     """A vertical autoscaler changes pods, not templates."""
     assert planned_cpu(daemon_pod("new", "700m", 2.0), daemon_pod("old", "400m", 1.0)) == 800
+
+
+@pytest.mark.parametrize("label", [keys.INITIALIZED, keys.REGISTERED])
+@pytest.mark.parametrize(
+    ("operator", "values", "cpu"),
+    [("In", ("true",), 200), ("Exists", (), 200), ("DoesNotExist", (), 200), ("In", ("no",), 100)],
+)
+def test_a_daemon_that_waits_for_a_node_of_ours_counts_on_a_new_machine(
+    label: str, operator: str, values: tuple[str, ...], cpu: int
+) -> None:
+    """These labels come once the node joined; a pod that was there before them stays."""
+    waiting = make_daemon_set(required_terms=((Expression(label, operator, values),),))
+    [machine] = plan_for(make_snapshot(make_pod(), daemon_sets=(waiting,))).machines
+    assert machine.requests["cpu"] == cpu
 
 
 def test_of_equally_old_pods_the_last_by_uid_counts() -> None:

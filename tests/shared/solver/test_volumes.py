@@ -26,6 +26,7 @@ from tests.support.builders import (
     make_pool,
     make_snapshot,
     make_spread,
+    make_term,
     make_type,
 )
 from tests.support.planning import check_plan, plan_for, pods_per_machine, requirement_values
@@ -67,6 +68,25 @@ def test_scenario_71_a_bound_volume_decides_the_zone_even_if_another_is_cheaper(
     assert [m.offering.zone for m in plan.machines] == [B]
     assert [m.instance_types for m in plan.machines] == [("m5.large",)]
     assert zones_of(plan) == [[B]]
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_pods_that_exclude_each_other_by_zone_try_the_zones_of_their_volumes_one_by_one(
+    bound: bool,
+) -> None:
+    """A machine that might still be in either zone would close both to the second pod (SCH-93)."""
+    apart = {**WEB, "anti_affinity": (make_term(keys.ZONE),)}
+    names = ("db-0", "db-1")
+    snapshot = make_snapshot(
+        *(with_volumes(name, f"data-{name}", **apart) for name in names),
+        claims=tuple(make_claim(f"data-{name}", f"pv-{name}" * bound) for name in names),
+        volumes=tuple(make_volume(f"pv-{name}", A, B) for name in names),
+        storage_classes=(make_storage_class("gp3", A, B),),
+    )
+    plan = plan_for(snapshot)
+    check_plan(plan, snapshot)
+    assert pods_per_machine(plan) == [1, 1]
+    assert sorted(zones_of(plan)) == [[A], [B]]
 
 
 def test_pods_of_one_stateful_set_share_machines_per_zone() -> None:
