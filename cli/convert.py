@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from cli.converted import refusals
 from cli.manifests import read_manifests
-from cli.validate import FilesOption, examine, print_report, shown
+from cli.validate import FAULTY, FilesOption, Report, examine, print_report, shown
 from cli.yaml_writing import yaml_text
 from shared.api import convert as generations
 from shared.api.faults import Fault, field_text
@@ -27,16 +28,24 @@ class Generation(StrEnum):
 def convert(
     filename: FilesOption,
     to: Annotated[Generation, typer.Option("--to", help="The generation that is wanted.")],
+    role: Annotated[
+        str, typer.Option(help="To v1: IAM role of the nodes, for classes that name none.")
+    ] = "",
+    instance_profile: Annotated[
+        str, typer.Option(help="To v1: instance profile of the nodes, for classes that name none.")
+    ] = "",
 ) -> None:
     """Print manifests in the words of the other API generation, with comments on what has no counterpart there.
 
     v1alpha5: Provisioner and AWSNodeTemplate; v1: NodePool and EC2NodeClass. Give files that belong together at once:
     the kubelet's settings move between pool and class. Objects of the wanted generation and of other kinds are printed
-    as they are. With any fault nothing is printed but the faults, as `dovetail validate` does; the exit code is 1.
+    as they are. v1 has no default instance profile: give --role or --instance-profile, or the ConfigMap
+    karpenter-global-settings beside the others. With any fault, in what is given or in what would be printed, nothing
+    is printed but the faults, as `dovetail validate` does; the exit code is 1.
 
     Examples:
 
-      dovetail convert -f pools.yaml -f classes.yaml --to v1 > v1.yaml
+      dovetail convert -f pools.yaml -f classes.yaml --to v1 --role my-node-role > v1.yaml
 
       kubectl get provisioners,awsnodetemplates -o yaml | dovetail convert -f - --to v1
 
@@ -49,9 +58,14 @@ def convert(
     if report.exit_code():
         print_report(report)
         raise typer.Exit(report.exit_code())
-    documents = [one.document for file in files for one in file.manifests]
-    mappings = [one for one in documents if isinstance(one, dict)]
-    written = generations.convert(mappings, to)
+    if role and instance_profile:
+        raise typer.BadParameter("give --role or --instance-profile, not both")
+    manifests = [one for file in files for one in file.manifests if isinstance(one.document, dict)]
+    nodes = generations.NodeIdentity(role, instance_profile)
+    written = generations.convert([one.document for one in manifests], to, nodes)
+    if findings := refusals(written, manifests):
+        print_report(Report(faults=findings))
+        raise typer.Exit(FAULTY)
     typer.echo(text_of(written), nl=False)
     notes = sum(len(one.notes) for one in written)
     if notes:

@@ -70,7 +70,8 @@ def _notes(node_class: NodeClass, *, has_images: bool) -> Iterable[Fault]:
     if not node_class.role and not node_class.instance_profile:
         yield Fault(
             ("spec", "role"),
-            "v1 has no default instance profile; write the role of the nodes here, or their instanceProfile",
+            "v1 has no default instance profile: give --role or --instance-profile, or convert the ConfigMap "
+            "karpenter-global-settings together with this",
         )
     for key in filter(is_reserved_tag, node_class.tags):
         yield Fault(("spec", "tags", key), "v1 sets this tag itself; choose another key")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ from shared.api.provisioners import (
     parse_provisioner,
     provisioner_object,
 )
-from shared.api.registry import identity, is_ours, title_of
+from shared.api.registry import CONFIG_MAP, identity, is_ours, title_of
 from shared.api.written import Written
 from shared.domain import labels as keys
 from shared.domain.nodepools import V1, V1ALPHA5, Budget, NodeClass, NodePool
@@ -42,9 +42,26 @@ NOT_KEPT = frozenset(
 """Annotations that speak of the object as it was."""
 
 
+@dataclass(frozen=True)
+class NodeIdentity:
+    """Who the nodes are in AWS: v1 has no default, so a class without either cannot be written."""
+
+    role: str = ""
+    instance_profile: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.role or self.instance_profile)
+
+
+NOBODY = NodeIdentity()
+
+
 @dataclass
 class _Together:
     """What the objects know of each other. Maps are by name of the node class."""
+
+    default_identity: NodeIdentity = NOBODY
+    """Of classes that name none."""
 
     users: dict[str, list[NodePool]] = field(default_factory=dict)
     """Provisioners that name it."""
@@ -52,23 +69,28 @@ class _Together:
     """Classes of the generation that is left behind."""
 
 
-def convert(documents: Sequence[Json], to: str) -> list[Written]:
+def convert(
+    documents: Sequence[Json], to: str, identity_given: NodeIdentity = NOBODY
+) -> list[Written]:
     """The objects as ``to`` (v1 or v1alpha5) says them, in the same order.
 
     The objects must be without faults (``registry.check``). Those of that generation already, of no generation or of
-    other kinds stay as they are.
+    other kinds stay as they are. ``identity_given`` is for classes of v1 that would have none; without it the default
+    instance profile of a ConfigMap among the objects is taken.
     """
     writers = _TO_V1 if to == V1 else _TO_V1ALPHA5
     together = _together(documents, to)
+    together.default_identity = identity_given or together.default_identity
     chosen = [(one, writers.get(identity(one)) if is_ours(one) else None) for one in documents]
     taken = {_key(document) for document, writer in chosen if writer is None}
     found: list[Written] = []
-    for document, writer in chosen:
+    for at, (document, writer) in enumerate(chosen):
         if writer is None:
-            found.append(Written(dict(document)))
+            found.append(Written(dict(document), source=at))
             continue
         for written in writer(document, together):
-            found.append(_with_metadata(_told_apart(written, taken), document))
+            made = _with_metadata(_told_apart(written, taken), document)
+            found.append(replace(made, source=at))
             taken.add(_key(written.document))
     return found
 
@@ -94,9 +116,16 @@ def _together(documents: Iterable[Json], to: str) -> _Together:
                 _add_class(known, parse_node_template(inline).record)
         elif to == V1 and identity(document) == NODE_TEMPLATE:
             _add_class(known, parse_node_template(document).record)
+        elif to == V1 and identity(document) == CONFIG_MAP and is_ours(document):
+            known.default_identity = _default_identity(document)
         elif to == V1ALPHA5 and identity(document) == EC2_NODE_CLASS:
             _add_class(known, parse_ec2_node_class(document).record)
     return known
+
+
+def _default_identity(settings: Json) -> NodeIdentity:
+    said = (settings.get("data") or {}).get("aws.defaultInstanceProfile")
+    return NodeIdentity(instance_profile=str(said or ""))
 
 
 def _add_class(known: _Together, node_class: NodeClass | None) -> None:
@@ -130,6 +159,11 @@ def _node_template_to_v1(document: Json, together: _Together) -> Iterable[Writte
     settings = _wanted_kubelets(together.users.get(node_class.name, []))
     if len(settings) == 1:
         node_class = msgspec.structs.replace(node_class, kubelet=settings[0])
+    if not node_class.role and not node_class.instance_profile:
+        nodes = together.default_identity
+        node_class = msgspec.structs.replace(
+            node_class, role=nodes.role, instance_profile=nodes.instance_profile
+        )
     yield ec2_node_class_object(node_class)
 
 
@@ -216,7 +250,7 @@ _TO_V1: dict[tuple[str, str], _Writer] = {
     ("karpenter.sh/v1alpha5", "Machine"): _not_converted(
         "machines are replaced; a NodePool makes NodeClaims of its own"
     ),
-    ("v1", "ConfigMap"): _settings_to_v1,
+    CONFIG_MAP: _settings_to_v1,
 }
 _TO_V1ALPHA5: dict[tuple[str, str], _Writer] = {
     NODE_POOL: _node_pool_to_v1alpha5,

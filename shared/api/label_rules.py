@@ -6,6 +6,8 @@ tell the user, or "" when the key may be used. Keys are expected in today's spel
 
 from __future__ import annotations
 
+import re
+
 from shared.api.label_syntax import is_qualified_name
 from shared.domain import labels as keys
 
@@ -43,6 +45,17 @@ def cel_free_v1(key: str) -> str:
     kept = " || ".join(f"{key}.startsWith('{domain}/')" for domain in _V1_DOMAINS)
     free = ", ".join(f"'{name}'" for name in sorted(_FREE) if _within(name, _V1_DOMAINS))
     return f"({key} != '{keys.HOSTNAME}' && (!({kept}) || {key} in [{free}]))"
+
+
+KEPT_SUBDOMAIN_PATTERN = r"^[^/]+[.]karpenter[.](sh|k8s[.]aws)/"
+"""Keys such as ``x.karpenter.sh/y``, for CEL and for us."""
+
+
+def in_kept_subdomain(key: str) -> str:
+    """NC-01, NO-01: why a machine or an overlay may not use ``key``; keys of the domains themselves are ours."""
+    if re.match(KEPT_SUBDOMAIN_PATTERN, key):
+        return f"{key[:80]} is in a restricted domain; use a domain of your own"
+    return ""
 
 
 def _always(key: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,13 +25,15 @@ MOST_TERMS = 100
 class Selectable:
     """What the selector is for decides which special keys it knows."""
 
+    id_prefix: str
+    """What AWS's ids of such things begin with."""
     named: bool = False
     owned: bool = False
 
 
-SUBNETS = Selectable()
-SECURITY_GROUPS = Selectable(named=True)
-IMAGES = Selectable(named=True, owned=True)
+SUBNETS = Selectable("subnet-")
+SECURITY_GROUPS = Selectable("sg-", named=True)
+IMAGES = Selectable("ami-", named=True, owned=True)
 
 
 def alternatives(value: str) -> list[str]:
@@ -70,7 +73,16 @@ def _entry_fault(key: str, said: Mapping[str, str], kind: Selectable) -> str:
         return "is only for image selectors"
     special = key in (*ID_KEYS, NAME_KEY, OWNERS_KEY)
     found = alternatives(said[key])
+    if key in ID_KEYS and (fault := _id_fault(found, kind)):
+        return fault
     return "" if found and not (special and found == [""]) else "must hold at least one value"
+
+
+def _id_fault(ids: Iterable[str], kind: Selectable) -> str:
+    for one in ids:
+        if one and not re.fullmatch(f"{kind.id_prefix}[0-9a-z]+", one):
+            return f"{one[:40]!r} is no id such as {kind.id_prefix}0123456789abcdef0"
+    return ""
 
 
 def terms_of_selector(selector: Mapping[str, str]) -> tuple[SelectorTerm, ...]:

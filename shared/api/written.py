@@ -14,3 +14,5 @@ class Written:
 
     document: dict[str, Any]
     notes: tuple[Fault, ...] = ()
+    source: int = -1
+    """Which of the documents given it was made from."""

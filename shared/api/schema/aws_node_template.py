@@ -13,7 +13,14 @@ from shared.api.schema.block_devices import MOST_VOLUMES, BlockDevice, MetadataO
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import MinValuesRequirement
 from shared.api.schema.scalars import Text
-from shared.api.selector_maps import IMAGES, SECURITY_GROUPS, SUBNETS, Selectable, selector_faults
+from shared.api.selector_maps import (
+    ID_KEYS,
+    IMAGES,
+    SECURITY_GROUPS,
+    SUBNETS,
+    Selectable,
+    selector_faults,
+)
 
 DEFAULT_FAMILY = "AL2"
 Family = Literal["AL2", "AL2023", "Bottlerocket", "Ubuntu", "Windows2019", "Windows2022", "Custom"]
@@ -92,10 +99,15 @@ def _well_formed(name: str, kind: Selectable) -> Rule:
         for key, message in selector_faults(selector, kind):
             yield ((name, key) if key is not None else (name,)), message
 
-    alone = " || ".join(f"'{key}' in self.{name}" for key in ("aws-ids", "aws::ids"))
+    alone = " || ".join(f"'{key}' in self.{name}" for key in ID_KEYS)
+    listed = f"^[ ,]*({kind.id_prefix}[0-9a-z]+[ ,]*)*$"
+    ids = " && ".join(
+        f"(!('{key}' in self.{name}) || self.{name}['{key}'].matches('{listed}'))"
+        for key in ID_KEYS
+    )
     return Rule(
-        f"aws-ids must be the only key of {name}",
-        f"!has(self.{name}) || size(self.{name}) == 1 || !({alone})",
+        f"aws-ids must be the only key of {name} and list ids such as {kind.id_prefix}0123456789abcdef0",
+        f"!has(self.{name}) || ((size(self.{name}) == 1 || !({alone})) && {ids})",
         check,
     )
 

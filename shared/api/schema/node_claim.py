@@ -9,9 +9,9 @@ from pydantic import Field
 from shared.api.model import ApiModel, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, NodeClassRef, Resources
-from shared.api.schema.requirements import MinValuesRequirement
+from shared.api.schema.requirements import V1Requirement
 from shared.api.schema.scalars import Duration, DurationOrNever
-from shared.api.schema.taints import NodeTaint, check_unique
+from shared.api.schema.taints import V1Taint, check_unique
 
 
 class ResourceRequests(ApiModel):
@@ -29,13 +29,13 @@ class NodeClaimSpec(ApiModel):
         Rule("each pair of key and effect may be there once", check=check_unique),
     )
 
-    requirements: Annotated[list[MinValuesRequirement], Field(max_length=MOST_REQUIREMENTS)]
+    requirements: Annotated[list[V1Requirement], Field(max_length=MOST_REQUIREMENTS)]
     """What labels of the machine must, or must not, be; instance types are listed by price."""
     resources: ResourceRequests = ResourceRequests()
     """What the machine must have room for."""
-    taints: Annotated[list[NodeTaint], Field(max_length=MOST_TAINTS)] = []
+    taints: Annotated[list[V1Taint], Field(max_length=MOST_TAINTS)] = []
     """Taints of the node."""
-    startup_taints: Annotated[list[NodeTaint], Field(max_length=MOST_TAINTS)] = []
+    startup_taints: Annotated[list[V1Taint], Field(max_length=MOST_TAINTS)] = []
     """Taints that another agent removes once the node is set up."""
     node_class_ref: NodeClassRef
     """Which object says how the cloud builds the machine."""

@@ -12,7 +12,7 @@ from shared.api.faults import Path
 from shared.api.model import ApiModel, Json, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.node_pool import MOST_REQUIREMENTS, Resources
-from shared.api.schema.requirements import MinValuesRequirement
+from shared.api.schema.requirements import V1Requirement
 
 DECIMAL = r"[0-9]{1,9}(\.[0-9]{1,9})?"
 PRICE_PATTERN = rf"^{DECIMAL}$"
@@ -65,7 +65,7 @@ class NodeOverlaySpec(ApiModel):
         ),
     )
 
-    requirements: Annotated[list[MinValuesRequirement], Field(max_length=MOST_REQUIREMENTS)]
+    requirements: Annotated[list[V1Requirement], Field(max_length=MOST_REQUIREMENTS)]
     """Which instance types and offerings are meant; none given: all of them."""
     price_adjustment: Annotated[str, StringConstraints(pattern=ADJUSTMENT_PATTERN)] | None = None
     """What is added to the price, in USD per hour ("+0.01", "-0.5") or as a share of it ("+10%", "-15.5%")."""

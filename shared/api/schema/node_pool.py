@@ -15,7 +15,7 @@ from shared.api.model import ApiModel, Json, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import MinValuesRequirement
 from shared.api.schema.scalars import Duration, DurationOrNever, ResourceList
-from shared.api.schema.taints import NodeTaint, check_unique
+from shared.api.schema.taints import V1Taint, check_unique
 from shared.domain import labels as keys
 from shared.domain.budgets import (
     LONGEST_NODES,
@@ -121,9 +121,9 @@ class TemplateSpec(ApiModel):
 
     requirements: Annotated[list[MinValuesRequirement], Field(max_length=MOST_REQUIREMENTS)]
     """What labels of the machines must, or must not, be. All of them hold together with what pods ask for."""
-    taints: Annotated[list[NodeTaint], Field(max_length=MOST_TAINTS)] = []
+    taints: Annotated[list[V1Taint], Field(max_length=MOST_TAINTS)] = []
     """Taints of the nodes: only pods that tolerate them are placed here."""
-    startup_taints: Annotated[list[NodeTaint], Field(max_length=MOST_TAINTS)] = []
+    startup_taints: Annotated[list[V1Taint], Field(max_length=MOST_TAINTS)] = []
     """Taints that another agent removes once a node is set up: pods need not tolerate them."""
     node_class_ref: NodeClassRef
     """Which object says how the cloud builds the machines."""
@@ -154,6 +154,15 @@ def _check_window(raw: Json) -> Iterable[tuple[Path, str]]:
         yield ("schedule",), cause
 
 
+def _check_reasons(raw: Json) -> Iterable[tuple[Path, str]]:
+    listed = raw.get("reasons")
+    seen: list[object] = []
+    for index, reason in enumerate(listed if isinstance(listed, list) else []):
+        if reason in seen:
+            yield ("reasons", index), f"{str(reason)[:40]} is there twice"
+        seen.append(reason)
+
+
 class DisruptionBudget(ApiModel):
     """How many machines may be disrupted at once, perhaps at certain times or for certain reasons only."""
 
@@ -163,6 +172,7 @@ class DisruptionBudget(ApiModel):
             "has(self.schedule) == has(self.duration)",
             _check_window,
         ),
+        Rule("each reason may be there once", check=_check_reasons),
     )
 
     nodes: Annotated[str, StringConstraints(pattern=NODES_PATTERN, max_length=LONGEST_NODES)] = (
@@ -170,7 +180,8 @@ class DisruptionBudget(ApiModel):
     )
     """A count such as "5", or a percentage of the pool's machines such as "10%", rounded up."""
     reasons: Annotated[
-        list[Literal["Underutilized", "Empty", "Drifted"]], Field(max_length=50)
+        list[Literal["Underutilized", "Empty", "Drifted"]],
+        Field(max_length=50, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = []
     """Reasons that this budget limits; none named: all of them."""
     schedule: (
@@ -188,7 +199,7 @@ class DisruptionBudget(ApiModel):
 class Disruption(ApiModel):
     """When machines that still work may be removed or replaced."""
 
-    consolidate_after: DurationOrNever = "0s"
+    consolidate_after: DurationOrNever
     """How long no pod may have come to or gone from a machine before it can be consolidated; Never switches it off."""
     consolidation_policy: Literal["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"] = (
         "WhenEmptyOrUnderutilized"
@@ -233,7 +244,7 @@ class NodePoolSpec(ApiModel):
 
     template: Template
     """What each machine of this pool is like."""
-    disruption: Disruption = Disruption()
+    disruption: Disruption = Disruption(consolidate_after="0s")
     """When machines that still work may be removed or replaced."""
     limits: Resources = {}
     """Most that all machines of this pool together may have: cpu, memory, any other resource, and nodes."""

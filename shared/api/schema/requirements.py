@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from shared.api.faults import Path
+from shared.api.label_rules import KEPT_SUBDOMAIN_PATTERN, in_kept_subdomain
 from shared.api.label_syntax import is_label_value, is_qualified_name
 from shared.api.model import ApiModel, Json, Rule
 from shared.domain import labels as keys
@@ -111,6 +112,25 @@ class MinValuesRequirement(ApiModel):
     """Values to compare with: at least one for In, exactly one whole number for the comparisons, none for Exists."""
     min_values: Annotated[int, Field(ge=1, le=50)] | None = None
     """How many different values the remaining instance types must offer, so that EC2 has a choice."""
+
+
+def _check_domain(raw: Json) -> Iterable[tuple[Path, str]]:
+    key = raw.get("key")
+    if isinstance(key, str) and (cause := in_kept_subdomain(keys.normalise(key))):
+        yield ("key",), cause
+
+
+class V1Requirement(MinValuesRequirement):
+    """What a label of the machine must be, and among how many of its values the choice must stay open (NP-02)."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        *MinValuesRequirement.RULES,
+        Rule(
+            "key must not be in a subdomain that the autoscaler keeps",
+            f"!self.key.matches('{KEPT_SUBDOMAIN_PATTERN}')",
+            _check_domain,
+        ),
+    )
 
 
 def expressions_of(

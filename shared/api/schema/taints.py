@@ -38,6 +38,13 @@ class NodeTaint(ApiModel):
     """What happens to pods that do not tolerate the taint."""
 
 
+class V1Taint(NodeTaint):
+    """A mark that keeps pods away which do not tolerate it."""
+
+    value: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    """The taint's value; left out for a taint without one."""
+
+
 def check_unique(raw: Json) -> Iterable[tuple[Path, str]]:
     """P-18: one taint per key and effect over ``taints`` and ``startupTaints`` of one object."""
     seen: set[tuple[str, str]] = set()

@@ -182,7 +182,11 @@ REFUSED_ON_APPLY = [
     (POOL, {"weight": 0}, "spec.weight: Invalid value: 0"),
     (POOL, {"template": None}, "spec.template: Required value"),
     (POOL, {"replicas": 2}, "a pool with replicas has no weight"),
-    (POOL, {"disruption": {"budgets": [{"schedule": "@daily"}]}}, "spec.disruption.budgets[0]"),
+    (
+        POOL,
+        {"disruption": {"consolidateAfter": "0s", "budgets": [{"schedule": "@daily"}]}},
+        "spec.disruption.budgets[0]",
+    ),
     (POOL, {"template": {"spec": {"requirements": [BAD_IN]}}}, "template.spec.requirements[0]"),
     (CLAIM, {"nodeClassRef": {"name": None}}, "spec.nodeClassRef.name: Required value"),
     (CLAIM, {"requirements": [BAD_IN]}, "spec.requirements[0]: Invalid value"),

@@ -223,7 +223,7 @@ def test_everything_else_stays_as_it_is(to: str) -> None:
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "aws-auth"}},
         *([node_pool(), node_class()] if to == "v1" else [provisioner(), template()]),
     ]
-    assert convert(others, to) == [Written(one) for one in others]
+    assert convert(others, to) == [Written(one, source=at) for at, one in enumerate(others)]
 
 
 def test_labels_and_annotations_of_the_object_stay_but_hashes_go() -> None:

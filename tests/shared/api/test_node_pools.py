@@ -14,6 +14,8 @@ from shared.domain.nodepools import BALANCED, V1ALPHA5, WHEN_EMPTY, Budget, Node
 from tests.shared.api.conftest import document
 from tests.shared.api.node_pool_documents import REFERENCE, faults, parsed, pool_document
 
+AT_ONCE = {"consolidateAfter": "0s"}
+
 
 def test_the_least_that_a_pool_can_say_gets_the_defaults_of_v1() -> None:
     """NP-07..NP-10."""
@@ -138,28 +140,36 @@ def test_a_class_of_another_cloud_is_refused(change: dict[str, str]) -> None:
         (pool_document(replicas=1, limits={"cpu": "1"}), "spec.limits.cpu"),
         (pool_document(limits={"cpu": 2**62}), "spec.limits.cpu"),
         (pool_document(limits={"cpu": "-1"}), "spec.limits.cpu"),
-        (pool_document(disruption={"consolidationPolicy": "Always"}), "spec.disruption.consolidationPolicy"),
-        (pool_document(disruption={"budgets": [{}] * 51}), "spec.disruption.budgets"),
-        (pool_document(disruption={"budgets": [{"nodes": "101%"}]}), "spec.disruption.budgets[0].nodes"),
-        (pool_document(disruption={"budgets": [{"nodes": 5}]}), "spec.disruption.budgets[0].nodes"),
+        (pool_document(disruption={**AT_ONCE, "consolidationPolicy": "Always"}), "spec.disruption.consolidationPolicy"),
+        (pool_document(disruption={**AT_ONCE, "budgets": [{}] * 51}), "spec.disruption.budgets"),
         (
-            pool_document(disruption={"budgets": [{"reasons": ["Bored"]}]}),
+            pool_document(disruption={**AT_ONCE, "budgets": [{"reasons": ["Empty", "Drifted", "Empty"]}]}),
+            "spec.disruption.budgets[0].reasons[2]",
+        ),
+        (
+            pool_document(None, {"taints": [{"key": "a", "value": "", "effect": "NoExecute"}]}),
+            "spec.template.spec.taints[0].value",
+        ),
+        (pool_document(disruption={**AT_ONCE, "budgets": [{"nodes": "101%"}]}), "spec.disruption.budgets[0].nodes"),
+        (pool_document(disruption={**AT_ONCE, "budgets": [{"nodes": 5}]}), "spec.disruption.budgets[0].nodes"),
+        (
+            pool_document(disruption={**AT_ONCE, "budgets": [{"reasons": ["Bored"]}]}),
             "spec.disruption.budgets[0].reasons[0]",
         ),
         (
-            pool_document(disruption={"budgets": [{"schedule": "@daily"}]}),
+            pool_document(disruption={**AT_ONCE, "budgets": [{"schedule": "@daily"}]}),
             "spec.disruption.budgets[0].duration",
         ),
         (
-            pool_document(disruption={"budgets": [{"duration": "1h"}]}),
+            pool_document(disruption={**AT_ONCE, "budgets": [{"duration": "1h"}]}),
             "spec.disruption.budgets[0].schedule",
         ),
         (
-            pool_document(disruption={"budgets": [{"schedule": "@daily", "duration": "30s"}]}),
+            pool_document(disruption={**AT_ONCE, "budgets": [{"schedule": "@daily", "duration": "30s"}]}),
             "spec.disruption.budgets[0].duration",
         ),
         (
-            pool_document(disruption={"budgets": [{"schedule": "0 25 * * *", "duration": "1h"}]}),
+            pool_document(disruption={**AT_ONCE, "budgets": [{"schedule": "0 25 * * *", "duration": "1h"}]}),
             "spec.disruption.budgets[0].schedule",
         ),
     ],
@@ -184,10 +194,18 @@ def test_a_static_pool_may_limit_its_nodes() -> None:
     assert pool.limits == {"nodes": 5}
 
 
+def test_a_disruption_needs_consolidate_after() -> None:
+    """As in Karpenter's own definition; a pool that says nothing of disruption has all defaults."""
+    assert faults(pool_document(disruption={})) == ["spec.disruption.consolidateAfter: is required"]
+    assert parsed(pool_document()).budgets == (Budget("10%"),)
+
+
 def test_no_budget_at_all_is_something_else_than_the_default() -> None:
     """NP-10."""
-    assert parsed(pool_document(disruption={"budgets": []})).budgets == ()
-    assert parsed(pool_document(disruption={"budgets": None})).budgets == (Budget("10%"),)
+    assert parsed(pool_document(disruption={**AT_ONCE, "budgets": []})).budgets == ()
+    assert parsed(pool_document(disruption={**AT_ONCE, "budgets": None})).budgets == (
+        Budget("10%"),
+    )
 
 
 def test_values_that_no_offering_has_are_a_warning() -> None:
@@ -233,7 +251,10 @@ def test_the_hash_tells_what_drifts() -> None:
     requirements = [{"key": "x", "operator": "Exists"}]
     assert drift_hash(requirements=requirements) == plain
     assert (
-        parsed(pool_document(weight=5, limits={"cpu": 1}, disruption={"budgets": []})).hash == plain
+        parsed(
+            pool_document(weight=5, limits={"cpu": 1}, disruption={**AT_ONCE, "budgets": []})
+        ).hash
+        == plain
     )
     assert drift_hash(nodeClassRef={**REFERENCE, "name": "other"}) != plain
     assert drift_hash(expireAfter="1h") != plain

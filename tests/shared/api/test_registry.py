@@ -180,6 +180,19 @@ def test_checking_never_raises(kind: tuple[str, str], document: dict[str, Any], 
     assert all(fault.message for fault in faults)
 
 
+@pytest.mark.parametrize("key", ["x.karpenter.sh/y", "a.b.karpenter.k8s.aws/c"])
+def test_machines_and_overlays_may_not_use_subdomains_that_are_kept(key: str) -> None:
+    """As Karpenter's own definitions refuse them."""
+    asked = {"requirements": [{"key": key, "operator": "Exists"}]}
+    overlay = {"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay"}
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "a"}
+    claim = of_v1("karpenter.sh", "NodeClaim", {**asked, "nodeClassRef": reference})
+    for raw in (claim, {**overlay, "metadata": {"name": "a"}, "spec": asked}):
+        [fault] = told(raw)
+        assert fault.startswith("spec.requirements[0].key: ")
+        assert "restricted domain" in fault
+
+
 def test_what_v1beta1_said_elsewhere_is_told_field_by_field() -> None:
     """MAP-03: who only changes the version of a v1beta1 object learns of each field that has moved."""
     reference = {"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "name": "a"}
@@ -188,6 +201,7 @@ def test_what_v1beta1_said_elsewhere_is_told_field_by_field() -> None:
     spec = {"template": {"spec": template}, "disruption": disruption}
     place = "spec.template.spec"
     assert {text.partition(": ")[0] for text in told(of_v1("karpenter.sh", "NodePool", spec))} == {
+        "spec.disruption.consolidateAfter",
         "spec.disruption.expireAfter",
         "spec.disruption.consolidationPolicy",
         f"{place}.kubelet",

@@ -66,7 +66,10 @@ def test_the_server_writes_the_defaults_of_v1() -> None:
     }
     disruption = spec["disruption"]
     assert disruption["default"] == whole
-    assert {name: disruption["properties"][name]["default"] for name in whole} == whole
+    fields = disruption["properties"]
+    said = {name: fields[name].get("default") for name in whole}
+    assert said == whole | {"consolidateAfter": None}
+    assert disruption["required"] == ["consolidateAfter"]
     assert disruption["properties"]["budgets"]["items"]["properties"]["nodes"]["default"] == "10%"
     template = spec["template"]["properties"]["spec"]
     assert template["properties"]["expireAfter"]["default"] == "720h"
