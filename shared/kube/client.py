@@ -279,7 +279,7 @@ class Kube:
     ) -> AsyncGenerator[WatchEvent, None]:
         """Changes after ``resource_version``, bookmarks included, until the server ends the watch.
 
-        ``on_bytes`` is called for every chunk that arrives. Use ``contextlib.aclosing`` when
+        ``on_bytes`` is called when the watch is open and for every chunk that arrives. Use ``contextlib.aclosing`` when
         leaving early. Raises Gone when the version is too old (list again), Unreachable when the
         stream breaks or is silent for ``Timeouts.watch_silence`` seconds, another DovetailError on
         another ERROR event.
@@ -342,6 +342,8 @@ async def _lines(
     call: Call, answer: Answer, on_bytes: Callable[[], None] | None
 ) -> AsyncGenerator[bytes, None]:
     splitter = LineSplitter()
+    if on_bytes:
+        on_bytes()  # The server has accepted the watch; the first event may be a minute away.
     async for chunk in answer.content.iter_any():
         if on_bytes:
             on_bytes()

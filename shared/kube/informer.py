@@ -25,6 +25,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from math import inf
 from random import Random
 from typing import Any, NamedTuple
 
@@ -64,8 +65,8 @@ class Informer:
     """One kind, watched. ``run`` it in a supervised task, once at a time.
 
     ``synced`` is set after the first complete list; ``last_progress`` is the monotonic time of the
-    last byte from the server; ``restarts`` counts lists after the first; ``last_error`` is None
-    while all is well.
+    last complete list or the last byte of an open watch (-inf: never), and a list that fails is no
+    progress; ``restarts`` counts lists after the first; ``last_error`` is None while all is well.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Informer:
         ``on_synced()`` is called after every complete list, the first and later ones.
         """
         self.synced = asyncio.Event()
-        self.last_progress = clock.monotonic()
+        self.last_progress = -inf
         self.restarts = 0
         self.duplicates = 0
         self.last_error: DovetailError | None = None
@@ -103,11 +104,27 @@ class Informer:
         self._backoff = Backoff(random, first=first_backoff)
         self._known: dict[Key, Known] = {}
         self._position = ""
+        self._open = False
+        self._unsound_since = clock.monotonic()
         self._resend = asyncio.Event()
 
     def __len__(self) -> int:
         """How many objects are known."""
         return len(self._known)
+
+    @property
+    def position(self) -> str:
+        """The resourceVersion up to which ``on_event`` was given everything and took it; "": none yet."""
+        return self._position
+
+    @property
+    def sound(self) -> bool:
+        """Whether the kind was listed and its watch is open, with nothing failed since."""
+        return self._open and self.synced.is_set()
+
+    def unsound_seconds(self) -> float:
+        """How long it has not been sound; 0.0 while it is."""
+        return 0.0 if self.sound else self._clock.monotonic() - self._unsound_since
 
     def resend(self) -> None:
         """List again, delivering all objects as MODIFIED: for a caller that lost its state."""
@@ -159,12 +176,12 @@ class Informer:
             await self._forget(key)
         self._position = version
         self.last_error = None
+        self._progress()
         if self._on_synced:
             await self._on_synced()
         self.synced.set()
 
     async def _take_page(self, page: KubeList, seen: set[Key]) -> None:
-        self._progress()
         for item in page.items:
             seen.add(_key(item))
             await self._upsert(item)
@@ -199,11 +216,16 @@ class Informer:
             namespace=self._namespace,
             field_selector=self._field_selector,
             timeout_seconds=self._random.randint(SHORTEST_WATCH_SECONDS, LONGEST_WATCH_SECONDS),
-            on_bytes=self._progress,
+            on_bytes=self._heard,
         )
-        async with aclosing(events):
-            async for event in events:
-                await self._take(event)
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    await self._take(event)
+        finally:
+            # However it ended: changes may pass unseen until the next watch is open.
+            self._open = False
+            self._unsound_since = self._clock.monotonic()
 
     async def _take(self, event: WatchEvent) -> None:
         version = str(event.object["metadata"].get("resourceVersion", ""))
@@ -257,6 +279,10 @@ class Informer:
         }
         await self._on_event("DELETED", stub)
         self._known.pop(key, None)
+
+    def _heard(self) -> None:
+        self._open = True
+        self._progress()
 
     def _progress(self) -> None:
         self.last_progress = self._clock.monotonic()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -237,6 +238,57 @@ async def test_any_byte_is_progress(api: ScriptedApi, kube: Kube) -> None:
         await informer.synced.wait()
         listed = informer.last_progress
         await eventually(lambda: informer.last_progress > listed)
+
+
+async def test_a_list_that_fails_is_no_progress(api: ScriptedApi, kube: Kube) -> None:
+    """A first page proves nothing: the list may fail on the second for ever."""
+    api.lists = [page([pod("a", 1)], 5, "next"), refusal(410, "Expired")] * 3
+    async with informing(kube, View()) as informer:
+        await eventually(lambda: informer.restarts >= 2)
+        assert informer.last_progress == -inf
+        assert not informer.synced.is_set()
+
+
+async def test_it_is_sound_only_while_its_watch_is_open(api: ScriptedApi, kube: Kube) -> None:
+    """From the moment of a break until the watch is open again nobody knows what happens."""
+    broken, mended = asyncio.Event(), asyncio.Event()
+
+    async def until_broken(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(event("MODIFIED", pod("a", 6)))
+        await broken.wait()
+        return response
+
+    async def after_mending(request: web.Request) -> web.StreamResponse:
+        await mended.wait()
+        return await stream(bookmark(9))(request)
+
+    api.lists = [page([pod("a", 1)], 5)]
+    api.watches = [until_broken, after_mending]
+    async with informing(kube, View()) as informer:
+        assert (informer.position, informer.sound) == ("", False)
+        await eventually(lambda: informer.position == "6")
+        assert informer.sound
+        assert informer.unsound_seconds() == 0.0
+        broken.set()
+        await eventually(lambda: not informer.sound)
+        assert informer.position == "6"
+        await eventually(lambda: informer.unsound_seconds() > 0.01)
+        mended.set()
+        await eventually(lambda: informer.position == "9")
+        assert informer.sound
+
+
+async def test_an_event_that_was_not_taken_moves_no_position(api: ScriptedApi, kube: Kube) -> None:
+    api.lists = [page([pod("a", 1)], 5)]
+    api.watches = [stream(event("MODIFIED", pod("a", 6)))]
+    view = View()
+    async with informing(kube, view, first_backoff=60) as informer:
+        await informer.synced.wait()
+        view.failures = [Unavailable("Redis is away")]
+        await eventually(lambda: informer.last_error is not None)
+        assert (informer.position, informer.sound) == ("5", False)
 
 
 async def test_it_follows_a_real_api_server(cluster: Cluster) -> None:
