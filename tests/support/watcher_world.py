@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from prometheus_client.samples import Sample
+
 from services.watcher.records import KINDS, Kind
 from services.watcher.service import build
 from shared.bus import Bus
@@ -74,10 +76,11 @@ class World:
     metrics: Metrics
     reader: MirrorReader
 
-    async def create(self, kind: Kind, name: str) -> None:
+    async def create(self, kind: Kind, name: str, **labels: str) -> None:
         """A small object, in the namespace ``default`` if it has one."""
         namespace = "default" if kind.resource.namespaced else None
-        body = {"metadata": {"name": name, "labels": {"app": "a"}}, **BODIES[kind.resource.kind]}
+        metadata = {"name": name, "labels": {"app": "a", **labels}}
+        body = {"metadata": metadata, **BODIES[kind.resource.kind]}
         await self.kube.create(kind.resource, body, namespace)
 
     async def change(self, kind: Kind, name: str, value: str) -> None:
@@ -122,9 +125,16 @@ class World:
 
     def crashes(self) -> float:
         """How many times a loop ended with an error."""
+        return sum(row.value for row in self._samples("dovetail_loop_failures_total"))
+
+    def differences(self) -> dict[tuple[str, str], float]:
+        """(Kubernetes kind, direction) -> how many objects a fresh list showed to be wrong."""
+        rows = self._samples("dovetail_watch_differences_total")
+        return {(row.labels["kind"], row.labels["direction"]): row.value for row in rows}
+
+    def _samples(self, name: str) -> list[Sample]:
         found = self.metrics.registry.collect()
-        rows = [row for one in found for row in one.samples]
-        return sum(row.value for row in rows if row.name == "dovetail_loop_failures_total")
+        return [row for one in found for row in one.samples if row.name == name]
 
 
 @contextlib.asynccontextmanager
