@@ -69,6 +69,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         clock=env.clock,
         random=env.random,
         on_change=on_change,
+        key=env.settings.mirror_key,
     )
     for gate in without_effect(env.settings.feature_gates):
         log.warning("a feature gate has no effect", gate=gate)
