@@ -142,6 +142,11 @@ class MirrorReader:
         since = max(0.0, now_monotonic - self._verification.heard_at)
         return msgspec.structs.replace(told, seconds=told.seconds + since)
 
+    def has_reached(self, plural: str, version: str) -> bool:
+        """Is every change of this resource up to ``version`` in the picture?"""
+        told = self._verification.positions.get(plural)
+        return told is not None and told.reached(version)
+
     def watched(self) -> list[str]:
         """Plurals of the resources whose position the writer told."""
         return sorted(self._verification.positions)
