@@ -316,7 +316,11 @@ class MirrorReader:
             return
         self._next_heal = now + HEAL_SECONDS
         log.warning("asking the watcher for the mirror anew", reason=self.doubt)
-        await ask(self._redis, "ask for healing", "SET", self._keys.heal, "1", "EX", 60)
+        try:
+            await ask(self._redis, "ask for healing", "SET", self._keys.heal, "1", "EX", 60)
+        except DovetailError as error:
+            # Without the right to write: the watcher notices itself what is too much or missing.
+            log.warning("cannot ask for healing", error=error.message)
 
     def _announce(self) -> None:
         if not self.doubt:
