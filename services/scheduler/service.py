@@ -10,6 +10,10 @@ from pathlib import Path
 from services.scheduler.cluster_metrics import LOOK_SECONDS, ClusterMetrics
 from services.scheduler.commands import Commands
 from services.scheduler.disruption import Disruption
+from services.scheduler.evidence import limit_waiters
+from services.scheduler.evidence.limit_waiters import LimitWaiters
+from services.scheduler.evidence.need import Need
+from services.scheduler.evidence.sync import PATIENCE_SECONDS
 from services.scheduler.explain import Explainer
 from services.scheduler.handlers import Departures, Handlers
 from services.scheduler.handover import Handover
@@ -69,6 +73,8 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         clock=env.clock,
         random=env.random,
         on_change=on_change,
+        key=env.settings.mirror_key,
+        on_rejected=env.metrics.mirror_rejected.inc,
     )
     for gate in without_effect(env.settings.feature_gates):
         log.warning("a feature gate has no effect", gate=gate)
@@ -102,7 +108,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
 
     acting = [
         *(env.consumer_loop(stream, "scheduler", handler) for stream, handler in consumers.items()),
-        *_loops(env, planner, handover, disruption),
+        *_loops(env, planner, handover, disruption, LimitWaiters(planner, commands)),
     ]
     loops = [
         Loop("mirror", reader.run, progress=lambda: reader.last_progress),
@@ -115,7 +121,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         loops,
         env.metrics,
         status,
-        lambda: list(filter(None, [planner.not_synced()])),
+        lambda: list(filter(None, [planner.not_synced(PATIENCE_SECONDS)])),
         questions=[
             Simulator(catalogues, env.clock).question(),
             Explainer(disruption).question(),
@@ -128,6 +134,7 @@ def _loops(
     planner: Planner,
     handover: Handover,
     disruption: Disruption,
+    waiters: LimitWaiters,
 ) -> list[Loop]:
     """What only the leader does, beside reading its streams."""
     return [
@@ -136,6 +143,9 @@ def _loops(
             "handover",
             lambda stop: handover.run(stop, planner.not_synced),
             progress=lambda: handover.last_progress,
+        ),
+        periodic(
+            "limits", limit_waiters.LOOK_SECONDS, waiters.step, clock=env.clock, jitter=env.random
         ),
         periodic(
             "disruption", DISRUPTION_SECONDS, disruption.step, clock=env.clock, jitter=env.random
@@ -182,6 +192,7 @@ def _planner(
         reporter=reporter,
         handover=handover,
         leadership=leadership,
+        need=Need(env.kube),
         default_spread=_default_spread(env.settings.scheduler_config),
     )
 
