@@ -221,6 +221,17 @@ def change_errors(resource: Resource, old: Document, new: Document) -> list[Fiel
     return []
 
 
+def status_errors(resource: Resource, old: Document, new: Document) -> list[FieldError]:
+    """What an update of the status changes although it may not."""
+    if resource.plural != "pods" or not (old.get("spec") or {}).get("nodeName"):
+        return []
+    nominated = (new.get("status") or {}).get("nominatedNodeName")
+    if not nominated or nominated == (old.get("status") or {}).get("nominatedNodeName"):
+        return []
+    text = "may not be set on a pod that is bound to a node"
+    return [forbidden_field("status.nominatedNodeName", text)]
+
+
 def _fixed_part(spec: Document) -> Document:
     fixed = {name: value for name, value in spec.items() if name not in POD_MUTABLE}
     for field in ("containers", "initContainers"):
