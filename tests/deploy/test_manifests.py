@@ -94,7 +94,7 @@ def test_the_watcher_may_watch_every_kind_that_it_mirrors() -> None:
 
 
 def test_the_watcher_may_write_every_status_that_it_keeps() -> None:
-    """Of pools and classes; of NodeClaims the time of the last pod event. The end-to-end tests run under these roles."""
+    """Of pools and classes; of NodeClaims the time of the last pod event."""
     written = {
         resource
         for rule in named("ClusterRole", "watcher")["rules"]
