@@ -3,7 +3,7 @@
 Order and wording follow Kubernetes 1.32's default profile: NodeUnschedulable, TaintToleration,
 NodeAffinity, NodePorts, NodeResourcesFit, PodTopologySpread, InterPodAffinity; a node counts under
 the first plugin that refuses it. Verdicts that depend on the node alone are cached per shape.
-Volumes and preemption are not modelled.
+Volumes are not modelled; preemption is in ``preemption.py``.
 """
 
 from __future__ import annotations
@@ -40,19 +40,21 @@ class Evaluation:
     helpless: int = 0
     """Nodes where preemption could not help either."""
 
-    def message(self) -> str:
-        """kube-scheduler's FitError text."""
+    def message(self, preemption: str = "") -> str:
+        """kube-scheduler's FitError text; ``preemption`` says why none was tried."""
         if self.nodes == 0:
             return "no nodes available to schedule pods"
         head = f"0/{self.nodes} nodes are available: "
         parts = ", ".join(sorted(f"{count} {reason}" for reason, count in self.reasons.items()))
+        if preemption:
+            return f"{head}{parts}. preemption: {preemption}."
         victims = self.nodes - self.helpless
         counted = (
             (self.helpless, "Preemption is not helpful for scheduling"),
             (victims, "No preemption victims found for incoming pod"),
         )
-        preemption = ", ".join(sorted(f"{count} {text}" for count, text in counted if count))
-        return f"{head}{parts}. preemption: {head}{preemption}."
+        told = ", ".join(sorted(f"{count} {text}" for count, text in counted if count))
+        return f"{head}{parts}. preemption: {head}{told}."
 
 
 def node_verdict(shape: PodShape, node: NodeState) -> str:
@@ -121,7 +123,7 @@ def evaluate(
         candidates = named
     checks = pod_checks(shape, state)
     for node in candidates:
-        reasons, helpless = _refusals(pod, node, state, checks)
+        reasons, helpless = refusals(pod, node, state, checks)
         if reasons:
             result.helpless += helpless
             result.reasons.update(reasons)
@@ -132,9 +134,10 @@ def evaluate(
     return result
 
 
-def _refusals(
+def refusals(
     pod: PodInfo, node: NodeState, state: ClusterState, checks: list[NodeCheck]
 ) -> tuple[list[str], bool]:
+    """Why the node does not take the pod (empty: it does), and whether no pod's leaving could change that."""
     verdict = node_verdict(pod.shape, node)
     if verdict:
         return [verdict], True

@@ -35,6 +35,7 @@ SPEC_FIELDS = (
     "topologySpreadConstraints",
     "overhead",
     "priority",
+    "preemptionPolicy",
 )
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -126,6 +127,7 @@ class PodShape:
     preferred_pods: list[AffinityTerm]
     spread: list[SpreadConstraint]
     nominated: str | None
+    preempts: bool
     wanted: list[tuple[str, int]] = field(init=False)
     """The requests that are not zero."""
     node_verdicts: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -175,6 +177,7 @@ def compile_shape(pod: Obj, key: bytes) -> PodShape:
         + _preferred(anti, namespace, labels, -1),
         spread=[_spread(c, namespace, labels) for c in spec.get("topologySpreadConstraints") or ()],
         nominated=(pod.get("status") or {}).get("nominatedNodeName") or None,
+        preempts=spec.get("preemptionPolicy") != "Never",
     )
 
 

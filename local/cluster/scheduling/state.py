@@ -78,6 +78,7 @@ class ClusterState:
         self.nominated: dict[str, dict[Key, PodInfo]] = {}
         self.anti_terms: dict[tuple[str, bytes], tuple[AffinityTerm, Counter[str]]] = {}
         self._placed: dict[Key, str] = {}
+        self._priorities: Counter[int] = Counter()
         self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
         self._counters: WeakValueDictionary[bytes, PodCounter] = WeakValueDictionary()
         self._counter_users: WeakKeyDictionary[PodShape, list[PodCounter]] = WeakKeyDictionary()
@@ -185,6 +186,10 @@ class ClusterState:
             if not held:
                 del self.nominated[pod.shape.nominated or ""]
 
+    def has_priority_below(self, priority: int) -> bool:
+        """Whether any placed pod has less than ``priority``."""
+        return any(found < priority for found in self._priorities)
+
     def _all_pods(self) -> Iterator[tuple[NodeState, PodInfo]]:
         for node in self.nodes.values():
             for pod in node.pods.values():
@@ -192,6 +197,9 @@ class ClusterState:
 
     def _count(self, node: NodeState, pod: PodInfo, sign: int) -> None:
         node.add(pod, sign)
+        self._priorities[pod.shape.priority] += sign
+        if not self._priorities[pod.shape.priority]:
+            del self._priorities[pod.shape.priority]
         for counter in list(self._counters.values()):
             self._count_match(counter, node, pod, sign)
         for term in pod.shape.anti_affinity:
