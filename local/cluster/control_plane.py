@@ -20,6 +20,7 @@ from local.cluster.controllers.job import JobController
 from local.cluster.controllers.namespaces import NamespaceController
 from local.cluster.controllers.node_lifecycle import NodeLifecycleController
 from local.cluster.controllers.replicaset import ReplicaSetController
+from local.cluster.controllers.volume import VolumeController
 from local.cluster.controllers.workqueue import Controller, Worker
 from local.cluster.informers import Informers, KeyIndex, Obj, controller_uids
 from local.cluster.kubelet.fleet import BootTimes, Fleet
@@ -75,6 +76,7 @@ class ControlPlane:
             JobController(store, owned_pods, self._recorder, clock, rng),
             CronJobController(store, owned_jobs, self._recorder, clock),
             DisruptionController(store, clock),
+            VolumeController(store, self._recorder),
             NodeLifecycleController(store, pods_by_node, clock),
             NamespaceController(store),
             GarbageCollector(store),

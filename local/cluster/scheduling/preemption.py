@@ -19,7 +19,7 @@ from local.cluster.selectors import selector_matches
 from shared.clock import parse_rfc3339
 
 TRIED_NODES = 100
-"""Nodes on which victims are looked for, for one pod (minCandidateNodesAbsolute)."""
+"""Nodes on which victims are looked for at one attempt; the next attempt begins elsewhere."""
 PRIORITY_SPAN = 1 << 31
 """Added to each priority of a sum: more victims then weigh more, also those with negative priorities."""
 WAITS = "not eligible due to a terminating pod on the nominated node"
@@ -90,13 +90,17 @@ def find_candidate(
         return None
     checks = pod_checks(pod.shape, state)
     found: list[Candidate] = []
+    tried = 0
     for node in nodes:
-        if len(found) >= TRIED_NODES:
+        if tried >= TRIED_NODES:
             break
         if not any(other.shape.priority < pod.shape.priority for other in node.pods.values()):
             continue
         reasons, helpless = refusals(pod, node, state, checks)
-        candidate = None if helpless or not reasons else _candidate(pod, node, state, budgets)
+        if helpless or not reasons:
+            continue
+        tried += 1
+        candidate = _candidate(pod, node, state, budgets)
         if candidate is not None:
             found.append(candidate)
     return min(found, key=_cost, default=None)

@@ -25,6 +25,7 @@ from local.cluster.scheduling.scores import choose
 from local.cluster.scheduling.shapes import PodInfo
 from local.cluster.scheduling.state import ClusterState, NodeState
 from local.cluster.store import Store
+from local.cluster.volumes.scheduling import PodVolumes
 from shared.clock import Clock, rfc3339
 from shared.log import get_logger
 
@@ -62,16 +63,20 @@ class Scheduler:
     ) -> None:
         self._store, self._recorder, self._clock = store, recorder, clock
         self._rng, self._strategy = rng, strategy
-        self._state = ClusterState()
+        self._volumes = PodVolumes(store)
+        self._state = ClusterState(self._volumes)
         self._queue = SchedulingQueue()
         self._wake = asyncio.Event()
         self._start = 0
 
     def register(self, informers: Informers) -> None:
-        """Listen to pods, nodes and namespaces."""
+        """Listen to pods, nodes, namespaces and volumes."""
         informers.on("namespaces", self._on_namespace)
         informers.on("nodes", self._on_node)
         informers.on("pods", self._on_pod)
+        for plural in ("persistentvolumeclaims", "persistentvolumes"):
+            informers.on(plural, self._on_storage)
+        informers.on("storageclasses", self._on_storage, group="storage.k8s.io")
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -178,6 +183,7 @@ class Scheduler:
     def _bind(self, pod: PodInfo, node: NodeState) -> None:
         self._dequeue(pod.key)
         try:
+            self._volumes.bind(pod.shape, node)
             self._store.bind(pod.key.name, pod.key.namespace, node.name)
         except ApiError as error:
             log.info("binding refused", pod=str(pod.key), node=node.name, error=error.message)
@@ -259,6 +265,9 @@ class Scheduler:
             self._state.remove_node(name)
         elif not self._state.set_node(current):
             return
+        self._stir()
+
+    def _on_storage(self, _event_type: str, _obj: Obj, _old: Obj | None) -> None:
         self._stir()
 
     def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:

@@ -8,9 +8,9 @@ node. Filters therefore never walk over all pods. Counters live as long as a sha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from local.cluster.informers import Key, Obj
@@ -69,10 +69,23 @@ class PodCounter:
         return verdict
 
 
+class Volumes(Protocol):
+    """What the claims of pods allow; only asked for shapes that have claims."""
+
+    def refusal(self, shape: PodShape) -> str:
+        """Why no node at all can take the shape; empty when one could."""
+        ...
+
+    def checks(self, shape: PodShape) -> list[Callable[[NodeState], str]]:
+        """For each claim a check that gives the reason why a node does not do, empty when it does."""
+        ...
+
+
 class ClusterState:
     """All nodes, all placed pods, and the counters over them."""
 
-    def __init__(self) -> None:
+    def __init__(self, volumes: Volumes) -> None:
+        self.volumes = volumes
         self.nodes: dict[str, NodeState] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.nominated: dict[str, dict[Key, PodInfo]] = {}
