@@ -1,5 +1,6 @@
-"""What claims ask of the scheduler (VolumeBinding of kube-scheduler): which nodes their volumes allow, and how claims are
-bound that wait for their first pod. Attach limits are not modelled.
+"""What claims ask of the scheduler (VolumeBinding of kube-scheduler): which nodes their volumes allow.
+
+Claims that wait for their first pod are bound here, right before the pod is. Attach limits are not modelled.
 """
 
 from __future__ import annotations
