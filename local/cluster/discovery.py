@@ -13,11 +13,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from local.cluster.errors import no_such_path
-from local.cluster.resources import REVIEWS, Resource
+from local.cluster.resources import AUTOSCALERS_V1, REVIEWS, Resource
 from local.cluster.store import Store
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-CREATE_ONLY = {"eviction": ("policy", "v1", "Eviction"), "binding": ("", "v1", "Binding")}
+CREATE_ONLY = {
+    "eviction": ("policy", "v1", "Eviction"),
+    "binding": ("", "v1", "Binding"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+}
+_FEW_VERBS = {"finalize": ["update"], "log": ["get"]}
 SCALE = ("autoscaling", "v1", "Scale")
 
 Groups = dict[str, dict[str, list[Resource]]]
@@ -27,7 +32,7 @@ Groups = dict[str, dict[str, list[Resource]]]
 def groups_of(store: Store) -> Groups:
     """Everything that is served."""
     groups: Groups = defaultdict(lambda: defaultdict(list))
-    for resource in (*store.served(), *REVIEWS):
+    for resource in (*store.served(), AUTOSCALERS_V1, *REVIEWS):
         groups[resource.group][resource.version].append(resource)
     return groups
 
@@ -41,7 +46,7 @@ def _subresource_kind(resource: Resource, name: str) -> tuple[str, str, str]:
 def _subresource_verbs(name: str) -> list[str]:
     if name in CREATE_ONLY:
         return ["create"]
-    return ["update"] if name == "finalize" else ["get", "patch", "update"]
+    return _FEW_VERBS.get(name, ["get", "patch", "update"])
 
 
 def _kind(group: str, version: str, kind: str) -> dict[str, str]:
