@@ -1,0 +1,176 @@
+"""The services lose the API server for a while, or one of their watches, while the cluster goes on (reliability F15;
+R8, BAT-05, OPS-13).
+
+What must hold afterwards: the mirror is equal to the cluster, nothing is bought for what is gone, nothing is bought
+twice; and while the watcher is blind it says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from cli.demo import workload
+from cli.demo.scenarios import SCENARIOS
+from cli.demo.snapshot import Snapshot
+from shared.domain import labels as keys
+from shared.domain.nodepools import V1
+from shared.domain.records import PODS as PODS_KIND
+from shared.kube.resources import PODS
+from tests.support.gaps.api_proxy import ApiProxy
+from tests.support.gaps.happenings import happen
+from tests.support.gaps.observing import (
+    Purchases,
+    Said,
+    assert_mirror_follows,
+    is_ready,
+    listening,
+    mirrored,
+    reached,
+)
+from tests.support.playground import NAMESPACE, Playground, until
+from tests.support.scale_down import settled
+
+pytestmark = pytest.mark.e2e
+
+GAP_SECONDS = 12.0
+LONG_GAP_SECONDS = 20.0
+BLIND_SECONDS = 11.0
+"""So long a watch may be broken until the watcher says that it is not ready."""
+FOLLOWS_SECONDS = 10.0
+"""After a gap, until mirror and readiness are right again."""
+NIGHTLY_SEEDS = 10
+PODS_PER_NODE = 3
+"""Of one core, on nodes of four."""
+FOUR_CORES = [
+    {"key": keys.CAPACITY_TYPE, "operator": "In", "values": [keys.ON_DEMAND]},
+    {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["c6i"]},
+    {"key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["4"]},
+]
+
+
+async def workload_of(ground: Playground, replicas: int, app: str = workload.WORKLOAD) -> None:
+    """A pool of nodes of one size, and pods of one size: how many nodes are needed is a division."""
+    cluster = ground.environment.cluster_name
+    policy = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "2s"}
+    changes = {"disruption": policy, "template": {"spec": {"requirements": FOUR_CORES}}}
+    await workload.apply_pool(ground.kube, cluster, 2, V1, changes=changes)
+    document = workload.deployment(SCENARIOS["node-delete"])
+    document["metadata"]["name"] = app
+    document["spec"] |= {"replicas": replicas, "selector": {"matchLabels": {"app": app}}}
+    document["spec"]["template"]["metadata"]["labels"] = {"app": app}
+    pod = document["spec"]["template"]["spec"]
+    pod["nodeSelector"] = {keys.CAPACITY_TYPE: keys.ON_DEMAND}
+    await workload.apply(ground.kube, workload.DEPLOYMENTS, document)
+
+
+async def scaled_to_nothing(ground: Playground, *apps: str) -> None:
+    """Until the last of their pods is gone."""
+    for app in apps:
+        await ground.kube.patch(workload.DEPLOYMENTS, app, {"spec": {"replicas": 0}}, NAMESPACE)
+
+    async def gone() -> bool:
+        return not (await ground.kube.list(PODS, NAMESPACE)).items
+
+    await until(gone, f"no pod of {apps}")
+
+
+def calm(count: int) -> Callable[[Snapshot], bool]:
+    """So many pods run, and every node has some of them."""
+
+    def reached(now: Snapshot) -> bool:
+        return settled(count)(now) and all(node.pods for node in now.nodes)
+
+    return reached
+
+
+def room(now: Snapshot) -> int:
+    """How many pods more would find a place."""
+    return sum(PODS_PER_NODE - node.pods for node in now.nodes)
+
+
+async def test_what_goes_in_a_gap_is_neither_served_nor_kept(
+    playground: Playground, api_proxy: ApiProxy
+) -> None:
+    """Six pods run and twelve wait; all are gone when the services see the cluster again. Nothing is bought for the
+    twelve, and the nodes of the six go."""
+    await workload_of(playground, 2 * PODS_PER_NODE)
+    await reached(playground, "six pods run", calm(2 * PODS_PER_NODE))
+    async with playground.standing_still("scheduler"):
+        await workload_of(playground, 4 * PODS_PER_NODE, "late")
+        await until(
+            lambda: mirrors_pods_of(playground, "late", 12), "twelve waiting pods are mirrored"
+        )
+        api_proxy.cut()
+        await scaled_to_nothing(playground, workload.WORKLOAD, "late")
+    await asyncio.sleep(GAP_SECONDS)  # the gap itself
+    purchases = await Purchases.since_now(playground)
+    api_proxy.heal()
+    await assert_mirror_follows(playground, FOLLOWS_SECONDS)
+    nothing = ((), (), ())
+    await reached(
+        playground,
+        "nothing is left",
+        lambda now: (now.machines, now.nodes, now.live_instances) == nothing,
+        purchases,
+    )
+    assert purchases.bought == {}
+
+
+async def mirrors_pods_of(ground: Playground, app: str, count: int) -> bool:
+    """Whether the mirror has so many pods of one Deployment."""
+    pods = (await mirrored(ground))[PODS_KIND]
+    return sum(key.startswith(f"{NAMESPACE}/{app}-") for key in pods) == count
+
+
+async def a_gap(ground: Playground, proxy: ApiProxy, seed: int, seconds: float) -> None:
+    """Pods, nodes and machines go and come unseen. Afterwards all is as it must be."""
+    random = Random(seed)
+    replicas = 3 * PODS_PER_NODE
+    await workload_of(ground, replicas)
+    await reached(ground, "nine pods run", calm(replicas))
+    async with listening(ground, "watcher") as said:
+        began = time.monotonic()
+        proxy.cut()
+        person = await happen(ground, random, seconds, replicas)
+        purchases = await Purchases.since_now(ground)
+        proxy.heal()
+    story = f"seed {seed}: {person.done}"
+    assert_blindness_was_told(said, began, story)
+    try:
+        await assert_mirror_follows(ground, FOLLOWS_SECONDS)
+        await is_ready(ground, "watcher", FOLLOWS_SECONDS)
+        now = await reached(ground, "calm", calm(person.replicas), purchases)
+    except AssertionError as error:
+        raise AssertionError(f"{story}: {error}") from error
+    assert purchases.for_nobody == set(), story
+    if purchases.bought:
+        assert room(now) < PODS_PER_NODE, f"bought twice: {purchases.bought} ({story})"
+
+
+def assert_blindness_was_told(said: list[Said], began: float, story: str) -> None:
+    """Within the bound the watcher was not ready, for a reason that names a watch, and so it stayed."""
+    blind = [one for one in said if one.at > began + BLIND_SECONDS]
+    assert blind, "asked too seldom"
+    assert all(one.reasons for one in blind), f"said to be ready while blind ({story})"
+    assert any("pods" in reason for one in blind for reason in one.reasons), blind[-1]
+
+
+async def test_a_gap_in_which_much_happens_is_made_up_for(
+    playground: Playground, api_proxy: ApiProxy
+) -> None:
+    """One of the gaps below, shorter."""
+    await a_gap(playground, api_proxy, 7, GAP_SECONDS)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(NIGHTLY_SEEDS))
+async def test_gaps_in_which_much_happens_are_made_up_for(
+    playground: Playground, api_proxy: ApiProxy, seed: int
+) -> None:
+    """Twenty seconds each."""
+    await a_gap(playground, api_proxy, seed, LONG_GAP_SECONDS)
