@@ -8,32 +8,29 @@ twice; and while the watcher is blind it says so.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from cli.demo import workload
-from cli.demo.scenarios import SCENARIOS
-from cli.demo.snapshot import Snapshot
-from shared.domain import labels as keys
-from shared.domain.nodepools import V1
 from shared.domain.records import PODS as PODS_KIND
-from shared.kube.resources import PODS
-from tests.support.gaps.api_proxy import ApiProxy
+from shared.kube.resources import NODE_CLAIMS, PODS
+from tests.support.gaps.api_proxy import ApiProxy, proxied_stack
 from tests.support.gaps.happenings import happen
 from tests.support.gaps.observing import (
     Purchases,
     Said,
     assert_mirror_follows,
+    is_not_ready,
     is_ready,
     listening,
     mirrored,
     reached,
 )
-from tests.support.playground import NAMESPACE, Playground, until
-from tests.support.scale_down import settled
+from tests.support.gaps.workload import PODS_PER_NODE, calm, room, workload_of
+from tests.support.playground import LOOK_SECONDS, NAMESPACE, Playground, playground_on, until
 
 pytestmark = pytest.mark.e2e
 
@@ -43,29 +40,11 @@ BLIND_SECONDS = 11.0
 """So long a watch may be broken until the watcher says that it is not ready."""
 FOLLOWS_SECONDS = 10.0
 """After a gap, until mirror and readiness are right again."""
+STALL_SECONDS = 120.0
+SLOW_BOOT_SECONDS = 60.0
+SILENT_SECONDS = 80.0
+"""So long a watch may tell nothing until this is told; bookmarks come every minute at the latest."""
 NIGHTLY_SEEDS = 10
-PODS_PER_NODE = 3
-"""Of one core, on nodes of four."""
-FOUR_CORES = [
-    {"key": keys.CAPACITY_TYPE, "operator": "In", "values": [keys.ON_DEMAND]},
-    {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["c6i"]},
-    {"key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["4"]},
-]
-
-
-async def workload_of(ground: Playground, replicas: int, app: str = workload.WORKLOAD) -> None:
-    """A pool of nodes of one size, and pods of one size: how many nodes are needed is a division."""
-    cluster = ground.environment.cluster_name
-    policy = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "2s"}
-    changes = {"disruption": policy, "template": {"spec": {"requirements": FOUR_CORES}}}
-    await workload.apply_pool(ground.kube, cluster, 2, V1, changes=changes)
-    document = workload.deployment(SCENARIOS["node-delete"])
-    document["metadata"]["name"] = app
-    document["spec"] |= {"replicas": replicas, "selector": {"matchLabels": {"app": app}}}
-    document["spec"]["template"]["metadata"]["labels"] = {"app": app}
-    pod = document["spec"]["template"]["spec"]
-    pod["nodeSelector"] = {keys.CAPACITY_TYPE: keys.ON_DEMAND}
-    await workload.apply(ground.kube, workload.DEPLOYMENTS, document)
 
 
 async def scaled_to_nothing(ground: Playground, *apps: str) -> None:
@@ -77,20 +56,6 @@ async def scaled_to_nothing(ground: Playground, *apps: str) -> None:
         return not (await ground.kube.list(PODS, NAMESPACE)).items
 
     await until(gone, f"no pod of {apps}")
-
-
-def calm(count: int) -> Callable[[Snapshot], bool]:
-    """So many pods run, and every node has some of them."""
-
-    def reached(now: Snapshot) -> bool:
-        return settled(count)(now) and all(node.pods for node in now.nodes)
-
-    return reached
-
-
-def room(now: Snapshot) -> int:
-    """How many pods more would find a place."""
-    return sum(PODS_PER_NODE - node.pods for node in now.nodes)
 
 
 async def test_what_goes_in_a_gap_is_neither_served_nor_kept(
@@ -174,3 +139,39 @@ async def test_gaps_in_which_much_happens_are_made_up_for(
 ) -> None:
     """Twenty seconds each."""
     await a_gap(playground, api_proxy, seed, LONG_GAP_SECONDS)
+
+
+async def a_watch_that_tells_nothing(ground: Playground, proxy: ApiProxy, seconds: float) -> None:
+    """Six pods wait, two machines are made for them, and so long nobody hears of these: there is never a third."""
+    proxy.stall_watches_of(NODE_CLAIMS)
+    await workload_of(ground, 2 * PODS_PER_NODE)
+    claims: set[str] = set()
+    ends = math.inf
+    while time.monotonic() < ends:
+        claims |= {raw["metadata"]["uid"] for raw in (await ground.kube.list(NODE_CLAIMS)).items}
+        if claims and ends == math.inf:
+            ends = time.monotonic() + seconds
+        await asyncio.sleep(LOOK_SECONDS)
+    assert proxy.half_open
+    assert len(claims) == 2
+    proxy.heal()
+    now = await reached(ground, "six pods run", calm(2 * PODS_PER_NODE))
+    assert len(now.machines) == 2
+
+
+@pytest.mark.nightly
+async def test_machines_that_no_watch_shows_are_not_bought_again(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """BAT-05: two minutes of it; nodes take a minute to boot. Watcher and scheduler say that they are blind."""
+    with proxied_stack(tmp_path_factory, boot_seconds=SLOW_BOOT_SECONDS) as proxied:
+        async with playground_on(proxied.stack) as ground:
+            proxied.proxy.stall_watches_of(NODE_CLAIMS)
+            stall = asyncio.create_task(
+                a_watch_that_tells_nothing(ground, proxied.proxy, STALL_SECONDS)
+            )
+            for service in ("watcher", "scheduler"):
+                await is_not_ready(ground, service, SILENT_SECONDS, NODE_CLAIMS.plural)
+            await stall
+            for service in ("watcher", "scheduler"):
+                await is_ready(ground, service, FOLLOWS_SECONDS)
