@@ -57,17 +57,25 @@ class Leadership:
         """The same loop, running only while we lead."""
         if self.lease is None:
             return loop
-        inner = loop.run
+        inner, progress = loop.run, loop.progress
 
         async def run(stop: asyncio.Event) -> None:
             while not stop.is_set():
-                loop.beat = self.clock.monotonic()
                 if self.held and not self._lost.is_set():
                     await self._term(inner, stop)
                 else:
+                    loop.succeeded(self.clock.monotonic())
                     await pause(stop, LOOK_SECONDS)
 
-        return Loop(loop.name, run, loop.late_seconds, lambda: self._progress(loop))
+        def latest() -> float:
+            """A standby makes progress by standing by."""
+            if not self.held:
+                return self.clock.monotonic()
+            return max(loop.beat, progress() if progress else loop.beat)
+
+        # The same loop, so that what the runtime and the loop itself note about it meets.
+        loop.run, loop.progress = run, latest
+        return loop
 
     def loops(self) -> list[Loop]:
         """The election itself; none when it is off."""
@@ -95,12 +103,6 @@ class Leadership:
             else:
                 self._lost.set()
             await pause(stop, LOOK_SECONDS)
-
-    def _progress(self, loop: Loop) -> float:
-        """A standby makes progress by standing by."""
-        if not self.held:
-            return self.clock.monotonic()
-        return max(loop.beat, loop.progress() if loop.progress else loop.beat)
 
     async def _term(
         self, inner: Callable[[asyncio.Event], Coroutine[None, None, None]], stop: asyncio.Event

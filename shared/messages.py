@@ -8,7 +8,8 @@ are dead-lettered (F30). ``tests/golden`` holds one document per type and versio
 from __future__ import annotations
 
 import hashlib
-from typing import ClassVar, Literal, TypeVar
+from collections.abc import Sequence
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -243,6 +244,27 @@ def decode(envelope: Envelope) -> Message:
         return kind.model_validate_json(envelope.body)
     except ValidationError as error:
         raise BadMessage(f"{envelope.type}: {error.error_count()} faults: {error}"[:512]) from error
+
+
+class News(NamedTuple):
+    """A message for a stream; ``cause`` tells repeats from new ones."""
+
+    stream: str
+    message: Message
+    cause: str
+
+
+async def send_all(bus: Bus, news: Sequence[News], clock: Clock) -> int:
+    """Publish many in few round trips; returns how many Redis took or had already.
+
+    What a stream refuses (it is full) is dropped: everybody lists its own. Raises TransientError when nobody knows
+    what arrived: send the same again.
+    """
+    rings = [(one.stream, encode(one.message, cause=one.cause, clock=clock)) for one in news]
+    refused = await bus.publish_all(rings)
+    if refused:
+        log.warning("cannot send", messages=len(refused), error=refused[0].message)
+    return len(rings) - len(refused)
 
 
 async def send(bus: Bus, stream: str, message: Message, *, cause: str, clock: Clock) -> bool:

@@ -1,7 +1,8 @@
 """The one way to run services: one in a process, or all five.
 
 A service is a list of supervised loops and two questions (is it ready, how is it). A loop that raises is logged,
-counted and started again after a growing pause; it never takes the others down. SIGTERM sets one event: loops finish
+counted and started again after a growing pause; it never takes the others down; failing again and again makes the
+service not ready. SIGTERM sets one event: loops finish
 what they hold, and the process is gone within ``STOP_SECONDS``, whatever hangs (F29).
 """
 
@@ -12,6 +13,7 @@ import random
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from shared.clock import Clock
 from shared.errors import DovetailError
@@ -25,7 +27,9 @@ STOP_SECONDS = 25.0
 BACKOFF_SECONDS = (0.5, 30.0)
 """First and longest pause before a failed loop starts again."""
 HEALTHY_SECONDS = 60.0
-"""A loop that ran this long starts again from the first pause."""
+"""A loop that ran this long starts again from the first pause, and its earlier failures are forgotten."""
+MOST_FAILURES = 1
+"""In a row. A loop that failed more often may start again for ever, and none of these starts is progress."""
 
 
 @dataclass
@@ -40,6 +44,30 @@ class Loop:
     """Monotonic time of the last progress; None: the loop reports by ``Beat``."""
     beat: float = 0.0
     error: str = ""
+    started: float = -inf
+    """Monotonic time of its last start."""
+    failures: int = 0
+    """In a row, without a healthy stretch between them."""
+
+    def complaint(self, now: float) -> str:
+        """Why it cannot be relied on; "": it does its work."""
+        if self.failures > MOST_FAILURES and now - self.started < HEALTHY_SECONDS:
+            return f"loop {self.name} failed {self.failures} times in a row: {self.error}"
+        last = self.progress() if self.progress else self.beat
+        if now - last > self.late_seconds:
+            return f"loop {self.name} made no progress for {now - last:.0f} s {self.error}".rstrip()
+        return ""
+
+    def succeeded(self, now: float) -> None:
+        """It did its work once, whole."""
+        self.beat, self.error, self.failures = now, "", 0
+
+    def failed(self, now: float, error: str) -> None:
+        """It ended with an error."""
+        if now - self.started > HEALTHY_SECONDS:
+            self.failures = 0
+        self.failures += 1
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -79,12 +107,8 @@ class Service:
 
     def unready(self, now: float) -> list[str]:
         """Every reason why this service cannot do its work now."""
-        late = [
-            f"loop {loop.name} made no progress for {now - last:.0f} s {loop.error}".rstrip()
-            for loop in self.loops
-            if now - (last := loop.progress() if loop.progress else loop.beat) > loop.late_seconds
-        ]
-        return [*self.missing(), *late]
+        complaints = [loop.complaint(now) for loop in self.loops]
+        return [*self.missing(), *filter(None, complaints)]
 
 
 def periodic(
@@ -101,8 +125,7 @@ def periodic(
     async def run(stop: asyncio.Event) -> None:
         while not stop.is_set():
             await act()
-            loop.beat = clock.monotonic()
-            loop.error = ""
+            loop.succeeded(clock.monotonic())
             await pause(stop, seconds * jitter.uniform(0.8, 1.2))
 
     loop.run = run
@@ -126,19 +149,20 @@ async def pause(stop: asyncio.Event, seconds: float) -> bool:
 async def supervise(loop: Loop, stop: asyncio.Event, metrics: Metrics, clock: Clock) -> None:
     """Run a loop until ``stop``; on an error log it and start it again."""
     wait = BACKOFF_SECONDS[0]
+    loop.beat = clock.monotonic()  # Once: that it starts again after an error is no progress.
     while not stop.is_set():
-        started = loop.beat = clock.monotonic()
+        loop.started = clock.monotonic()
         try:
             await loop.run(stop)
             return
         except DovetailError as error:
-            loop.error = error.message
+            loop.failed(clock.monotonic(), error.message)
             log.warning("loop failed", loop=loop.name, error=error.message, **_safe(error.context))
         except Exception as error:  # the runtime is one of the two places that may
-            loop.error = repr(error)[:256]
+            loop.failed(clock.monotonic(), repr(error)[:256])
             log.exception("loop failed unexpectedly", loop=loop.name)
         metrics.loop_failures.labels(loop.name).inc()
-        if clock.monotonic() - started > HEALTHY_SECONDS:
+        if loop.failures == 1:
             wait = BACKOFF_SECONDS[0]
         await pause(stop, wait)
         wait = min(wait * 2, BACKOFF_SECONDS[1])

@@ -107,7 +107,13 @@ class AwsSettings(ServiceSettings):
 
 
 class WatcherSettings(ServiceSettings):
-    """The watcher needs nothing more."""
+    """Watching."""
+
+    watch_check_period: Duration = Field(
+        300.0,
+        ge=1,
+        description="How often the picture of the cluster is compared with fresh lists (metadata only).",
+    )
 
 
 class SchedulerSettings(ServiceSettings):

@@ -48,25 +48,26 @@ class Conditions:
         """Kind -> UID -> what it said last."""
         self._reasons: dict[str, set[Said]] = {kind: set() for kind in names.OBSERVED}
 
-    def note(self, kind: Kind, raw: Json, *, gone: bool) -> None:
+    def note(self, kind: Kind, raw: Json) -> None:
         """An object was seen; other kinds are passed by."""
         observed = _KINDS.get(kind.name)
         uid = str(raw["metadata"].get("uid") or "")
         if observed is None or not uid:
             return
-        seen, known = self._seen[observed], self._seen[observed].get(uid)
-        if gone:
-            seen.pop(uid, None)
-            self._count_end(
-                observed, _time_of(raw, "deletionTimestamp") or (known and known.deleted_at)
-            )
-            return
         said = known_conditions(raw.get("status"))
         slim = {intern(type_): _slim(condition) for type_, condition in said.items()}
         now = Seen(slim, _time_of(raw, "deletionTimestamp"))
+        known = self._seen[observed].get(uid)
         if known is not None:
             self._count_changes(observed, raw, known, now)
-        seen[uid] = now
+        self._seen[observed][uid] = now
+
+    def forget(self, kind: Kind, uid: str) -> None:
+        """An object is gone; when it was ordered away is what it said last."""
+        observed = _KINDS.get(kind.name)
+        known = self._seen[observed].pop(uid, None) if observed else None
+        if observed and known is not None:
+            self._count_end(observed, known.deleted_at)
 
     def text(self) -> str:
         """For a scrape."""

@@ -2,18 +2,21 @@
 
 One task at a time writes: changes queue up while a transaction is under way and go out together, so a burst of
 400 pods costs a few round trips. After each transaction the messages that follow from it are published with its
-generation: whoever reads a message finds the change in the mirror.
+generation: whoever reads a message finds the change in the mirror. What is open when the whole picture was written is
+announced bit by bit between the changes, so that ten thousand objects do not hold up one.
 
 What may go wrong: Redis loses everything (the writer raises MirrorLost): the whole picture, which is kept here as
-bytes, is written anew and every open matter is announced again. Redis is away: the changes wait, bounded by one
-entry per object.
+bytes, is written anew and every open matter is announced again. Redis is away: changes and announcements wait, bounded
+by one entry each per object. A stream is full: its announcements are dropped; who misses one finds its work on its own
+list.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import msgspec
@@ -24,29 +27,55 @@ from services.watcher.records import Kind
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain.records import MACHINES, NODES, RECORD_TYPES, decode_record
-from shared.errors import TransientError
+from shared.errors import InvalidObject, TransientError
+from shared.kube.informer import Deleted, Key, Known, key_of, known_of
 from shared.log import get_logger
-from shared.messages import send
+from shared.messages import News, send_all
 from shared.mirror import Change, MirrorLost, MirrorWriter
+from shared.mirror.writer import BODY_LIMIT_BYTES
 from shared.runtime import pause
 
 log = get_logger(__name__)
 
 LARGEST_BATCH = 500
+LARGEST_CHUNK = 200
+"""Announcements of the first picture between two batches of changes."""
 GATHER_SECONDS = 0.01
 """How long a burst may gather before it is written."""
 RETRY_SECONDS = 1.0
+Place = tuple[str, str]
+"""Mirror kind and key."""
 
 
 @dataclass
 class Pending:
-    """The latest state of one object that is not in the mirror yet. ``old`` is what the mirror has."""
+    """One object's way from ``old``, the record that others were told of, to ``new``; None: there is none."""
 
     kind: str
     key: str
-    old: Record
-    new: Record
+    old: bytes | None
+    new: bytes | None
     version: str
+    generation: int = 0
+    """Of the mirror with ``new`` in it; 0: not written yet."""
+
+    @property
+    def place(self) -> Place:
+        return self.kind, self.key
+
+    def news(self) -> Iterable[News]:
+        """What others have to hear, once it is written."""
+        cause = f"{self.kind}/{self.key}@{self.version or self.generation}"
+        for stream, message in news(
+            self._read(self.old),
+            self._read(self.new),
+            generation=self.generation,
+            version=self.version,
+        ):
+            yield News(stream, message, cause)
+
+    def _read(self, body: bytes | None) -> Record:
+        return None if body is None else decode_record(self.kind, body)
 
 
 @dataclass
@@ -61,18 +90,37 @@ class Journal:
     )
     generation: int = 0
     begun: bool = False
-    last_progress: float = 0.0
-    """Monotonic time of the last turn that Redis answered, or that found nothing to write."""
+    last_progress: float = -inf
+    """Monotonic time of the last turn that Redis answered, or that found nothing to write; -inf: never."""
+    _held: dict[str, dict[Key, Known]] = field(default_factory=dict)
+    """Kubernetes kind -> which objects were noted in which version, unusable ones too."""
     _machines: Members = field(default_factory=lambda: Members(MACHINES, machine_member))
     _nodes: Members = field(default_factory=lambda: Members(NODES, node_member))
-    _queue: dict[tuple[str, str], Pending] = field(default_factory=dict)
+    _queue: dict[Place, Pending] = field(default_factory=dict)
+    _untold: dict[Place, Pending] = field(default_factory=dict)
+    """In the mirror, but not announced yet."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def note(self, kind: Kind, raw: Mapping[str, Any], record: Record) -> None:
-        """Remember the present state of one object; ``record`` None: it is gone or unusable."""
-        key = kind.key(raw)
-        body = msgspec.json.encode(record) if record is not None else None
-        stored = self.records[kind.name]
+        """Remember the present state of one object; ``record`` None: it is unusable.
+
+        Raises InvalidObject for a record that the mirror does not take; nothing is remembered then.
+        """
+        key, known = key_of(raw), known_of(raw)
+        self._change(kind.name, kind.key_of(key), _encode(record), known.version)
+        self._held.setdefault(kind.resource.kind, {})[key] = known
+
+    def forget(self, kind: Kind, gone: Deleted) -> None:
+        """An object is gone."""
+        self._change(kind.name, kind.key_of(gone.key), None, gone.version)
+        self._held.setdefault(kind.resource.kind, {}).pop(gone.key, None)
+
+    def held(self, kind: Kind) -> Mapping[Key, Known]:
+        """Which objects of one Kubernetes kind were noted, and in which version."""
+        return self._held.get(kind.resource.kind, {})
+
+    def _change(self, kind: str, key: str, body: bytes | None, version: str) -> None:
+        stored = self.records[kind]
         before = stored.get(key)
         if before == body:
             return
@@ -80,12 +128,9 @@ class Journal:
             stored.pop(key, None)
         else:
             stored[key] = body
-        waiting = self._queue.get((kind.name, key))
-        old = waiting.old if waiting else None
-        if waiting is None and before is not None:
-            old = decode_record(kind.name, before)
-        version = str(raw["metadata"].get("resourceVersion") or "")
-        self._queue[kind.name, key] = Pending(kind.name, key, old, record, version)
+        waiting = self._queue.get((kind, key))
+        old = waiting.old if waiting else before
+        self._queue[kind, key] = Pending(kind, key, old, body, version)
         self._wake.set()
 
     def machines(self) -> list[Member]:
@@ -100,6 +145,11 @@ class Journal:
     def backlog(self) -> int:
         """Objects whose latest state is not in the mirror yet."""
         return len(self._queue)
+
+    @property
+    def unannounced(self) -> int:
+        """Objects in the mirror that others may not have heard of yet."""
+        return len(self._untold)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Write batches until ``stop``. Call only when the first lists are complete."""
@@ -117,56 +167,63 @@ class Journal:
     async def _step(self, stop: asyncio.Event) -> None:
         if not self.begun:
             await self._begin()
-        if not self._queue:
+        if not self._queue and not self._untold:
             self._wake.clear()
             await _either(stop, self._wake)
             await asyncio.sleep(GATHER_SECONDS)
-        batch = [self._queue.pop(key) for key in list(self._queue)[:LARGEST_BATCH]]
-        if not batch:
-            return
-        try:
-            self.generation = await self.writer.apply([self._change(p) for p in batch])
-            await self._announce(batch)
-        except BaseException:
-            self._put_back(batch)
-            raise
+        await self._announce(await self._write())
+        await self._announce(list(self._untold.values())[:LARGEST_CHUNK])
 
     async def _begin(self) -> None:
-        """Write everything and announce what is open."""
+        """Write everything; what is open is announced by the next steps."""
         self._queue.clear()
+        self._untold.clear()
         snapshot = {kind: dict(records) for kind, records in self.records.items()}
         self.generation = await self.writer.begin(snapshot)
         self.begun = True
         everything = [
-            Pending(name, key, None, decode_record(name, body), "")
+            Pending(name, key, None, body, "", self.generation)
             for name, bodies in snapshot.items()
             for key, body in bodies.items()
         ]
-        await self._announce(everything)
+        self._untold = {pending.place: pending for pending in everything}
         log.info("mirror written", generation=self.generation, objects=len(everything))
 
-    async def _announce(self, batch: list[Pending]) -> None:
-        for p in batch:
-            for stream, message in news(
-                p.old, p.new, generation=self.generation, version=p.version
-            ):
-                cause = f"{p.kind}/{p.key}@{p.version or self.generation}"
-                # A full stream must not hold up the mirror: who misses this bell finds its work on its own list.
-                await send(self.bus, stream, message, cause=cause, clock=self.clock)
+    async def _write(self) -> list[Pending]:
+        """Bring the oldest changes into the mirror; they are to be announced."""
+        batch = [self._queue.pop(place) for place in list(self._queue)[:LARGEST_BATCH]]
+        if not batch:
+            return []
+        try:
+            self.generation = await self.writer.apply(
+                [Change(kind=one.kind, key=one.key, body=one.new) for one in batch]
+            )
+        except BaseException:
+            self._put_back(batch)
+            raise
+        for one in batch:
+            one.generation = self.generation
+            earlier = self._untold.pop(one.place, None)
+            if earlier is not None:
+                one.old = earlier.old  # Nobody heard of what was in between.
+            self._untold[one.place] = one
+        return batch
 
-    def _change(self, pending: Pending) -> Change:
-        return Change(
-            kind=pending.kind, key=pending.key, body=self.records[pending.kind].get(pending.key)
-        )
+    async def _announce(self, batch: list[Pending]) -> None:
+        """Raises TransientError when nobody knows what arrived: it stays to be announced, repeats are dropped."""
+        await send_all(self.bus, [one for pending in batch for one in pending.news()], self.clock)
+        for pending in batch:
+            if self._untold.get(pending.place) is pending:
+                del self._untold[pending.place]
 
     def _put_back(self, batch: list[Pending]) -> None:
-        """What was not announced is pending again, unless something newer is."""
-        for p in batch:
-            newer = self._queue.get((p.kind, p.key))
+        """What was not written is pending again, unless something newer is."""
+        for pending in batch:
+            newer = self._queue.get(pending.place)
             if newer is None:
-                self._queue[p.kind, p.key] = p
+                self._queue[pending.place] = pending
             else:
-                newer.old = p.old
+                newer.old = pending.old
         self._wake.set()
 
     async def heartbeat(self) -> None:
@@ -178,6 +235,14 @@ class Journal:
         except MirrorLost:
             self.begun = False
             self._wake.set()
+
+
+def _encode(record: Record) -> bytes | None:
+    body = msgspec.json.encode(record) if record is not None else None
+    if body is not None and len(body) > BODY_LIMIT_BYTES:
+        text = f"its record has {len(body)} bytes, and the mirror takes {BODY_LIMIT_BYTES}"
+        raise InvalidObject(text, field="object")
+    return body
 
 
 async def _either(stop: asyncio.Event, wake: asyncio.Event) -> None:

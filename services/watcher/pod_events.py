@@ -30,22 +30,25 @@ class PodEvents:
     latest: dict[str, float] = field(default_factory=dict)
     """Node name -> time of its last event, not written yet."""
     _seen: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    """Pod UID -> (its node, whether it is over or leaving)."""
+    """UID of a pod that is no daemon -> (its node, whether it is over or leaving)."""
 
-    def note(self, pod: Pod, *, gone: bool, first: bool) -> None:
+    def note(self, pod: Pod, *, first: bool) -> None:
         """A pod as it is now. ``first``: it comes from the first list, so when it was bound is its own word."""
-        before = self._seen.get(pod.uid, ("", False))
-        over = gone or pod.is_terminal or pod.terminating
-        if gone:
-            self._seen.pop(pod.uid, None)
-        else:
-            self._seen[pod.uid] = pod.node_name, over
-        if pod.is_daemon or not pod.node_name or before == (pod.node_name, over):
+        if pod.is_daemon:
             return
-        if gone and before[1]:
-            return  # its end was noted when it began to leave
-        at = pod.started_at if first else self.clock.now()
-        self.latest[pod.node_name] = max(at, self.latest.get(pod.node_name, 0.0))
+        before = self._seen.get(pod.uid, ("", False))
+        after = self._seen[pod.uid] = pod.node_name, pod.is_terminal or pod.terminating
+        if pod.node_name and before != after:
+            self._event(pod.node_name, pod.started_at if first else self.clock.now())
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone. One that was leaving was an event when it began to."""
+        node, over = self._seen.pop(uid, ("", True))
+        if node and not over:
+            self._event(node, self.clock.now())
+
+    def _event(self, node: str, at: float) -> None:
+        self.latest[node] = max(at, self.latest.get(node, 0.0))
 
     async def write(self, kube: Kube, machines: Iterable[Member]) -> None:
         """Write what is due. Raises TransientError; what was not written stays noted."""

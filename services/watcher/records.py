@@ -39,6 +39,7 @@ from shared.domain.records import (
 )
 from shared.errors import InvalidObject
 from shared.kube import resources
+from shared.kube.informer import Key
 from shared.kube.resources import Resource
 
 Json = Mapping[str, Any]
@@ -66,12 +67,14 @@ class Kind:
     convert: Callable[[Json], Parsed[Any]]
 
     def key(self, raw: Json) -> str:
-        """``namespace/name``, ``name``, or ``Kind/name`` where two generations share a name in the mirror."""
+        """The key in the mirror of an object that is there."""
         meta = raw["metadata"]
-        if meta.get("namespace"):
-            return f"{meta['namespace']}/{meta['name']}"
+        return self.key_of(Key(str(meta.get("namespace") or ""), str(meta["name"])))
+
+    def key_of(self, key: Key) -> str:
+        """``namespace/name``, ``name``, or ``Kind/name`` where two generations share a name in the mirror."""
         shared = self.name in (NODE_POOLS, NODE_CLASSES, MACHINES)
-        return f"{self.resource.kind}/{meta['name']}" if shared else str(meta["name"])
+        return f"{self.resource.kind}/{key.name}" if shared else str(key)
 
 
 KINDS = (

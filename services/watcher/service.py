@@ -1,27 +1,28 @@
 """The watcher: the only one that watches. Kubernetes -> mirror and news.
 
 It keeps a mirror of the cluster in Redis and tells the others by stream which object to look at. It decides nothing
-and destroys nothing. It is ready when every kind was listed once and the mirror is written. Of several watchers one
-writes; the others watch and stand by (OPS-11).
+and destroys nothing. It is ready when every kind was listed and is watched, the mirror is written, and the last
+comparison with a fresh list found no difference. Of several watchers one writes; the others watch and stand by
+(OPS-11).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from math import inf
 
+from services.watcher.comparison import Comparison, Watch
 from services.watcher.conditions import Conditions
 from services.watcher.inline_templates import InlineTemplates
+from services.watcher.intake import Intake
 from services.watcher.journal import Journal
 from services.watcher.pod_events import PodEvents
 from services.watcher.records import KINDS, Kind
+from services.watcher.soundness import complaint
 from services.watcher.statuses import Statuses
-from shared.api.faults import Parsed
-from shared.domain.pods import Pod
 from shared.environment import Entry, Environment
-from shared.kube.informer import Informer
+from shared.kube.informer import Event, Informer
 from shared.kube.machines import Machines
 from shared.leadership import Leadership
 from shared.mirror import MirrorWriter
@@ -30,8 +31,6 @@ from shared.runtime import Loop, Service, periodic
 from shared.settings import WatcherSettings
 from shared.streams import GROUPS
 
-Note = Callable[[Kind, Mapping[str, Any], Parsed[Any] | None], None]
-"""An object was seen as the watch shows it; None: it is gone."""
 HEARTBEAT_SECONDS = 2.0
 STATUS_SECONDS = 2.0
 """NP-24 allows five."""
@@ -53,8 +52,10 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         registrations=RegistrationOutcomes(env.bus.redis, env.bus.prefix),
     )
     pod_events = PodEvents(env.clock)
-    note = _note(env, journal, statuses, leadership)
-    informers = {kind.resource.plural: _informer(kind, env, note, pod_events) for kind in KINDS}
+    intake = _intake(env, journal, statuses, pod_events, leadership)
+    watches = [Watch(kind, _informer(kind, env, intake)) for kind in KINDS]
+    informers = {kind.resource.plural: informer for kind, informer in watches}
+    comparison = Comparison(env.kube, watches, journal, env.metrics, env.clock, env.random)
 
     async def tell() -> None:
         if journal.begun:  # before that a class that is not listed yet would look missing
@@ -70,13 +71,11 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         await journal.run(stop)
 
     def missing() -> list[str]:
-        unsynced = [
-            f"{name} were never listed" + (f": {i.last_error.message}" if i.last_error else "")
-            for name, i in informers.items()
-            if not i.synced.is_set()
-        ]
-        if unsynced or journal.begun or not leadership.held:
-            return unsynced
+        now = env.clock.monotonic()
+        unsound = [text for name, i in informers.items() if (text := complaint(name, i, now))]
+        wrong = [*unsound, *comparison.complaints()]
+        if wrong or journal.begun or not leadership.held:
+            return wrong
         return ["the mirror is not written yet"]
 
     def status() -> dict[str, object]:
@@ -84,55 +83,48 @@ async def build(env: Environment[WatcherSettings]) -> Service:
             **leadership.status(),
             "generation": journal.generation,
             "backlog": journal.backlog,
+            "unannounced": journal.unannounced,
             "objects": {name: len(bodies) for name, bodies in journal.records.items()},
             "relists": {name: informer.restarts for name, informer in informers.items()},
         }
 
     timed = partial(periodic, clock=env.clock, jitter=env.random)
     acting = [
-        Loop("mirror", write, progress=lambda: journal.last_progress or env.clock.monotonic()),
+        # Before it has begun, ``missing`` says so.
+        Loop(
+            "mirror",
+            write,
+            progress=lambda: journal.last_progress if journal.begun else env.clock.monotonic(),
+        ),
         timed("heartbeat", HEARTBEAT_SECONDS, journal.heartbeat),
         timed("statuses", STATUS_SECONDS, tell),
         timed("trim", TRIM_SECONDS, lambda: _trim(env)),
     ]
     loops = [
         *(_watch_loop(name, informer) for name, informer in informers.items()),
+        comparison.loop(env.settings.watch_check_period),
         *leadership.loops(),
         *map(leadership.led, acting),
     ]
     return Service("watcher", loops, env.metrics, status, missing)
 
 
-def _note(
+def _intake(
     env: Environment[WatcherSettings],
     journal: Journal,
     statuses: Statuses,
+    pod_events: PodEvents,
     leadership: Leadership,
-) -> Note:
-    """Tell everybody who remembers objects."""
+) -> Intake:
+    """Everybody who remembers objects."""
     conditions = Conditions(env.metrics, env.clock, lambda: leadership.held)
     env.metrics.add_page(conditions.text)
-
-    def note(kind: Kind, raw: Mapping[str, Any], parsed: Parsed[Any] | None) -> None:
-        journal.note(kind, raw, parsed.record if parsed else None)
-        statuses.note(kind, raw, parsed)
-        conditions.note(kind, raw, gone=parsed is None)
-
-    return note
+    return Intake(journal, statuses, conditions, pod_events, env.metrics)
 
 
-def _informer(
-    kind: Kind,
-    env: Environment[WatcherSettings],
-    note: Note,
-    pod_events: PodEvents,
-) -> Informer:
-    async def on_event(change: str, raw: Mapping[str, Any]) -> None:
-        gone = change == "DELETED"
-        parsed = kind.convert(raw)
-        if isinstance(parsed.record, Pod):
-            pod_events.note(parsed.record, gone=gone, first=not informer.synced.is_set())
-        note(kind, raw, None if gone else parsed)
+def _informer(kind: Kind, env: Environment[WatcherSettings], intake: Intake) -> Informer:
+    async def on_event(event: Event) -> None:
+        intake.take(kind, event, first=not informer.synced.is_set())
 
     informer = Informer(
         env.kube, kind.resource, on_event=on_event, clock=env.clock, random=env.random
@@ -141,10 +133,8 @@ def _informer(
 
 
 def _watch_loop(name: str, informer: Informer) -> Loop:
-    # Bookmarks come every minute at most; the informer's own watchdog lists again after two.
-    return Loop(
-        f"watch {name}", informer.run, late_seconds=300, progress=lambda: informer.last_progress
-    )
+    # Whether it gets on is told by ``complaint``, which knows why it does not.
+    return Loop(f"watch {name}", informer.run, late_seconds=inf)
 
 
 async def _trim(env: Environment[WatcherSettings]) -> None:

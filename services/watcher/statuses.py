@@ -36,6 +36,7 @@ from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePo
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, decode_record
 from shared.errors import Conflict, InvalidObject, NotFound, TransientError
 from shared.kube.client import Kube
+from shared.kube.informer import Key
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
@@ -70,14 +71,15 @@ class Statuses:
     registrations: RegistrationOutcomes
     _watched: dict[str, Watched] = field(default_factory=dict)
 
-    def note(self, kind: Kind, raw: Json, parsed: Parsed[Any] | None) -> None:
-        """Remember one pool or class; ``parsed`` None: it is gone. Other kinds are passed by."""
-        if kind.name not in (NODE_POOLS, NODE_CLASSES):
-            return
-        if parsed is None:
-            self._watched.pop(kind.key(raw), None)
-        else:
+    def note(self, kind: Kind, raw: Json, parsed: Parsed[Any]) -> None:
+        """Remember one pool or class; other kinds are passed by."""
+        if kind.name in (NODE_POOLS, NODE_CLASSES):
             self._watched[kind.key(raw)] = Watched(kind, raw, parsed)
+
+    def forget(self, kind: Kind, key: Key) -> None:
+        """A pool or class is gone; other kinds are passed by."""
+        if kind.name in (NODE_POOLS, NODE_CLASSES):
+            self._watched.pop(kind.key_of(key), None)
 
     async def refresh(self) -> None:
         """Bring every status up to date. One object that cannot be written does not stop the others."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from shared.bus.metrics import BusMetrics
 from shared.bus.publisher import STREAM_LIMIT, Publisher
 from shared.bus.trim import safe_trim
 from shared.clock import Clock
+from shared.errors import DovetailError
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,13 @@ class Bus:
         resync.
         """
         return await self._publisher.publish(stream, envelope, self.metrics[stream])
+
+    async def publish_all(self, rings: Sequence[tuple[str, Envelope]]) -> list[DovetailError]:
+        """Publish to streams in order, in one round trip for each hundred; returns what was refused.
+
+        Raises Unreachable or Unavailable: any may have arrived; send all again, repeats within a minute are dropped.
+        """
+        return await self._publisher.publish_all(rings, self.metrics)
 
     def consumer(
         self,

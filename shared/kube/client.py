@@ -28,7 +28,7 @@ from shared.errors import (
     TransientError,
     Unreachable,
 )
-from shared.kube.connection import Answer, Connection, Timeouts
+from shared.kube.connection import JSON, Answer, Connection, Timeouts
 from shared.kube.listing import KubeList, read_pages
 from shared.kube.pacing import Backoff, TokenBucket
 from shared.kube.resources import PODS, Resource
@@ -39,6 +39,8 @@ READ_TRIES = 4
 WRITE_TRIES = 4
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
+METADATA = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+"""A list of metadata alone; whole objects from a server that cannot cut them."""
 _VERSION = Resource("", "v1", "version", "Info", False)
 Object = dict[str, Any]
 Objects = list[Object]
@@ -134,16 +136,18 @@ class Kube:
         label_selector: str | None = None,
         field_selector: str | None = None,
         page_size: int = 500,
+        metadata_only: bool = False,
     ) -> AsyncGenerator[KubeList, None]:
         """One consistent list, page by page, so that 10,000 pods never are in memory at once.
 
-        Raises Gone when the list expired between pages: what was read is no complete list, start
-        again.
+        ``metadata_only`` asks the server to leave out all but the metadata of each object. Raises
+        Gone when the list expired between pages: what was read is no complete list, start again.
         """
         call = Call("list", resource, None, namespace)
         query = _selectors(label_selector, field_selector) | {"limit": str(page_size)}
         while True:
-            page = decode_object(call, await self._read(call, query))
+            data = await self._read(call, query, METADATA if metadata_only else JSON)
+            page = decode_object(call, data)
             metadata = page.get("metadata") or {}
             yield KubeList(_typed(page, resource), str(metadata.get("resourceVersion", "")))
             if not metadata.get("continue"):
@@ -279,7 +283,7 @@ class Kube:
     ) -> AsyncGenerator[WatchEvent, None]:
         """Changes after ``resource_version``, bookmarks included, until the server ends the watch.
 
-        ``on_bytes`` is called for every chunk that arrives. Use ``contextlib.aclosing`` when
+        ``on_bytes`` is called when the watch is open and for every chunk that arrives. Use ``contextlib.aclosing`` when
         leaving early. Raises Gone when the version is too old (list again), Unreachable when the
         stream breaks or is silent for ``Timeouts.watch_silence`` seconds, another DovetailError on
         another ERROR event.
@@ -299,10 +303,12 @@ class Kube:
             async for line in lines:
                 yield parse_event(call, line)
 
-    async def _read(self, call: Call, query: dict[str, str]) -> bytes:
+    async def _read(self, call: Call, query: dict[str, str], accept: str = JSON) -> bytes:
         path = call.resource.path(call.namespace, call.name, call.subresource)
         return await self._again(
-            lambda: self._connection.unary(call, "GET", path, query), TransientError, READ_TRIES
+            lambda: self._connection.unary(call, "GET", path, query, accept=accept),
+            TransientError,
+            READ_TRIES,
         )
 
     async def _ask(self, call: Call, path: str) -> Object:
@@ -312,7 +318,7 @@ class Kube:
         return decode_object(call, data)
 
     async def _write(
-        self, call: Call, method: str, body: object, content_type: str = "application/json"
+        self, call: Call, method: str, body: object, content_type: str = JSON
     ) -> bytes:
         path = call.resource.path(call.namespace, call.name, call.subresource)
         return await self._again(
@@ -342,6 +348,8 @@ async def _lines(
     call: Call, answer: Answer, on_bytes: Callable[[], None] | None
 ) -> AsyncGenerator[bytes, None]:
     splitter = LineSplitter()
+    if on_bytes:
+        on_bytes()  # The server has accepted the watch; the first event may be a minute away.
     async for chunk in answer.content.iter_any():
         if on_bytes:
             on_bytes()

@@ -41,16 +41,19 @@ REFRESH_TIMEOUT_SECONDS = 30.0
 READ_BUFFER_BYTES = 2**21
 """One watch event may be as large as what etcd stores."""
 Answer = aiohttp.ClientResponse
+JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. ``watch_silence`` must exceed the server's bookmark interval of about 60 s (F15)."""
+    """Seconds. ``watch_silence`` must exceed the server's bookmark interval of about 60 s (F15): a
+    watch that is silent for longer is taken for half-open, and is opened again.
+    """
 
     connect: float = 5.0
     read: float = 30.0
     total: float = 60.0
-    watch_silence: float = 120.0
+    watch_silence: float = 75.0
 
 
 class Connection:
@@ -109,12 +112,12 @@ class Connection:
         path: str,
         query: Mapping[str, str],
         body: object = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> bytes:
         """Send a request and read the whole answer. Raises the error that its status stands for."""
-        async with self._request(
-            call, method, path, query, body, content_type, self._unary
-        ) as answer:
+        headers = {"Accept": accept, "Content-Type": content_type}
+        async with self._request(call, method, path, query, body, headers, self._unary) as answer:
             data = await answer.read()
             if answer.status >= 400:
                 raise error_of(call, answer.status, parse_status(data), answer.headers)
@@ -125,8 +128,9 @@ class Connection:
         self, call: Call, path: str, query: Mapping[str, str]
     ) -> AsyncGenerator[Answer, None]:
         """An open watch: read ``answer.content``. Trouble while reading raises Unreachable."""
+        headers = {"Accept": JSON, "Content-Type": JSON}
         async with self._request(
-            call, "GET", path, query, None, "application/json", self._streaming
+            call, "GET", path, query, None, headers, self._streaming
         ) as answer:
             if answer.status >= 400:
                 data = await answer.read()
@@ -141,7 +145,7 @@ class Connection:
         path: str,
         query: Mapping[str, str],
         body: object,
-        content_type: str,
+        headers: Mapping[str, str],
         timeout: aiohttp.ClientTimeout,
     ) -> AsyncGenerator[Answer, None]:
         answer: Answer | None = None
@@ -150,7 +154,7 @@ class Connection:
                 path,
                 method,
                 query_params=list(query.items()),
-                header_params={"Accept": "application/json", "Content-Type": content_type},
+                header_params=dict(headers),
                 body=body,
                 auth_settings=["BearerToken"],
                 _preload_content=False,

@@ -2,8 +2,9 @@
 
 How it works: a consistent paged LIST, then WATCH from its version with bookmarks; each watch lives
 a random 240 to 480 s. Per object only (uid, resourceVersion) is kept, so 10,000 pods cost a few MB:
-the caller keeps what it needs. The difference between a LIST and what is known becomes ADDED,
-MODIFIED and DELETED.
+the caller keeps what it needs. The difference between a LIST and what is known becomes ``Put`` and
+``Deleted``. A deletion carries identity alone, also where the watch showed a last state: one that
+was missed has none, and nobody may come to need it.
 
 What may go wrong, and what happens then:
 - position expired (410 at open or in the stream), ERROR event: list again, after a jittered
@@ -16,16 +17,18 @@ What may go wrong, and what happens then:
 - the caller's ``on_event`` raises a DovetailError: logged, list again, so the event comes again;
   it raises anything else: ``run`` raises it, for the supervisor.
 So delivery is at least once, in order per object, and the caller's state equals the server's after
-any fault. A DELETED that was found by listing carries identity only (apiVersion, kind, metadata),
-as the object is gone.
+any fault.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
+from math import inf
 from random import Random
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from shared.clock import Clock
@@ -47,10 +50,15 @@ RESUMES = 3
 HEALTHY_WATCH_SECONDS = 10.0
 """A watch that lasted this long was no failure, even if nothing happened in it."""
 
-Key = tuple[str, str]
-"""(namespace, name); the namespace is empty for cluster-scoped objects."""
-OnEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
-OnSynced = Callable[[], Awaitable[None]]
+
+class Key(NamedTuple):
+    """Names one object of a kind; the namespace is empty for cluster-scoped objects."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class Known(NamedTuple):
@@ -60,12 +68,33 @@ class Known(NamedTuple):
     version: str
 
 
+@dataclass(frozen=True, slots=True)
+class Put:
+    """An object as it is now, new or changed."""
+
+    object: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An object that is gone. ``version`` is the last one known of it."""
+
+    key: Key
+    uid: str
+    version: str
+
+
+Event = Put | Deleted
+OnEvent = Callable[[Event], Awaitable[None]]
+OnSynced = Callable[[], Awaitable[None]]
+
+
 class Informer:
     """One kind, watched. ``run`` it in a supervised task, once at a time.
 
     ``synced`` is set after the first complete list; ``last_progress`` is the monotonic time of the
-    last byte from the server; ``restarts`` counts lists after the first; ``last_error`` is None
-    while all is well.
+    last complete list or the last byte of an open watch (-inf: never), and a list that fails is no
+    progress; ``restarts`` counts lists after the first; ``last_error`` is None while all is well.
     """
 
     def __init__(
@@ -82,12 +111,12 @@ class Informer:
         page_size: int = 500,
         first_backoff: float = 0.5,
     ) -> None:
-        """``on_event(type, object)`` gets ADDED, MODIFIED or DELETED.
+        """``on_event`` gets what happens to one object after the other.
 
         ``on_synced()`` is called after every complete list, the first and later ones.
         """
         self.synced = asyncio.Event()
-        self.last_progress = clock.monotonic()
+        self.last_progress = -inf
         self.restarts = 0
         self.duplicates = 0
         self.last_error: DovetailError | None = None
@@ -103,15 +132,47 @@ class Informer:
         self._backoff = Backoff(random, first=first_backoff)
         self._known: dict[Key, Known] = {}
         self._position = ""
-        self._resend = asyncio.Event()
+        self._open = False
+        self._unsound_since = clock.monotonic()
+        self._doubted = asyncio.Event()
 
     def __len__(self) -> int:
         """How many objects are known."""
         return len(self._known)
 
-    def resend(self) -> None:
-        """List again, delivering all objects as MODIFIED: for a caller that lost its state."""
-        self._resend.set()
+    @property
+    def position(self) -> str:
+        """The resourceVersion up to which ``on_event`` was given everything and took it; "": none yet."""
+        return self._position
+
+    @property
+    def sound(self) -> bool:
+        """Whether the kind was listed and its watch is open, with nothing failed since."""
+        return self._open and self.synced.is_set()
+
+    def unsound_seconds(self) -> float:
+        """How long it has not been sound; 0.0 while it is."""
+        return 0.0 if self.sound else self._clock.monotonic() - self._unsound_since
+
+    @property
+    def known(self) -> Mapping[Key, Known]:
+        """Every object that was handed over and is not deleted. A view: it changes."""
+        return MappingProxyType(self._known)
+
+    def doubt(self, objects: Mapping[Key, str]) -> None:
+        """List again and hand these objects (with their UIDs) over again, as they are then, or as deleted.
+
+        For a caller whose picture of them is wrong, whether or not they are known here.
+        """
+        for key, uid in objects.items():
+            known = self._known.get(key)
+            self._known[key] = Known(known.uid if known else uid, "")
+        self._doubted.set()
+
+    @property
+    def doubts(self) -> bool:
+        """Whether a doubted object has not been handed over again yet."""
+        return any(not known.version for known in self._known.values())
 
     async def run(self, stop: asyncio.Event) -> None:
         """List and watch until ``stop``. Raises ConfigurationError and what ``on_event`` raises."""
@@ -126,7 +187,7 @@ class Informer:
                 first = False
                 await self._list()
                 # Either the watch gives up, or somebody asks for a new list.
-                await run_until(self._resend, self._watch())
+                await run_until(self._doubted, self._watch())
             except ConfigurationError:
                 raise
             except DovetailError as error:
@@ -140,9 +201,7 @@ class Informer:
         await asyncio.sleep(delay)
 
     async def _list(self) -> None:
-        if self._resend.is_set():
-            self._resend.clear()
-            self._known = {key: Known(known.uid, "") for key, known in self._known.items()}
+        self._doubted.clear()
         seen: set[Key] = set()
         version = ""
         pages = self._kube.pages(
@@ -156,17 +215,17 @@ class Informer:
                 await self._take_page(page, seen)
                 version = page.resource_version
         for key in [key for key in self._known if key not in seen]:
-            await self._forget(key)
+            await self._delete(key)
         self._position = version
         self.last_error = None
+        self._progress()
         if self._on_synced:
             await self._on_synced()
         self.synced.set()
 
     async def _take_page(self, page: KubeList, seen: set[Key]) -> None:
-        self._progress()
         for item in page.items:
-            seen.add(_key(item))
+            seen.add(key_of(item))
             await self._upsert(item)
 
     async def _watch(self) -> None:
@@ -181,6 +240,8 @@ class Informer:
             except TransientError as error:
                 trouble = error
             lived = self._clock.monotonic() - opened
+            if lived >= HEALTHY_WATCH_SECONDS:
+                self._backoff.reset()
             if self._position != position or (trouble is None and lived >= HEALTHY_WATCH_SECONDS):
                 failures = 0
                 self._healthy()
@@ -199,11 +260,16 @@ class Informer:
             namespace=self._namespace,
             field_selector=self._field_selector,
             timeout_seconds=self._random.randint(SHORTEST_WATCH_SECONDS, LONGEST_WATCH_SECONDS),
-            on_bytes=self._progress,
+            on_bytes=self._heard,
         )
-        async with aclosing(events):
-            async for event in events:
-                await self._take(event)
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    await self._take(event)
+        finally:
+            # However it ended: changes may pass unseen until the next watch is open.
+            self._open = False
+            self._unsound_since = self._clock.monotonic()
 
     async def _take(self, event: WatchEvent) -> None:
         version = str(event.object["metadata"].get("resourceVersion", ""))
@@ -215,48 +281,39 @@ class Informer:
             self.duplicates += 1
             return
         elif event.type == "DELETED":
-            await self._delete(event.object)
+            await self._take_deletion(event.object, version)
         else:
             await self._upsert(event.object)
         self._position = version
         self._healthy()
 
     async def _upsert(self, item: dict[str, Any]) -> None:
-        key, metadata = _key(item), item["metadata"]
-        new = Known(str(metadata.get("uid", "")), str(metadata.get("resourceVersion", "")))
+        key, new = key_of(item), known_of(item)
         old = self._known.get(key)
         if old == new:
             return
         if old and old.uid != new.uid:
             # Deleted and created again under the same name while we did not look.
-            await self._forget(key)
-            old = None
-        await self._on_event("MODIFIED" if old else "ADDED", item)
+            await self._delete(key)
+        await self._on_event(Put(item))
         self._known[key] = new
 
-    async def _delete(self, item: dict[str, Any]) -> None:
-        key = _key(item)
+    async def _take_deletion(self, item: dict[str, Any], version: str) -> None:
+        key = key_of(item)
         known = self._known.get(key)
-        if known is None or known.uid != str(item["metadata"].get("uid", "")):
+        if known is None or known.uid != known_of(item).uid:
             self.duplicates += 1
             return
-        await self._on_event("DELETED", item)
+        await self._delete(key, version)
+
+    async def _delete(self, key: Key, version: str = "") -> None:
+        known = self._known[key]
+        await self._on_event(Deleted(key, known.uid, version or known.version))
         self._known.pop(key, None)
 
-    async def _forget(self, key: Key) -> None:
-        """Tell the caller that an object is gone which nobody can show any more."""
-        known = self._known[key]
-        namespace, name = key
-        metadata = {"name": name, "uid": known.uid, "resourceVersion": known.version}
-        if namespace:
-            metadata["namespace"] = namespace
-        stub = {
-            "apiVersion": self._resource.api_version,
-            "kind": self._resource.kind,
-            "metadata": metadata,
-        }
-        await self._on_event("DELETED", stub)
-        self._known.pop(key, None)
+    def _heard(self) -> None:
+        self._open = True
+        self._progress()
 
     def _progress(self) -> None:
         self.last_progress = self._clock.monotonic()
@@ -280,6 +337,13 @@ def compare_versions(left: str, right: str) -> int:
     return 1
 
 
-def _key(item: dict[str, Any]) -> Key:
+def key_of(item: Mapping[str, Any]) -> Key:
+    """Of an object as the API server shows it."""
     metadata = item["metadata"]
-    return str(metadata.get("namespace") or ""), str(metadata["name"])
+    return Key(str(metadata.get("namespace") or ""), str(metadata["name"]))
+
+
+def known_of(item: Mapping[str, Any]) -> Known:
+    """Of an object as the API server shows it."""
+    metadata = item["metadata"]
+    return Known(str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or ""))

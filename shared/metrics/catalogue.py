@@ -17,6 +17,7 @@ from shared.metrics.disruption import DisruptionMetrics
 from shared.metrics.machines import MachineMetrics
 from shared.metrics.nodes import NodeMetrics
 from shared.metrics.scheduling import SchedulingMetrics
+from shared.metrics.watching import WatchMetrics
 
 EVERY_SERVICE = "interruption, launcher, scheduler, terminator, watcher"
 
@@ -28,6 +29,7 @@ class Metrics(
     SchedulingMetrics,
     CloudMetrics,
     ConditionMetrics,
+    WatchMetrics,
 ):
     """One service's metrics in a registry of its own: five services may share a process."""
 
@@ -42,6 +44,7 @@ class Metrics(
         SchedulingMetrics.__init__(self, declare)
         CloudMetrics.__init__(self, declare, service)
         ConditionMetrics.__init__(self, declare)
+        WatchMetrics.__init__(self, declare)
         declare.served(CLUSTER)
         declare.served(CONDITIONS)
 

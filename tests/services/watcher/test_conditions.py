@@ -30,7 +30,7 @@ class Watched:
     def see(self, *conditions: tuple[str, str, str, float], **changes: Any) -> None:
         """An object with these conditions: type, status, reason, how many seconds ago it changed."""
         kind: Kind = BY_KIND[changes.pop("kind", "NodeClaim")]
-        gone, name = changes.pop("gone", False), changes.pop("name", "a")
+        name = changes.pop("name", "a")
         raw = {
             "metadata": {
                 "name": name,
@@ -51,7 +51,11 @@ class Watched:
                 ]
             },
         }
-        self.conditions.note(kind, raw, gone=gone)
+        self.conditions.note(kind, raw)
+
+    def lose(self, kind: str, name: str = "a") -> None:
+        """An object is gone."""
+        self.conditions.forget(BY_KIND[kind], f"uid-{name}")
 
     def scrape(self) -> Scraped:
         return Scraped(self.metrics.text())
@@ -119,7 +123,7 @@ def test_the_first_sight_of_an_object_is_no_change(watched: Watched) -> None:
 def test_an_object_that_goes_is_timed_and_forgotten(
     watched: Watched, kind: str, observed: str
 ) -> None:
-    """Both generations, under v1's names; found gone by a listing, its last word holds (F23)."""
+    """Both generations, under v1's names; of what is gone its last word holds (F23)."""
     going = {"deletionTimestamp": rfc3339(NOW - 30)}
     watched.see(("Ready", "True", "Ready", 50), kind=kind, **going)
     name = f"operator_{observed}"
@@ -127,7 +131,7 @@ def test_an_object_that_goes_is_timed_and_forgotten(
     assert scraped.value(f"{name}_termination_current_time_seconds") == 30
     assert scraped.of(f"{name}_status_condition_count", "type") == {"Ready": 1}
     watched.clock.advance(15)
-    watched.see(kind=kind, gone=True)
+    watched.lose(kind)
     scraped = watched.scrape()
     assert scraped.value(f"{name}_termination_duration_seconds_sum") == 45
     assert scraped.value(f"{name}_termination_current_time_seconds") == 0
@@ -166,6 +170,6 @@ def test_reasons_without_end_become_one(watched: Watched, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("status", [None, [], {"conditions": "x"}, {"conditions": [{"type": 1}]}])
 def test_rubbish_counts_as_nothing_said(watched: Watched, status: object) -> None:
     raw = {"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "soon"}, "status": status}
-    watched.conditions.note(BY_KIND["Node"], raw, gone=False)
-    watched.conditions.note(BY_KIND["Node"], raw, gone=True)
+    watched.conditions.note(BY_KIND["Node"], raw)
+    watched.conditions.forget(BY_KIND["Node"], "u")
     assert watched.scrape().value("operator_node_termination_duration_seconds_count") == 0

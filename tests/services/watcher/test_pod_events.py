@@ -38,46 +38,47 @@ def taken(noted: PodEvents) -> dict[str, float]:
 
 
 def test_a_bound_pod_is_an_event_once(noted: PodEvents) -> None:
-    noted.note(make_pod("p"), gone=False, first=False)
+    noted.note(make_pod("p"), first=False)
     assert taken(noted) == {}
-    noted.note(make_bound_pod("p", "n"), gone=False, first=False)
+    noted.note(make_bound_pod("p", "n"), first=False)
     assert taken(noted) == {"n": NOW}
-    noted.note(make_bound_pod("p", "n"), gone=False, first=False)
+    noted.note(make_bound_pod("p", "n"), first=False)
     assert taken(noted) == {}
 
 
 @pytest.mark.parametrize("change", [{"phase": "Succeeded"}, {"terminating": True}])
 def test_the_end_of_a_pod_is_an_event(noted: PodEvents, change: dict[str, Any]) -> None:
-    noted.note(make_bound_pod("p", "n", **change), gone=False, first=False)
+    noted.note(make_bound_pod("p", "n", **change), first=False)
     assert taken(noted) == {"n": NOW}
-    noted.note(make_bound_pod("p", "n", **change), gone=True, first=False)
+    noted.forget("uid-p")
     assert taken(noted) == {}
 
 
 def test_a_pod_that_vanishes_at_once_is_an_event(noted: PodEvents) -> None:
-    noted.note(make_bound_pod("p", "n"), gone=False, first=True)
+    noted.note(make_bound_pod("p", "n"), first=True)
     taken(noted)
-    noted.note(make_bound_pod("p", "n"), gone=True, first=False)
+    noted.forget("uid-p")
     assert taken(noted) == {"n": NOW}
 
 
 def test_daemons_are_no_events(noted: PodEvents) -> None:
     daemon = make_bound_pod("d", "n", owner=Owner("DaemonSet", "d", "d"))
-    noted.note(daemon, gone=False, first=False)
+    noted.note(daemon, first=False)
+    noted.forget(daemon.uid)
     assert taken(noted) == {}
 
 
 def test_at_a_start_the_pods_own_time_counts(noted: PodEvents) -> None:
     """A restart of the watcher must not begin every wait anew."""
-    noted.note(make_bound_pod("p", "n", started_at=500.0), gone=False, first=True)
-    noted.note(make_bound_pod("q", "n", started_at=400.0), gone=False, first=True)
+    noted.note(make_bound_pod("p", "n", started_at=500.0), first=True)
+    noted.note(make_bound_pod("q", "n", started_at=400.0), first=True)
     assert taken(noted) == {"n": 500.0}
 
 
 async def test_it_stands_in_the_status_of_the_claim(noted: PodEvents, kube: Kube) -> None:
     await create_node_claim(kube, "c")
     stored = parse_node_claim(await kube.get(NODE_CLAIMS, "c"))
-    noted.note(make_bound_pod("p", "n"), gone=False, first=False)
+    noted.note(make_bound_pod("p", "n"), first=False)
     await noted.write(kube, [machine_member(replace(stored, node_name="n"))])
     assert parse_node_claim(await kube.get(NODE_CLAIMS, "c")).last_pod_event_at == NOW
     assert noted.latest == {}

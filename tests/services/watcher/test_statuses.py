@@ -14,6 +14,7 @@ from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.domain import labels as keys
 from shared.kube.client import Kube
+from shared.kube.informer import key_of
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import (
@@ -57,7 +58,7 @@ class Watcher:
         for key in before.keys() - self.seen.keys():
             kind, raw = before[key]
             self.journal.note(kind, raw, None)
-            self.statuses.note(kind, raw, None)
+            self.statuses.forget(kind, key_of(raw))
         await self.statuses.refresh()
 
     def _event(self, kind: Kind, raw: dict[str, Any]) -> None:

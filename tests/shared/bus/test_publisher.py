@@ -122,3 +122,48 @@ async def _publish_until_known(bus: Bus, envelope: Envelope) -> None:
             continue
         return
     raise AssertionError("no publish was answered")
+
+
+async def test_many_are_published_in_order_and_once(bus, message):
+    """More than one round trip holds; a repeat of all of them adds nothing."""
+    rings = [("launches" if number % 3 else "pods", message(f"n{number}")) for number in range(250)]
+    assert await bus.publish_all(rings) == []
+    assert await bus.publish_all(rings) == []
+    assert await bus.publish_all([]) == []
+    assert (await bus.depth("launches")).length == 166
+    assert (await bus.depth("pods")).length == 84
+    entries = await bus.redis.execute_command("XRANGE", f"{bus.prefix}pods", "-", "+")
+    ids = [dict(zip(fields[::2], fields[1::2], strict=True))[b"id"] for _, fields in entries]
+    assert ids == [envelope.id.encode() for stream, envelope in rings if stream == "pods"]
+
+
+async def test_what_is_refused_among_many_does_not_stop_the_others(redis_url, cluster, message):
+    """A full stream, and a body over the limit."""
+    bus = Bus(redis_url, cluster, clock=SystemClock(), random=random.Random(1), stream_limit=2)
+    await bus.redis.xgroup_create(f"{bus.prefix}launches", "g", id="0", mkstream=True)
+    rings = [("launches", message(f"n{number}")) for number in range(3)]
+    rings.append(("pods", message("large", body=b"x" * (BODY_LIMIT_BYTES + 1))))
+    rings.append(("pods", message("fits")))
+    full, large = await bus.publish_all(rings)
+    assert isinstance(full, Unavailable)
+    assert isinstance(large, InvalidObject)
+    assert (await bus.depth("launches")).length == 2
+    assert (await bus.depth("pods")).length == 1
+    assert bus.metrics["launches"].publish_errors == 1
+    await bus.close()
+
+
+async def test_many_without_an_answer_may_be_sent_again(redis_url, cluster, message):
+    """F8: nobody knows what arrived; the repeat adds only what did not."""
+    rings = [("launches", message(f"n{number}")) for number in range(20)]
+    port = int(redis_url.rpartition(":")[2].split("/")[0])
+    async with FaultProxy(port, loss=0.0, seed=1) as proxy:
+        bus = Bus(proxy.url, cluster, clock=SystemClock(), random=random.Random(1))
+        await bus.publish_all(rings[:5])
+        proxy.loss = 1.0
+        with pytest.raises(Unreachable):
+            await bus.publish_all(rings)
+        proxy.loss = 0.0
+        assert await bus.publish_all(rings) == []
+        assert (await bus.depth("launches")).length == 20
+        await bus.close()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -20,7 +21,7 @@ from shared.clock import SystemClock
 from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.connection import Timeouts
-from shared.kube.informer import Informer, compare_versions
+from shared.kube.informer import Deleted, Event, Informer, Key, compare_versions
 from shared.kube.resources import CONFIG_MAPS, PODS
 from tests.support.cluster_fixture import Cluster, connect, eventually, write_kubeconfig
 from tests.support.scripted_api import (
@@ -45,16 +46,17 @@ class View:
     failures: list[Exception] = field(default_factory=list)
     lists: int = 0
 
-    async def take(self, kind: str, body: dict[str, Any]) -> None:
+    async def take(self, event: Event) -> None:
         if self.failures:
             raise self.failures.pop()
-        name = body["metadata"]["name"]
-        self.log.append((kind, name))
-        assert (name in self.objects) is (kind != "ADDED")
-        if kind == "DELETED":
-            assert self.objects.pop(name)["metadata"]["uid"] == body["metadata"]["uid"]
+        if isinstance(event, Deleted):
+            name = event.key.name
+            self.log.append(("deleted", name))
+            assert self.objects.pop(name)["metadata"]["uid"] == event.uid
         else:
-            self.objects[name] = body
+            name, known = event.object["metadata"]["name"], self.objects
+            self.log.append(("changed" if name in known else "new", name))
+            known[name] = event.object
 
     async def listed(self) -> None:
         self.lists += 1
@@ -88,7 +90,7 @@ async def test_a_list_becomes_added_and_a_watch_follows_it(api: ScriptedApi, kub
     async with informing(kube, view) as informer:
         await informer.synced.wait()
         await eventually(lambda: len(view.log) == 4)
-    assert view.log == [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b")]
+    assert view.log == [("new", "a"), ("new", "b"), ("changed", "a"), ("deleted", "b")]
     watch = api.queries(watch=True)[0]
     assert watch["resourceVersion"] == "5"
     assert watch["allowWatchBookmarks"] == "true"
@@ -116,7 +118,7 @@ async def test_a_broken_watch_resumes_where_it_was(
     async with informing(kube, view) as informer:
         await eventually(lambda: len(view.log) == 2)
         assert informer.restarts == 0
-    assert view.log == [("ADDED", "a"), ("MODIFIED", "a")]
+    assert view.log == [("new", "a"), ("changed", "a")]
     assert [query["resourceVersion"] for query in api.queries(watch=True)][:2] == ["5", "5"]
 
 
@@ -135,7 +137,7 @@ async def test_a_lost_position_lists_again_and_finds_deletions(
         await eventually(lambda: view.lists == 2)
         assert informer.restarts == 1
         assert informer.last_error is None
-    assert view.log[2:] == [("MODIFIED", "b"), ("DELETED", "a")]
+    assert view.log[2:] == [("changed", "b"), ("deleted", "a")]
 
 
 async def test_three_broken_watches_in_a_row_list_again(api: ScriptedApi, kube: Kube) -> None:
@@ -144,7 +146,7 @@ async def test_three_broken_watches_in_a_row_list_again(api: ScriptedApi, kube: 
     view = View()
     async with informing(kube, view):
         await eventually(lambda: view.lists == 2)
-    assert view.log == [("ADDED", "a")]
+    assert view.log == [("new", "a")]
 
 
 async def test_a_list_that_expires_between_pages_starts_again(api: ScriptedApi, kube: Kube) -> None:
@@ -157,7 +159,7 @@ async def test_a_list_that_expires_between_pages_starts_again(api: ScriptedApi, 
     view = View()
     async with informing(kube, view) as informer:
         await informer.synced.wait()
-    assert view.log == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+    assert view.log == [("new", "a"), ("new", "b"), ("deleted", "a")]
 
 
 async def test_duplicated_and_late_events_are_dropped(api: ScriptedApi, kube: Kube) -> None:
@@ -169,7 +171,7 @@ async def test_duplicated_and_late_events_are_dropped(api: ScriptedApi, kube: Ku
     view = View()
     async with informing(kube, view) as informer:
         await eventually(lambda: informer.duplicates == 5)
-    assert view.log == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    assert view.log == [("new", "a"), ("changed", "a"), ("deleted", "a")]
 
 
 async def test_a_new_object_under_an_old_name_is_a_deletion_and_an_addition(
@@ -180,7 +182,7 @@ async def test_a_new_object_under_an_old_name_is_a_deletion_and_an_addition(
     view = View()
     async with informing(kube, view):
         await eventually(lambda: view.lists == 2)
-    assert view.log == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
+    assert view.log == [("new", "a"), ("deleted", "a"), ("new", "a")]
 
 
 async def test_an_event_that_the_caller_could_not_take_comes_again(
@@ -191,7 +193,7 @@ async def test_an_event_that_the_caller_could_not_take_comes_again(
     view = View(failures=[Unavailable("Redis is away")])
     async with informing(kube, view) as informer:
         await informer.synced.wait()
-    assert view.log == [("ADDED", "a")]
+    assert view.log == [("new", "a")]
 
 
 async def test_a_bug_in_the_caller_is_raised(api: ScriptedApi, kube: Kube) -> None:
@@ -208,16 +210,47 @@ async def test_a_bug_in_the_caller_is_raised(api: ScriptedApi, kube: Kube) -> No
         await informer.run(asyncio.Event())
 
 
-async def test_resend_delivers_everything_again(api: ScriptedApi, kube: Kube) -> None:
-    """For a mirror that was wiped."""
-    api.lists = [page([pod("a", 1)], 5)]
+async def test_doubted_objects_are_handed_over_again_as_they_are(
+    api: ScriptedApi, kube: Kube
+) -> None:
+    """For a caller whose picture is wrong: of an object that is known, and of one that is not."""
+    api.lists = [page([pod("a", 1), pod("b", 2)], 5)]
     api.watches = [stream(bookmark(6))]
-    view = View()
+    view = View(objects={"ghost": pod("ghost", 3)})
     async with informing(kube, view) as informer:
         await informer.synced.wait()
-        informer.resend()
+        informer.doubt({Key("default", "a"): "uid-a", Key("default", "ghost"): "uid-ghost"})
         await eventually(lambda: view.lists == 2)
-    assert view.log == [("ADDED", "a"), ("MODIFIED", "a")]
+        assert {key.name: known.version for key, known in informer.known.items()} == {
+            "a": "1",
+            "b": "2",
+        }
+    assert view.log == [("new", "a"), ("new", "b"), ("changed", "a"), ("deleted", "ghost")]
+
+
+async def test_a_deletion_tells_who_it_was_and_its_last_version(
+    api: ScriptedApi, kube: Kube
+) -> None:
+    """Also one that was missed, of which nobody can show more."""
+    seen: list[Event] = []
+
+    async def take(event: Event) -> None:
+        seen.append(event)
+
+    api.lists = [page([pod("a", 1), pod("b", 2)], 5), page([], 9)]
+    api.watches = [stream(event("DELETED", pod("b", 7)), EXPIRED), stream(bookmark(9))]
+    informer = Informer(
+        kube, PODS, on_event=take, clock=SystemClock(), random=Random(1), first_backoff=0.001
+    )
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(informer.run(stop))
+        await eventually(lambda: len(seen) == 4)
+        stop.set()
+    assert seen[2:] == [
+        Deleted(Key("default", "b"), "uid-b", "7"),
+        Deleted(Key("default", "a"), "uid-a", "1"),
+    ]
 
 
 async def test_missing_rights_are_shown_and_waited_out(api: ScriptedApi, kube: Kube) -> None:
@@ -239,6 +272,57 @@ async def test_any_byte_is_progress(api: ScriptedApi, kube: Kube) -> None:
         await eventually(lambda: informer.last_progress > listed)
 
 
+async def test_a_list_that_fails_is_no_progress(api: ScriptedApi, kube: Kube) -> None:
+    """A first page proves nothing: the list may fail on the second for ever."""
+    api.lists = [page([pod("a", 1)], 5, "next"), refusal(410, "Expired")] * 3
+    async with informing(kube, View()) as informer:
+        await eventually(lambda: informer.restarts >= 2)
+        assert informer.last_progress == -inf
+        assert not informer.synced.is_set()
+
+
+async def test_it_is_sound_only_while_its_watch_is_open(api: ScriptedApi, kube: Kube) -> None:
+    """From the moment of a break until the watch is open again nobody knows what happens."""
+    broken, mended = asyncio.Event(), asyncio.Event()
+
+    async def until_broken(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(event("MODIFIED", pod("a", 6)))
+        await broken.wait()
+        return response
+
+    async def after_mending(request: web.Request) -> web.StreamResponse:
+        await mended.wait()
+        return await stream(bookmark(9))(request)
+
+    api.lists = [page([pod("a", 1)], 5)]
+    api.watches = [until_broken, after_mending]
+    async with informing(kube, View()) as informer:
+        assert (informer.position, informer.sound) == ("", False)
+        await eventually(lambda: informer.position == "6")
+        assert informer.sound
+        assert informer.unsound_seconds() == 0.0
+        broken.set()
+        await eventually(lambda: not informer.sound)
+        assert informer.position == "6"
+        await eventually(lambda: informer.unsound_seconds() > 0.01)
+        mended.set()
+        await eventually(lambda: informer.position == "9")
+        assert informer.sound
+
+
+async def test_an_event_that_was_not_taken_moves_no_position(api: ScriptedApi, kube: Kube) -> None:
+    api.lists = [page([pod("a", 1)], 5)]
+    api.watches = [stream(event("MODIFIED", pod("a", 6)))]
+    view = View()
+    async with informing(kube, view, first_backoff=60) as informer:
+        await informer.synced.wait()
+        view.failures = [Unavailable("Redis is away")]
+        await eventually(lambda: informer.last_error is not None)
+        assert (informer.position, informer.sound) == ("5", False)
+
+
 async def test_it_follows_a_real_api_server(cluster: Cluster) -> None:
     view, here = View(), cluster.namespace
     options = {"resource": CONFIG_MAPS, "namespace": here, "page_size": 2}
@@ -253,7 +337,7 @@ async def test_it_follows_a_real_api_server(cluster: Cluster) -> None:
         await cluster.kube.patch(CONFIG_MAPS, "a", {"data": {"k": "v"}}, here)
         await cluster.kube.delete(CONFIG_MAPS, "b", here)
         await put("d")
-        await eventually(lambda: ("ADDED", "d") in view.log)
+        await eventually(lambda: ("new", "d") in view.log)
     listed = await cluster.kube.list(CONFIG_MAPS, here)
     assert view.versions() == {
         item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in listed.items
