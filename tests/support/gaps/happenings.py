@@ -32,8 +32,8 @@ class Person:
     done: list[str]
     """What happened, in order, for the message of a story that fails."""
 
-    async def scale(self) -> None:
-        self.replicas = self.random.randint(0, MOST_REPLICAS)
+    async def scale(self, least: int = 0) -> None:
+        self.replicas = self.random.randint(least, MOST_REPLICAS)
         await workload.scale(self.ground.kube, self.replicas)
         self.done.append(f"scaled to {self.replicas}")
 
@@ -81,7 +81,9 @@ class Person:
 
 
 async def happen(ground: Playground, random: Random, seconds: float, replicas: int) -> Person:
-    """A drawn sequence over so many seconds, each kind of happening once at least. Who did it, afterwards."""
+    """A drawn sequence over so many seconds, each kind of happening once at least, and pods at its end: without any
+    machine, instances that lost theirs by hand are left alone. Who did it, afterwards.
+    """
     person = Person(ground, random, replicas, [])
     kinds: list[Callable[[], Awaitable[object]]] = [
         person.scale, person.delete_pod, person.delete_node, person.delete_claim,
@@ -95,4 +97,5 @@ async def happen(ground: Playground, random: Random, seconds: float, replicas: i
         await asyncio.sleep(max(0.0, began + at - time.monotonic()))
         await act()
     await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
+    await person.scale(least=1)
     return person
