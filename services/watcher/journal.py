@@ -161,7 +161,7 @@ class Journal:
                 log.warning("mirror lost, writing it anew")
                 self.begun = False
             except TransientError as error:
-                log.warning("mirror cannot be written", error=error.message)
+                log.warning("mirror or messages cannot be written", error=error.message)
                 await pause(stop, RETRY_SECONDS)
 
     async def _step(self, stop: asyncio.Event) -> None:

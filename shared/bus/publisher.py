@@ -92,24 +92,25 @@ class Publisher:
         self, rings: Sequence[tuple[str, Envelope]], metrics: Mapping[str, BusMetrics]
     ) -> list[object]:
         """The answer to each, or the error that was given to it."""
-        pipeline = self._redis.pipeline(transaction=False)
         answers: dict[int, object] = {}
         asked: list[int] = []
-        for index, (stream, envelope) in enumerate(rings):
+        # The block gives the connection back: after an error, ``execute`` alone keeps it for ever.
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for index, (stream, envelope) in enumerate(rings):
+                try:
+                    call = self._call(stream, envelope)
+                except InvalidObject as error:
+                    answers[index] = error
+                    continue
+                asked.append(index)
+                await self._script(keys=call.keys, args=call.args, client=pipeline)
             try:
-                call = self._call(stream, envelope)
-            except InvalidObject as error:
-                answers[index] = error
-                continue
-            asked.append(index)
-            await self._script(keys=call.keys, args=call.args, client=pipeline)
-        try:
-            with redis_errors("publish"):
-                found = await pipeline.execute(raise_on_error=False)
-        except DovetailError:
-            for stream, _ in rings:
-                metrics[stream].publish_errors += 1
-            raise
+                with redis_errors("publish"):
+                    found = await pipeline.execute(raise_on_error=False)
+            except DovetailError:
+                for stream, _ in rings:
+                    metrics[stream].publish_errors += 1
+                raise
         answers |= zip(asked, found, strict=True)
         return [answers[index] for index in range(len(rings))]
 

@@ -150,3 +150,78 @@ def test_a_loop_without_progress_makes_the_service_unready(metrics: Metrics) -> 
         "a mirror",
         "loop late made no progress for 100 s queue gone",
     ]
+
+
+async def test_a_loop_that_failed_twice_in_a_row_makes_the_service_unready(
+    metrics: Metrics,
+) -> None:
+    """Whatever it calls progress: each new start may look like some. A healthy minute ends it."""
+    clock, runs = FakeClock(seconds=0.0), 0
+    recovered, fail_again = asyncio.Event(), asyncio.Event()
+
+    async def work(_stop: asyncio.Event) -> None:
+        nonlocal runs
+        runs += 1
+        if runs <= 2:
+            raise KeyError("creationTimestamp")
+        recovered.set()
+        await fail_again.wait()
+        raise KeyError("once more")
+
+    loop = Loop("watch pods", work, progress=clock.monotonic)
+    service = Service("one", [loop], metrics, dict)
+    stop, told = asyncio.Event(), "loop watch pods failed 2 times in a row: "
+    async with asyncio.TaskGroup() as group:
+        group.create_task(supervise(loop, stop, metrics, clock))
+        await recovered.wait()
+        assert service.unready(clock.monotonic()) == [f"{told}KeyError('creationTimestamp')"]
+        clock.advance(runtime.HEALTHY_SECONDS + 1)
+        assert service.unready(clock.monotonic()) == []
+        fail_again.set()
+        await wait_until(lambda: loop.failures == 1, "the first failure of a new row")
+        assert service.unready(clock.monotonic()) == []
+        stop.set()
+
+
+async def test_one_failure_is_forgiven_and_a_timed_loop_that_acts_again_is_ready(
+    metrics: Metrics,
+) -> None:
+    """Redis away for a moment: the next whole turn proves that it works."""
+    turns: list[str] = []
+
+    async def act() -> None:
+        turns.append("turn")
+        if len(turns) in (1, 3, 4):
+            raise Unavailable("Redis is away")
+
+    loop = periodic("heartbeat", 0.01, act, clock=CLOCK, jitter=random.Random(1))
+    service, stop = Service("one", [loop], metrics, dict), asyncio.Event()
+    seen: set[tuple[str, ...]] = set()
+
+    def look() -> bool:
+        if turns:
+            seen.add(tuple(service.unready(CLOCK.monotonic())))
+        return len(turns) > 5
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(supervise(loop, stop, metrics, CLOCK))
+        await wait_until(look, "it goes on", every=0.001)
+        stop.set()
+    assert seen == {(), ("loop heartbeat failed 2 times in a row: Redis is away",)}
+    assert loop.failures == 0
+
+
+async def test_starting_again_is_no_progress(metrics: Metrics) -> None:
+    """A loop that only ever fails is late by the time of its first start."""
+    clock = FakeClock(seconds=0.0)
+
+    async def fail(_stop: asyncio.Event) -> None:
+        clock.advance(50)
+        raise Unavailable("away")
+
+    stop, loop = asyncio.Event(), Loop("bad", fail)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(supervise(loop, stop, metrics, clock))
+        await wait_until(lambda: failures(metrics, "bad") >= 4, "four failures")
+        stop.set()
+    assert loop.beat == 0.0

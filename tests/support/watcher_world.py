@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 from prometheus_client.samples import Sample
 
 from services.watcher.records import KINDS, Kind
@@ -98,18 +99,19 @@ class World:
             left["spec"] = {"finalizers": []}
             await self.kube.replace(kind.resource, left, subresource="finalize")
 
-    async def cluster(self) -> dict[str, set[str]]:
-        """Mirror kind -> keys of the objects that the API server has."""
-        found: dict[str, set[str]] = {kind.name: set() for kind in KINDS}
+    async def cluster(self) -> dict[str, dict[str, bytes]]:
+        """Mirror kind -> key -> record, as the API server's objects give them."""
+        found: dict[str, dict[str, bytes]] = {kind.name: {} for kind in KINDS}
         for kind in KINDS:
-            found[kind.name] |= {
-                kind.key(one) for one in (await self.kube.list(kind.resource)).items
-            }
+            for raw in (await self.kube.list(kind.resource)).items:
+                record = kind.convert(raw).record
+                if record is not None:
+                    found[kind.name][kind.key(raw)] = msgspec.json.encode(record)
         return found
 
-    def mirror(self) -> dict[str, set[str]]:
-        """The same of the mirror, as its readers have it."""
-        return {kind.name: set(self.reader.kinds.get(kind.name, {})) for kind in KINDS}
+    def mirror(self) -> dict[str, dict[str, bytes]]:
+        """The same, as the mirror's readers have it."""
+        return {kind.name: dict(self.reader.kinds.get(kind.name, {})) for kind in KINDS}
 
     async def in_step(self) -> None:
         """Wait until the mirror shows the cluster."""
@@ -139,7 +141,13 @@ class World:
 
 @contextlib.asynccontextmanager
 async def watching(
-    url: str, bus: Bus, redis_url: str, folder: Path, **settings: Any
+    url: str,
+    bus: Bus,
+    redis_url: str,
+    folder: Path,
+    *,
+    watch_silence: float = 20.0,
+    **settings: Any,
 ) -> AsyncIterator[World]:
     """A watcher of the API server at ``url`` that has written its first mirror, and a reader of it."""
     clock, chance, metrics = SystemClock(), random.Random(1), Metrics("watcher")
@@ -149,7 +157,9 @@ async def watching(
         FaultProxy(urlsplit(url).port or 0, loss=0.0, seed=1) as network,
     ):
         config = write_kubeconfig(folder / "watcher", f"http://127.0.0.1:{network.port}")
-        own = await connect(config, Timeouts(connect=2, read=5, total=10, watch_silence=20))
+        own = await connect(
+            config, Timeouts(connect=2, read=5, total=10, watch_silence=watch_silence)
+        )
         chosen = {"cluster_name": "test", "redis_url": redis_url, **settings}
         read_settings = read(WatcherSettings, disable_leader_election=True, **chosen)
         recorder = Recorder(own, clock=clock, random=chance)

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.watcher.journal import Journal
+from services.watcher import journal as journals
+from services.watcher.journal import LARGEST_CHUNK, Journal
 from services.watcher.records import KINDS
 from shared import streams
 from shared.bus import Bus
@@ -20,6 +21,7 @@ from shared.domain.records import decode_record
 from shared.messages import LaunchMachine, PodResolved, PodUnschedulable
 from shared.mirror import MirrorReader, MirrorWriter
 from tests.support.builders import make_bound_pod, make_machine, make_node, make_pod
+from tests.support.fault_proxy import FaultProxy
 from tests.support.waiting import wait_until
 
 KIND = {kind.name: kind for kind in reversed(KINDS)}  # of two generations the older
@@ -204,3 +206,72 @@ async def test_any_history_ends_with_equal_pictures(
                 await asyncio.sleep(0.002)
         await journal.heartbeat()
         await wait_until(lambda: reader.complete and pods_of(reader) == expected, "equal pictures")
+
+
+async def test_changes_do_not_wait_for_the_announcements_of_a_large_picture(
+    journal: Journal, bus: Bus, redis_url: str, published: Any
+) -> None:
+    """Ten times what one chunk holds: the change is in the mirror, and told, while most are still unannounced."""
+    for number in range(10 * LARGEST_CHUNK):
+        note(journal, "pods", make_pod(f"p{number:04d}"))
+    left: list[int] = []
+    generation = 0
+
+    async def changed() -> bool:
+        told = await published(streams.PODS)
+        found = [m for m in told if isinstance(m, PodUnschedulable) and m.pod == "default/late"]
+        if found and not left:
+            left.append(journal.unannounced)
+        return bool(found)
+
+    async with running(journal, bus, redis_url) as reader:
+        generation = journal.generation
+        note(journal, "pods", make_pod("late"))
+        await wait_until(changed, "the change is told", every=0.0)
+        assert "default/late" in pods_of(reader)
+        await wait_until(lambda: journal.unannounced == 0, "everything is told")
+        told = [m for m in await published(streams.PODS) if isinstance(m, PodUnschedulable)]
+    assert left[0] > 5 * LARGEST_CHUNK
+    assert len(told) == len({m.pod for m in told}) == 10 * LARGEST_CHUNK + 1
+    assert {m.generation for m in told if m.pod != "default/late"} == {generation}
+
+
+async def test_what_changes_before_it_was_announced_is_announced_as_it_is(
+    journal: Journal, bus: Bus, redis_url: str, published: Any
+) -> None:
+    """Nobody has to hear of what was in between."""
+    for number in range(3 * LARGEST_CHUNK):
+        note(journal, "pods", make_pod(f"p{number:04d}"))
+    last, stop = f"p{3 * LARGEST_CHUNK - 1:04d}", asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(journal.run(stop))
+        await wait_until(lambda: journal.begun, "the first picture", every=0.0)
+        assert journal.unannounced == 3 * LARGEST_CHUNK
+        note(journal, "pods", make_bound_pod(last, "n"), 2)
+        await wait_until(
+            lambda: journal.backlog == journal.unannounced == 0 and journal.generation > 1,
+            "everything is told",
+        )
+        stop.set()
+    told = [m.pod for m in await published(streams.PODS)]
+    assert sorted(told) == [f"default/p{n:04d}" for n in range(3 * LARGEST_CHUNK - 1)]
+
+
+async def test_announcements_without_an_answer_are_sent_again(
+    bus: Bus, redis_url: str, published: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F8: half of all answers are lost; each is on the stream once in the end."""
+    monkeypatch.setattr(journals, "RETRY_SECONDS", 0.01)
+    port = int(redis_url.rpartition(":")[2].split("/")[0])
+    cluster = bus.prefix.partition("{")[2].partition("}")[0]
+    async with FaultProxy(port, loss=0.5, seed=3) as proxy:
+        lossy = Bus(proxy.url, cluster, clock=SystemClock(), random=random.Random(1))
+        journal = Journal(MirrorWriter(bus.redis, bus.prefix, "epoch-a"), lossy, SystemClock())
+        for number in range(300):
+            note(journal, "pods", make_pod(f"p{number:03d}"))
+        async with running(journal, bus, redis_url):
+            await wait_until(lambda: journal.begun and not journal.unannounced, "all is told")
+        assert proxy.cuts > 0
+        told = [m.pod for m in await published(streams.PODS)]
+        assert sorted(told) == [f"default/p{number:03d}" for number in range(300)]
+        await lossy.close()

@@ -77,6 +77,21 @@ async def test_a_list_reads_all_pages_and_honours_selectors(cluster: Cluster) ->
     assert [item["metadata"]["name"] for item in named.items] == ["c4"]
 
 
+async def test_a_list_of_metadata_leaves_the_rest_out(cluster: Cluster) -> None:
+    """In pages, of one version, with the versions and UIDs of the whole objects."""
+    kube, here = cluster.kube, cluster.namespace
+    for number in range(3):
+        body = {"metadata": {"name": f"c{number}"}, "data": {"much": "x" * 1000}}
+        await kube.create(CONFIG_MAPS, body, here)
+    pages = [one async for one in kube.pages(CONFIG_MAPS, here, page_size=2, metadata_only=True)]
+    whole = await kube.list(CONFIG_MAPS, here)
+    found = [item for one in pages for item in one.items]
+    assert [item["metadata"] for item in found] == [item["metadata"] for item in whole.items]
+    assert not any("data" in item for item in found)
+    assert len(pages) == 2
+    assert {one.resource_version for one in pages} == {pages[0].resource_version}
+
+
 async def test_a_watch_starts_where_the_list_ended(cluster: Cluster) -> None:
     kube, here = cluster.kube, cluster.namespace
     listed = await kube.list(CONFIG_MAPS, here)

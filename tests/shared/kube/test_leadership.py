@@ -7,13 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
+from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.lease import Lease, LeaseTimes
 from shared.kube.resources import LEASES
 from shared.leadership import Leadership, epoch_now
-from shared.runtime import Loop, pause
+from shared.metrics import Metrics
+from shared.runtime import Loop, pause, periodic, supervise
 from tests.support.cluster_fixture import Cluster, eventually
 from tests.support.fake_clock import FakeClock
+from tests.support.waiting import wait_until
 
 NAME = "dovetail-test"
 
@@ -113,3 +116,30 @@ async def take_over(kube: Kube, namespace: str) -> None:
 
 async def give_back(kube: Kube, namespace: str) -> None:
     await kube.patch(LEASES, NAME, {"spec": {"holderIdentity": ""}}, namespace)
+
+
+async def test_a_led_loop_that_fails_again_and_again_is_told(cluster: Cluster) -> None:
+    """Also where the loop that fails is a timed one, which notes for itself that it succeeded."""
+    leader, stop, turns = candidate(cluster, "a", FakeClock()), asyncio.Event(), 0
+
+    async def act() -> None:
+        nonlocal turns
+        turns += 1
+        if turns < 4:
+            raise Unavailable("Redis is away")
+
+    loop = leader.led(periodic("beat", 0.01, act, clock=leader.clock, jitter=Random(1)))
+    metrics, clock = Metrics("test"), leader.clock
+    seen: set[str] = set()
+
+    def look() -> bool:
+        seen.add(loop.complaint(clock.monotonic()))
+        return turns > 4
+
+    async with asyncio.TaskGroup() as group:
+        for one in (loop, *leader.loops()):
+            group.create_task(supervise(one, stop, metrics, clock))
+        await wait_until(look, "it goes on", every=0.001)
+        stop.set()
+    assert "loop beat failed 2 times in a row: Redis is away" in seen
+    assert loop.complaint(clock.monotonic()) == ""
