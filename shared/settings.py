@@ -16,8 +16,8 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from shared.errors import ConfigurationError
 from shared.setting_types import Duration, Gates, Tags, WebhookTemplate
 
-AT_START = ("cluster_name",)
-"""Streams, tags and leases carry these: a change waits for the next start."""
+AT_START = ("cluster_name", "mirror_key")
+"""Streams, tags, leases and the mirror carry these: a change waits for the next start."""
 
 
 class ServiceSettings(BaseSettings):
@@ -32,6 +32,13 @@ class ServiceSettings(BaseSettings):
     )
     redis_url: str = Field(
         "redis://127.0.0.1:6379/0", description="Redis 6.2 or newer (7.0 advised)."
+    )
+    mirror_key: str = Field(
+        "",
+        pattern="^(|.{16,})$",
+        repr=False,
+        description="Secret of at least 16 characters, the same for all services, by which they know the mirror's "
+        "entries; empty: only accidental damage is noticed.",
     )
     kubeconfig: str = Field(
         "", description="Path of a kubeconfig; empty: the service account inside a pod."

@@ -48,6 +48,7 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         random=env.random,
         kinds=KINDS,
         on_change=directory.note,
+        key=env.settings.mirror_key,
     )
     hands = Hands.of(env, directory, HookCalls(cloud.autoscaling, cloud.ec2))
     keeper = HookKeeper(

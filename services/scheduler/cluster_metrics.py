@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from services.scheduler import cluster_state
+from services.scheduler.evidence.sync import PATIENCE_SECONDS
 from services.scheduler.planning import Planner
 from shared.clock import Clock
 from shared.disruption.candidates import offering_prices
@@ -65,7 +66,7 @@ class ClusterMetrics:
 
     async def look(self) -> None:
         """Take a picture, or drop the last one when another scheduler leads."""
-        synced = not self.planner.not_synced()
+        synced = not self.planner.not_synced(PATIENCE_SECONDS)
         if synced:
             self._synced_at = self.clock.monotonic()
         if not self.planner.leadership.held:
@@ -87,7 +88,7 @@ class ClusterMetrics:
         view = self.planner.view
         return Picture(
             tuple(view.nodes().values()),
-            tuple(view.machines(now=self.clock.monotonic())),
+            tuple(view.machines()),
             tuple(view.pods()),
             tuple(view.pools().values()),
             catalogue,
@@ -97,7 +98,7 @@ class ClusterMetrics:
     def text(self) -> str:
         """For a scrape."""
         seconds = self.clock.monotonic() - self._synced_at
-        synced = not self.planner.not_synced()
+        synced = not self.planner.not_synced(PATIENCE_SECONDS)
         sync = cluster_state.sync_text(synced=synced, seconds=seconds)
         picture = self._picture
         if picture is None:

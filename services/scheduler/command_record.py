@@ -7,8 +7,8 @@ no machine can be in two commands. What may go wrong: an annotation that a perso
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping, Set
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,14 @@ class CommandRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     created: bool = False
     """All replacements exist: from now on a missing one was lost."""
     text: str = ""
+
+
+class Assumed(NamedTuple):
+    """Our last word on a command; ``at`` is monotonic."""
+
+    record: CommandRecord
+    at: float
+    over: bool = False
 
 
 Next = Literal["wait", "delete", "roll back", "over"]
@@ -76,6 +84,16 @@ def running(machines: Iterable[Machine]) -> dict[str, CommandRecord]:
             if known is None or record.created:
                 found[record.id] = record
     return found
+
+
+def is_shown(assumed: Assumed, record: CommandRecord | None, alive: Set[str]) -> bool:
+    """Whether the mirror shows our last word: ``record`` is what it has of the command, ``alive`` are the keys of the
+    machines that stay."""
+    if assumed.over:
+        return record is None
+    if record is not None:
+        return record.created >= assumed.record.created
+    return alive.isdisjoint(assumed.record.candidates)
 
 
 def step(

@@ -11,14 +11,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from services.scheduler.command_record import (
+    Assumed,
     CommandRecord,
     Step,
     holder,
+    is_shown,
     running,
     step,
     written,
@@ -61,15 +62,8 @@ from shared.solver.plan import PlannedMachine
 log = get_logger(__name__)
 
 ASSUMED_SECONDS = 30.0
-"""After this long the mirror must show our record; if not, it is gone."""
-
-
-class Assumed(NamedTuple):
-    """Our last word on a command; ``at`` is monotonic."""
-
-    record: CommandRecord
-    at: float
-    over: bool = False
+"""Our last word on a command counts so long at least, and until the mirror shows what we wrote: a mirror that stands
+still must not open its nodes again."""
 
 
 @dataclass
@@ -87,8 +81,8 @@ class Commands:
     rate: DisruptionRate
     _assumed: dict[str, Assumed] = field(default_factory=dict)
     """By id, what we wrote a moment ago."""
-    _deleted: dict[str, float] = field(default_factory=dict)
-    """Machine UID -> when we deleted it (monotonic)."""
+    _deleted: set[str] = field(default_factory=set)
+    """UIDs of machines that we deleted and the mirror shows as staying."""
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -97,28 +91,35 @@ class Commands:
 
     def records(self) -> list[CommandRecord]:
         """Every running command, those of a moment ago included, oldest first."""
+        machines = self.view.machines()
+        found = running(machines)
+        alive = {machine.key for machine in machines if not machine.terminating}
         now = self.clock.monotonic()
-        fresh = {i: a for i, a in self._assumed.items() if now - a.at < ASSUMED_SECONDS}
+        fresh = {
+            id_: assumed
+            for id_, assumed in self._assumed.items()
+            if now - assumed.at < ASSUMED_SECONDS or not is_shown(assumed, found.get(id_), alive)
+        }
         self._assumed = fresh
-        found = running(self.view.machines(now=now))
         found |= {id_: assumed.record for id_, assumed in fresh.items()}
-        alive = [r for id_, r in found.items() if id_ not in fresh or not fresh[id_].over]
-        return sorted(alive, key=lambda record: (record.begun_at, record.id))
+        open_ = [r for id_, r in found.items() if id_ not in fresh or not fresh[id_].over]
+        return sorted(open_, key=lambda record: (record.begun_at, record.id))
 
     def busy(self) -> set[str]:
         """UIDs of machines that a command holds (EXE-08), and of those we deleted although the mirror does not show it
         yet."""
         held = {key for record in self.records() for key in record.candidates}
-        now = self.clock.monotonic()
-        self._deleted = {u: at for u, at in self._deleted.items() if now - at < ASSUMED_SECONDS}
-        going = [m for m in self.view.machines(now=now) if m.key in held or m.uid in self._deleted]
+        machines = self.view.machines()
+        # Until the mirror shows that they are on their way out, however long that takes.
+        self._deleted &= {machine.uid for machine in machines if not machine.terminating}
+        going = [m for m in machines if m.key in held or m.uid in self._deleted]
         return {machine.uid for machine in going}
 
     async def delete(self, machine: Machine) -> bool:
         """Order its deletion. False when it is gone, or another machine has its name."""
         if not await self.machines.delete(machine):
             return False
-        self._deleted[machine.uid] = self.clock.monotonic()
+        self._deleted.add(machine.uid)
         return True
 
     def record_of(self, key: str) -> CommandRecord | None:
@@ -155,7 +156,7 @@ class Commands:
 
     async def step(self) -> None:
         """Look once at every running command."""
-        machines = {m.key: m for m in self.view.machines(now=self.clock.monotonic())}
+        machines = {m.key: m for m in self.view.machines()}
         records = self.records()
         disrupted = sum(len(record.candidates) for record in records)
         for record in records:
@@ -235,13 +236,13 @@ class Commands:
         try:
             stored = await self.machines.create(body)
         except AlreadyExists:
-            stored = await self.machines.get(_key_of(planned))
-            if stored.terminating:
+            stored = await self.machines.stored(_key_of(planned))
+            if stored.machine.terminating:
                 raise
-        self.view.assume(stored, now=self.clock.monotonic())
+        self.view.own.assume(stored)
         relaxed = planned.min_values_relaxed
         self.metrics.count_created(reason, pool.name, pool.generation_api, relaxed=relaxed)
-        return stored
+        return stored.machine
 
     async def launch(self, key: str, cause: str) -> None:
         """Ring the launcher. Not heard, it finds the machine on its list."""
@@ -362,7 +363,7 @@ class Commands:
         known = [assumed.record for assumed in self._assumed.values()]
         held = {key for record in (*self.records(), *known) for key in record.candidates}
         nodes = self.view.nodes()
-        for machine in self.view.machines(now=self.clock.monotonic()):
+        for machine in self.view.machines():
             node = nodes.get(machine.node_name)
             if node is None or machine.key in held or machine.terminating or node.terminating:
                 continue

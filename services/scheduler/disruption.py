@@ -147,7 +147,7 @@ class Disruption:
         now = self.clock.monotonic()
         self._told = {k: told for k, told in self._told.items() if now - told[1] < TOLD_SECONDS}
         marks = due(
-            self.view.machines(now=now),
+            self.view.machines(),
             self.view.pools(),
             occupied_nodes(self.view.pods()),
             self.planner.nominated(),
@@ -179,7 +179,7 @@ class Disruption:
     async def _expire(self) -> None:
         """DIS-60: v1, without budgets, replacements or simulation; a pool's kill switch holds it."""
         pools = self.view.pools()
-        machines = self.view.machines(now=self.clock.monotonic())
+        machines = self.view.machines()
         for machine in expiration.forceful(machines, now=self.clock.now()):
             pool = pools.get(machine.pool_key)
             if pool is not None and pool.disruption_off:
@@ -194,7 +194,9 @@ class Disruption:
         if catalogue is None or not any(pool.is_static for pool in self.view.pools().values()):
             return
         unavailable = await self.planner.unavailable.current()
-        snapshot = self.view.snapshot(catalogue, unavailable, now=self.clock.monotonic())
+        if self.planner.not_synced():
+            return  # it may have changed since the step began
+        snapshot = self.view.snapshot(catalogue, unavailable)
         await Replicas(self.commands, self.clock).keep(snapshot, self.planner.solver_settings())
 
     async def _decide(self, generation: str, pace: Pace) -> None:
@@ -231,7 +233,9 @@ class Disruption:
         if catalogue is None:
             return None
         unavailable = await self.planner.unavailable.current()
-        snapshot = self.view.snapshot(catalogue, unavailable, now=self.clock.monotonic())
+        if self.planner.not_synced():
+            return None  # it may have changed since the step began
+        snapshot = self.view.snapshot(catalogue, unavailable)
         nodes = {node.name: node for node in snapshot.nodes}
         busy = self.commands.busy()
         nominated = self.planner.nominated() | self.commands.targets()

@@ -45,8 +45,7 @@ class Explainer:
         return _json(200, self._explain(machine))
 
     def _machine(self, name: str) -> Machine | None:
-        view, clock = self.disruption.view, self.disruption.clock
-        machines = view.machines(now=clock.monotonic())
+        machines = self.disruption.view.machines()
         return next((m for m in machines if name in (m.node_name, m.name)), None)
 
     def _explain(self, machine: Machine) -> dict[str, Any]:

@@ -156,7 +156,7 @@ class Handover:
             )
 
     def _homes(self, pods: Iterable[Pod]) -> Homes:
-        machines = self.view.machines(now=self.clock.monotonic())
+        machines = self.view.machines()
         return Homes.of(self.view.nodes(), machines, pods)
 
     def _as_told(self, pod: Pod, now: float) -> Pod:

@@ -7,12 +7,15 @@ written loses nothing, because the launcher lists Machines without an instance, 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from services.scheduler import plan_logs
 from services.scheduler.decisions import Decisions
+from services.scheduler.evidence.need import Need
+from services.scheduler.evidence.sync import not_synced
 from services.scheduler.futility import LOOK_SECONDS, Futility
 from services.scheduler.handover import Handover
 from services.scheduler.hints import Hints
@@ -49,6 +52,8 @@ TICK_SECONDS = 0.02
 RECHECK_SECONDS = 10.0
 """Pods that still wait trigger a new round this often (BAT-01)."""
 NOT_SYNCED_PAUSE_SECONDS = 1.0
+VERIFY_SECONDS = 3.0
+"""Longer than between two heartbeats of the watcher: by then a picture is verified or wrong."""
 SOLVE_SECONDS = 60.0
 """After this a plan holds what is placed by then (BAT-07)."""
 CREATIONS_AT_ONCE = 16
@@ -69,6 +74,7 @@ class Planner:
     reporter: Reporter
     handover: Handover
     leadership: Leadership
+    need: Need
     window: Window = field(init=False)
     rounds: int = 0
     last_progress: float = 0.0
@@ -109,6 +115,7 @@ class Planner:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Plan whenever a window closes, until ``stop``."""
+        await self._adopt(stop)
         checked = self.clock.monotonic()
         while not stop.is_set():
             now = self.last_progress = self.clock.monotonic()
@@ -125,22 +132,36 @@ class Planner:
                 await self._round(stop)
             await pause(stop, TICK_SECONDS)
 
+    async def _adopt(self, stop: asyncio.Event) -> None:
+        """What the scheduler before us created right before its end, and the mirror may not show yet."""
+        while not stop.is_set():
+            self.last_progress = self.clock.monotonic()
+            try:
+                for stored in await self.machines.list_stored():
+                    self.view.own.assume(stored)
+                return
+            except DovetailError as error:
+                self.problem = f"machines cannot be listed: {error.message}"
+                log.warning("not planning yet", reason=self.problem)
+                await pause(stop, NOT_SYNCED_PAUSE_SECONDS)
+
     def _look(self, now: float) -> None:
         """What became of what was bought."""
         if self.futility.follows and now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
-            machines = {machine.name: machine for machine in self.view.machines(now=now)}
+            machines = {machine.name: machine for machine in self.view.machines()}
             self.futility.look(machines, self.view.pods(), now=self.clock.now())
 
     def _recheck(self) -> None:
         """BAT-01: pods that wait, and machines on their way out whose pods will wait."""
         for pod in self.waiting():
             self.trigger(pod.uid)
-        for machine in self.view.machines(now=self.clock.monotonic()):
+        for machine in self.view.machines():
             if machine.terminating:
                 self.trigger(machine.key)
 
     async def _round(self, stop: asyncio.Event) -> None:
+        await self.view.reader.wait_until_verified(VERIFY_SECONDS)
         self.problem = self.not_synced()
         if self.problem:
             log.info("not planning yet", reason=self.problem)
@@ -151,10 +172,12 @@ class Planner:
             self.problem = "no catalogue of instance types yet: is the launcher running?"
             await pause(stop, NOT_SYNCED_PAUSE_SECONDS)
             return
+        unavailable = await self.unavailable.current()
+        if not await self.view.reader.wait_until_verified(VERIFY_SECONDS):
+            return  # the window is still open
         count, opened = self.window.close()
         log.info("batched pods", triggers=count, seconds=round(opened, 3))
-        unavailable = await self.unavailable.current()
-        snapshot = self.view.snapshot(catalogue, unavailable, now=self.clock.monotonic())
+        snapshot = self.view.snapshot(catalogue, unavailable)
         snapshot = replace(snapshot, pods=tuple(self.handover.settled(snapshot.pods)))
         moving = pods_to_move(snapshot, now=self.clock.now())
         waiting = waiting_pods(snapshot.pods)
@@ -181,15 +204,15 @@ class Planner:
         await self.reporter.tell(plan, snapshot, created)
         await self._record(plan, created)
 
-    def not_synced(self) -> str:
-        """OPS-13: why the picture of the cluster may not be acted on; empty when it may."""
-        reader = self.view.reader
-        if not reader.complete:
-            return "the mirror is not complete: is the watcher running?"
-        age = reader.age(self.clock.monotonic())
-        if age > self.settings.mirror_max_age:
-            return f"the mirror is {age:.0f} s old: is the watcher running?"
-        return ""
+    def not_synced(self, patience: float = 0.0) -> str:
+        """OPS-13: why the picture of the cluster may not be acted on; empty when it may. A doubt that is younger than
+        ``patience`` seconds is not told."""
+        return not_synced(
+            self.view.reader,
+            now=self.clock.monotonic(),
+            max_age=self.settings.mirror_max_age,
+            patience=patience,
+        )
 
     async def _solve(self, snapshot: Snapshot, moving: frozenset[str]) -> Plan:
         started = self.clock.monotonic()
@@ -247,15 +270,29 @@ class Planner:
         self, wanted: list[PlannedMachine], plan: Plan, snapshot: Snapshot
     ) -> list[PlannedMachine]:
         gate = asyncio.Semaphore(CREATIONS_AT_ONCE)
+        pods = {pod.uid: pod for pod in snapshot.pods}
 
         async def create(planned: PlannedMachine) -> bool:
             async with gate:
                 if not self.leadership.held:
                     return False  # another scheduler plans by now (F14)
+                if not await self._is_needed(planned, pods):
+                    return False
                 return await self._create_one(planned, plan, snapshot)
 
         done = await asyncio.gather(*(create(planned) for planned in wanted))
         return [planned for planned, ok in zip(wanted, done, strict=True) if ok]
+
+    async def _is_needed(self, planned: PlannedMachine, pods: Mapping[str, Pod]) -> bool:
+        """BAT-05: no machine for pods that are gone or served, whatever the picture says."""
+        try:
+            needed = await self.need.is_proven(planned.pods, pods)
+        except DovetailError as error:
+            log.warning("cannot read pods", machine=planned.name, error=error.message)
+            return False
+        if not needed:
+            log.info("nobody needs this machine any more", machine=planned.name)
+        return needed
 
     async def _create_one(self, planned: PlannedMachine, plan: Plan, snapshot: Snapshot) -> bool:
         pool = next(pool for pool in snapshot.pools if pool.key == planned.pool_key)
@@ -276,7 +313,7 @@ class Planner:
             log.warning("cannot create machine", machine=planned.name, error=error.message)
             return False
         if stored is not None:
-            self.view.assume(stored, now=self.clock.monotonic())
+            self.view.own.assume(stored)
             relaxed = planned.min_values_relaxed
             self.metrics.count_created(
                 "provisioned", pool.name, pool.generation_api, relaxed=relaxed

@@ -10,6 +10,8 @@ from pathlib import Path
 from services.scheduler.cluster_metrics import LOOK_SECONDS, ClusterMetrics
 from services.scheduler.commands import Commands
 from services.scheduler.disruption import Disruption
+from services.scheduler.evidence.need import Need
+from services.scheduler.evidence.sync import PATIENCE_SECONDS
 from services.scheduler.explain import Explainer
 from services.scheduler.handlers import Departures, Handlers
 from services.scheduler.handover import Handover
@@ -69,6 +71,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         clock=env.clock,
         random=env.random,
         on_change=on_change,
+        key=env.settings.mirror_key,
     )
     for gate in without_effect(env.settings.feature_gates):
         log.warning("a feature gate has no effect", gate=gate)
@@ -115,7 +118,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         loops,
         env.metrics,
         status,
-        lambda: list(filter(None, [planner.not_synced()])),
+        lambda: list(filter(None, [planner.not_synced(PATIENCE_SECONDS)])),
         questions=[
             Simulator(catalogues, env.clock).question(),
             Explainer(disruption).question(),
@@ -182,6 +185,7 @@ def _planner(
         reporter=reporter,
         handover=handover,
         leadership=leadership,
+        need=Need(env.kube),
         default_spread=_default_spread(env.settings.scheduler_config),
     )
 

@@ -1,7 +1,4 @@
-"""The scheduler's view of the cluster: the mirror plus its own writes that the mirror does not show yet.
-
-Without that overlay a second plan, made before the watcher saw the first one's Machines, would buy twice (BAT-05).
-"""
+"""The scheduler's view of the cluster: the mirror plus its own writes that the mirror does not show yet."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.scheduler.evidence.own_machines import OwnMachines
 from shared.disruption.pod_blocks import holds, pdb_block
 from shared.domain.instance_types import Catalogue
 from shared.domain.machines import Machine
@@ -35,9 +33,6 @@ from shared.domain.records import (
 from shared.domain.snapshot import OfferingKey, Snapshot, moving_pods
 from shared.mirror import MirrorReader
 
-ASSUMED_SECONDS = 30.0
-"""After this long the mirror must have shown our write; if not, the object is gone."""
-
 
 @dataclass
 class View:
@@ -47,7 +42,10 @@ class View:
     _decoded: dict[str, dict[str, tuple[bytes, Any]]] = field(
         default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
     )
-    _assumed: dict[str, tuple[float, Machine]] = field(default_factory=dict)
+    own: OwnMachines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.own = OwnMachines(self.reader)
 
     def records(self, kind: str) -> dict[str, Any]:
         """Key -> record of one kind, as the mirror has it now."""
@@ -60,17 +58,9 @@ class View:
                 cache[key] = (body, decode_record(kind, body))
         return {key: record for key, (_, record) in cache.items()}
 
-    def assume(self, machine: Machine, *, now: float) -> None:
-        """We created this Machine just now; ``now`` is monotonic."""
-        self._assumed[machine.key] = (now, machine)
-
-    def machines(self, *, now: float) -> list[Machine]:
+    def machines(self) -> list[Machine]:
         """All machines, ours of a moment ago included."""
-        known = self.records(MACHINES)
-        for key, (at, _) in list(self._assumed.items()):
-            if key in known or now - at > ASSUMED_SECONDS:
-                del self._assumed[key]
-        return [*known.values(), *(machine for _, machine in self._assumed.values())]
+        return list(self.own.with_shown(self.records(MACHINES)).values())
 
     def pods(self) -> list[Pod]:
         """All pods that are not finished."""
@@ -84,15 +74,13 @@ class View:
         """Valid pools by key."""
         return self.records(NODE_POOLS)
 
-    def snapshot(
-        self, catalogue: Catalogue, unavailable: frozenset[OfferingKey], *, now: float
-    ) -> Snapshot:
+    def snapshot(self, catalogue: Catalogue, unavailable: frozenset[OfferingKey]) -> Snapshot:
         """One immutable picture, in a fixed order."""
         return Snapshot(
             generation=self.reader.generation,
             pods=tuple(sorted(self.pods(), key=lambda pod: pod.uid)),
             nodes=_sorted(self.nodes().values()),
-            machines=_sorted(self.machines(now=now)),
+            machines=_sorted(self.machines()),
             pools=_sorted(self.pools().values()),
             node_classes=_sorted(self.records(NODE_CLASSES).values()),
             daemon_sets=tuple(sorted(self.records(DAEMON_SETS).values(), key=lambda d: d.key)),

@@ -14,12 +14,13 @@ list.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from services.watcher.members import Member, Members, machine_member, node_member
 from services.watcher.news import Record, news
@@ -31,7 +32,7 @@ from shared.errors import InvalidObject, TransientError
 from shared.kube.informer import Deleted, Key, Known, key_of, known_of
 from shared.log import get_logger
 from shared.messages import News, send_all
-from shared.mirror import Change, MirrorLost, MirrorWriter
+from shared.mirror import Change, MirrorLost, MirrorWriter, Position
 from shared.mirror.writer import BODY_LIMIT_BYTES
 from shared.runtime import pause
 
@@ -43,6 +44,9 @@ LARGEST_CHUNK = 200
 GATHER_SECONDS = 0.01
 """How long a burst may gather before it is written."""
 RETRY_SECONDS = 1.0
+HEARTBEAT_SECONDS = 2.0
+RENEW_SECONDS = 10.0
+"""Anybody might ask for the mirror anew: it is written at most this often for that."""
 Place = tuple[str, str]
 """Mirror kind and key."""
 
@@ -58,6 +62,8 @@ class Pending:
     version: str
     generation: int = 0
     """Of the mirror with ``new`` in it; 0: not written yet."""
+    since: int = 0
+    """Number of the oldest change in it that is not written."""
 
     @property
     def place(self) -> Place:
@@ -78,6 +84,13 @@ class Pending:
         return None if body is None else decode_record(self.kind, body)
 
 
+class Mark(NamedTuple):
+    """Positions of the watches when so many changes were noted."""
+
+    changes: int
+    positions: Mapping[str, Position]
+
+
 @dataclass
 class Journal:
     """The watcher's memory and its pen."""
@@ -85,6 +98,8 @@ class Journal:
     writer: MirrorWriter
     bus: Bus
     clock: Clock
+    positions: Callable[[], Mapping[str, Position]] = dict
+    """How far the watches are, by plural: everything up to there was noted here."""
     records: dict[str, dict[str, bytes]] = field(
         default_factory=lambda: {name: {} for name in RECORD_TYPES}
     )
@@ -100,6 +115,18 @@ class Journal:
     _untold: dict[Place, Pending] = field(default_factory=dict)
     """In the mirror, but not announced yet."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _changes: int = 0
+    """How many changes were noted."""
+    _writing: int | None = None
+    """Number of the oldest change that is on its way to Redis."""
+    _mark: Mark | None = None
+    _reached: Mapping[str, Position] = field(default_factory=dict)
+    """The positions up to which everything is written."""
+    _told: dict[str, bool] = field(default_factory=dict)
+    _told_at: float = -inf
+    _renewed_at: float = -inf
+    _renew: bool = False
+    """A reader found entries that are not ours."""
 
     def note(self, kind: Kind, raw: Mapping[str, Any], record: Record) -> None:
         """Remember the present state of one object; ``record`` None: it is unusable.
@@ -128,9 +155,11 @@ class Journal:
             stored.pop(key, None)
         else:
             stored[key] = body
+        self._changes += 1
         waiting = self._queue.get((kind, key))
         old = waiting.old if waiting else before
-        self._queue[kind, key] = Pending(kind, key, old, body, version)
+        since = waiting.since if waiting else self._changes
+        self._queue[kind, key] = Pending(kind, key, old, body, version, since=since)
         self._wake.set()
 
     def machines(self) -> list[Member]:
@@ -167,6 +196,8 @@ class Journal:
     async def _step(self, stop: asyncio.Event) -> None:
         if not self.begun:
             await self._begin()
+        if self._renew:
+            await self._write_anew()
         if not self._queue and not self._untold:
             self._wake.clear()
             await _either(stop, self._wake)
@@ -178,8 +209,7 @@ class Journal:
         """Write everything; what is open is announced by the next steps."""
         self._queue.clear()
         self._untold.clear()
-        snapshot = {kind: dict(records) for kind, records in self.records.items()}
-        self.generation = await self.writer.begin(snapshot)
+        snapshot = await self._write_anew()
         self.begun = True
         everything = [
             Pending(name, key, None, body, "", self.generation)
@@ -188,12 +218,21 @@ class Journal:
         ]
         self._untold = {pending.place: pending for pending in everything}
         log.info("mirror written", generation=self.generation, objects=len(everything))
+        await self.heartbeat()
+
+    async def _write_anew(self) -> dict[str, dict[str, bytes]]:
+        """The whole picture in place of whatever is there. What waits to be written is written once more after it."""
+        self._renew = False
+        snapshot = {kind: dict(records) for kind, records in self.records.items()}
+        self.generation = await self.writer.begin(snapshot)
+        return snapshot
 
     async def _write(self) -> list[Pending]:
         """Bring the oldest changes into the mirror; they are to be announced."""
         batch = [self._queue.pop(place) for place in list(self._queue)[:LARGEST_BATCH]]
         if not batch:
             return []
+        self._writing = min(one.since for one in batch)
         try:
             self.generation = await self.writer.apply(
                 [Change(kind=one.kind, key=one.key, body=one.new) for one in batch]
@@ -201,6 +240,8 @@ class Journal:
         except BaseException:
             self._put_back(batch)
             raise
+        finally:
+            self._writing = None
         for one in batch:
             one.generation = self.generation
             earlier = self._untold.pop(one.place, None)
@@ -223,18 +264,51 @@ class Journal:
             if newer is None:
                 self._queue[pending.place] = pending
             else:
-                newer.old = pending.old
+                newer.old, newer.since = pending.old, min(newer.since, pending.since)
         self._wake.set()
 
+    async def tick(self) -> None:
+        """A heartbeat when it is time, and at once when a watch begins or ceases to be sound."""
+        sound = {plural: position.sound for plural, position in self.positions().items()}
+        if sound != self._told or self.clock.monotonic() - self._told_at >= HEARTBEAT_SECONDS:
+            await self.heartbeat()
+
     async def heartbeat(self) -> None:
-        """Say that the mirror is alive; notices when Redis lost it."""
+        """Say that the mirror is alive and how far it is; notices when Redis lost it, or when it is not ours."""
         if not self.begun:
             return
+        told = self._told_positions()
         try:
-            await self.writer.heartbeat()
+            asked = not await self.writer.heartbeat(told)
         except MirrorLost:
             self.begun = False
             self._wake.set()
+            return
+        now = self._told_at = self.clock.monotonic()
+        self._told = {plural: position.sound for plural, position in told.items()}
+        if asked and now - self._renewed_at >= RENEW_SECONDS:
+            log.warning("a reader found entries that are not ours, writing the mirror anew")
+            self._renewed_at, self._renew = now, True
+            self._wake.set()
+
+    def _told_positions(self) -> dict[str, Position]:
+        """Versions up to which all is written, with how the watches are now."""
+        present = self.positions()
+        if self._mark is None:
+            self._mark = Mark(self._changes, present)
+        if self._oldest() > self._mark.changes:
+            self._reached, self._mark = self._mark.positions, None
+        return {
+            plural: structs.replace(
+                position, version=self._reached[plural].version if plural in self._reached else ""
+            )
+            for plural, position in present.items()
+        }
+
+    def _oldest(self) -> float:
+        """Number of the oldest change that is not written; inf: all are."""
+        oldest = min((pending.since for pending in self._queue.values()), default=inf)
+        return oldest if self._writing is None else min(oldest, self._writing)
 
 
 def _encode(record: Record) -> bytes | None:

@@ -19,7 +19,7 @@ from services.watcher.intake import Intake
 from services.watcher.journal import Journal
 from services.watcher.pod_events import PodEvents
 from services.watcher.records import KINDS, Kind
-from services.watcher.soundness import complaint
+from services.watcher.soundness import complaint, positions
 from services.watcher.statuses import Statuses
 from shared.environment import Entry, Environment
 from shared.kube.informer import Event, Informer
@@ -31,7 +31,8 @@ from shared.runtime import Loop, Service, periodic
 from shared.settings import WatcherSettings
 from shared.streams import GROUPS
 
-HEARTBEAT_SECONDS = 2.0
+TICK_SECONDS = 0.25
+"""How soon it is told that a watch ceased to be sound."""
 STATUS_SECONDS = 2.0
 """NP-24 allows five."""
 TRIM_SECONDS = 30.0
@@ -40,7 +41,9 @@ TRIM_SECONDS = 30.0
 async def build(env: Environment[WatcherSettings]) -> Service:
     """Wire the watcher."""
     leadership = env.leadership("watcher")
-    writer = MirrorWriter(env.bus.redis, env.bus.prefix, epoch=env.instance)
+    writer = MirrorWriter(
+        env.bus.redis, env.bus.prefix, epoch=env.instance, key=env.settings.mirror_key
+    )
     journal = Journal(writer, env.bus, env.clock)
     statuses = Statuses(
         kube=env.kube,
@@ -55,6 +58,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     intake = _intake(env, journal, statuses, pod_events, leadership)
     watches = [Watch(kind, _informer(kind, env, intake)) for kind in KINDS]
     informers = {kind.resource.plural: informer for kind, informer in watches}
+    journal.positions = lambda: positions(informers, env.clock.monotonic())
     comparison = Comparison(env.kube, watches, journal, env.metrics, env.clock, env.random)
 
     async def tell() -> None:
@@ -96,7 +100,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
             write,
             progress=lambda: journal.last_progress if journal.begun else env.clock.monotonic(),
         ),
-        timed("heartbeat", HEARTBEAT_SECONDS, journal.heartbeat),
+        timed("heartbeat", TICK_SECONDS, journal.tick),
         timed("statuses", STATUS_SECONDS, tell),
         timed("trim", TRIM_SECONDS, lambda: _trim(env)),
     ]

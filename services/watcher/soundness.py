@@ -6,12 +6,31 @@ is half-open, so that nothing comes and nothing fails. In all three the picture 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from shared.kube.informer import Informer
+from shared.mirror import Position
 
 UNSOUND_SECONDS = 10.0
 """A watch may be without a connection for so long: a restarted API server is back by then."""
 SILENT_SECONDS = 80.0
 """Bookmarks come every minute; after 75 s of silence the connection itself is opened again."""
+REOPEN_SECONDS = 1.0
+"""Every few minutes a watch ends and the next one is opened."""
+LONGEST_SECONDS = 1e9
+"""In place of never: heartbeats are JSON."""
+
+
+def positions(informers: Mapping[str, Informer], now: float) -> dict[str, Position]:
+    """How far the watches are, for the mirror's readers; by plural, ``now`` is monotonic time."""
+    return {plural: _position(informer, now) for plural, informer in informers.items()}
+
+
+def _position(informer: Informer, now: float) -> Position:
+    unsound = informer.unsound_seconds()
+    sound = informer.synced.is_set() and unsound < REOPEN_SECONDS
+    seconds = now - informer.last_progress if sound else unsound
+    return Position(informer.position, sound, min(seconds, LONGEST_SECONDS))
 
 
 def complaint(plural: str, informer: Informer, now: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.api.machines import machine_conditions, parse_machine, with_readiness
 from shared.api.node_claims import parse_node_claim
@@ -29,6 +29,13 @@ _KINDS: dict[str, tuple[Resource, Callable[[Json], Machine]]] = {
 }
 
 
+class Stored(NamedTuple):
+    """A machine as the API server has it, and the resourceVersion of that."""
+
+    machine: Machine
+    version: str
+
+
 def split_key(key: str) -> tuple[str, str]:
     """(kind, name) of ``NodeClaim/default-abc``; a bare name is a Machine's. Raises NotFound for another kind."""
     kind, slash, name = key.rpartition("/")
@@ -46,9 +53,12 @@ class Machines:
 
     async def get(self, key: str) -> Machine:
         """Raises NotFound, and InvalidObject naming the field."""
+        return (await self.stored(key)).machine
+
+    async def stored(self, key: str) -> Stored:
+        """Raises as ``get``."""
         kind, name = split_key(key)
-        resource, parse = _KINDS[kind]
-        return parse(await self._kube.get(resource, name))
+        return _stored(kind, await self._kube.get(_KINDS[kind][0], name))
 
     async def list(self) -> Sequence[Machine]:
         """All readable machines."""
@@ -66,10 +76,18 @@ class Machines:
                     unreadable.append(one)
         return found, unreadable
 
-    async def create(self, body: dict[str, Any]) -> Machine:
+    async def list_stored(self) -> list[Stored]:
+        """All readable machines with their versions."""
+        found: list[Stored] = []
+        for kind, (resource, _) in _KINDS.items():
+            read = await self._kube.read_all(resource, partial(_read_stored, kind))
+            found += [one for one in read if one is not None]
+        return found
+
+    async def create(self, body: dict[str, Any]) -> Stored:
         """Raises AlreadyExists."""
-        resource, parse = _KINDS[str(body["kind"])]
-        return parse(await self._kube.create(resource, body))
+        kind = str(body["kind"])
+        return _stored(kind, await self._kube.create(_KINDS[kind][0], body))
 
     async def patch(self, machine: Machine, metadata: Json) -> None:
         """Merge ``metadata`` into this machine's, and no namesake's. Raises NotFound and Conflict."""
@@ -194,6 +212,15 @@ def _read(kind: str, raw: Json) -> Machine | Json:
         name = raw["metadata"]["name"]
         log.warning("unreadable machine", kind=kind, name=name, error=str(error))
         return raw
+
+
+def _stored(kind: str, raw: Json) -> Stored:
+    return Stored(_KINDS[kind][1](raw), str(raw["metadata"].get("resourceVersion", "")))
+
+
+def _read_stored(kind: str, raw: Json) -> Stored | None:
+    machine = _read(kind, raw)
+    return _stored(kind, raw) if isinstance(machine, Machine) else None
 
 
 async def _settled(once: Callable[[], Awaitable[bool]]) -> bool:

@@ -2,13 +2,15 @@
 
 Keys, all under the cluster's prefix (one hash slot):
 
-    mirror:<kind>       hash, object key -> record (opaque bytes)
+    mirror:<kind>       hash, object key -> tag of the entry (see ``integrity``) and record (opaque bytes)
     mirror:kinds        set of the kinds that have a hash
     mirror:generation   number of the last change
     mirror:epoch        who wrote it: the incarnation of the writer, and its how-manieth begin
     mirror:complete     exists once a whole snapshot is in place
     mirror:heartbeat    Redis' clock in milliseconds when the writer last showed life
-    cluster             stream of changes, one entry per generation
+    mirror:seal         the writer's last heartbeat: what the mirror holds, how far the watches are
+    mirror:heal         a reader that found entries of somebody else asks for the mirror to be written anew
+    cluster             stream of changes, one entry per generation, and of heartbeats
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ OP_PUT = b"put"
 OP_DELETE = b"delete"
 OP_RESET = b"reset"
 """The whole mirror was replaced: readers load it again."""
+OP_HEARTBEAT = b"heartbeat"
+"""No change: what the writer says of the generation before it."""
 
 
 class MirrorLost(TransientError):
@@ -47,6 +51,8 @@ class MirrorKeys:
         self.complete = f"{prefix}mirror:complete"
         self.heartbeat = f"{prefix}mirror:heartbeat"
         self.kinds = f"{prefix}mirror:kinds"
+        self.seal = f"{prefix}mirror:seal"
+        self.heal = f"{prefix}mirror:heal"
         self.stream = f"{prefix}cluster"
 
     def objects(self, kind: str) -> str:

@@ -8,6 +8,10 @@ what differs from before, so a listener stays right across it.
 ``complete`` is False until the first load and while the mirror is known to be lost; ``age`` grows
 while the writer or the connection is silent. A reader that finds nothing keeps its last objects
 for display and keeps trying.
+
+Anybody who reaches Redis can write there. Entries that the writer did not make never get into
+``kinds``, and ``doubt`` says why the whole may not be acted on now (``integrity``). A reader that
+holds something else than the writer asks it to write the mirror anew.
 """
 
 from __future__ import annotations
@@ -18,25 +22,30 @@ import random
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from shared.bus.backoff import Backoff
 from shared.bus.connection import REDIS_FAILURES, ask, connect, pairs, redis_errors
 from shared.clock import Clock
 from shared.errors import DovetailError, Unavailable
 from shared.log import get_logger
-from shared.mirror.change import OP_PUT, OP_RESET, Change, MirrorKeys
+from shared.mirror.change import OP_DELETE, OP_HEARTBEAT, OP_PUT, Change, MirrorKeys
+from shared.mirror.integrity import Position, Verification
 
 log = get_logger(__name__)
 
 BLOCK_MILLISECONDS = 1000
 READ_BATCH = 500
 STATUS_SECONDS = 1.0
-"""How often epoch, generation and heartbeat are compared."""
+"""How often epoch and generation are compared."""
+HEAL_SECONDS = 5.0
+"""The writer is asked for the mirror anew at most this often."""
 
 Objects = dict[str, dict[str, bytes]]
 """kind -> object key -> record."""
 
 _LOAD = """
--- KEYS: epoch generation complete heartbeat kinds stream; ARGV: hash prefix, then kinds or nothing
+-- KEYS: epoch generation complete heartbeat kinds stream seal; ARGV: hash prefix, then kinds or nothing
 if redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) < 3 then return false end
 local time = redis.call('TIME')
 local last = '0-0'
@@ -49,7 +58,7 @@ if #kinds == 0 then kinds = redis.call('SMEMBERS', KEYS[5]) end
 local hashes = {}
 for i, kind in ipairs(kinds) do hashes[i] = redis.call('HGETALL', ARGV[1] .. kind) end
 return {
-  redis.call('MGET', KEYS[1], KEYS[2], KEYS[3], KEYS[4]),
+  redis.call('MGET', KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[7]),
   time[1] * 1000 + math.floor(time[2] / 1000), last, kinds, hashes}
 """
 
@@ -66,10 +75,11 @@ class MirrorReader:
         random: random.Random | None = None,
         on_change: Callable[[Change], None] | None = None,
         kinds: Collection[str] | None = None,
+        key: str = "",
         block_milliseconds: int = BLOCK_MILLISECONDS,
     ) -> None:
         """``on_change`` is called after the change is in ``kinds``. ``kinds`` None means all.
-        ``random`` spreads reconnects.
+        ``random`` spreads reconnects. ``key`` is the writer's (MIRROR_KEY).
 
         Raises ConfigurationError for an unreadable URL.
         """
@@ -83,9 +93,11 @@ class MirrorReader:
         self._load_script = self._redis.register_script(_LOAD)
         self._loaded = False
         self._position = b"0-0"
-        self._heartbeat: bytes | None = None
+        self._verification = Verification(key, self._wanted)
         self._heartbeat_at = -math.inf
-        self._next_status = 0.0
+        self._next_status = -math.inf
+        self._next_heal = -math.inf
+        self._doubted_at: float | None = clock.monotonic()
         self._newest = 0
         self._advanced = asyncio.Event()
         self.kinds: Objects = {kind: {} for kind in self._wanted}
@@ -105,6 +117,49 @@ class MirrorReader:
     def age(self, now_monotonic: float) -> float:
         """Seconds since the writer's last heartbeat that was seen; infinite before the first."""
         return max(0.0, now_monotonic - self._heartbeat_at)
+
+    @property
+    def doubt(self) -> str:
+        """Why the picture may not be acted on, although it may be complete; empty: it is what the writer wrote."""
+        return self._verification.doubt
+
+    def doubtful_seconds(self, now_monotonic: float) -> float:
+        """How long there has been a doubt; 0.0 while there is none."""
+        if not self.doubt or self._doubted_at is None:
+            return 0.0
+        return max(0.0, now_monotonic - self._doubted_at)
+
+    @property
+    def rejected(self) -> int:
+        """Entries and heartbeats that somebody else wrote, since the start."""
+        return self._verification.rejected
+
+    def position(self, plural: str, now_monotonic: float) -> Position | None:
+        """How far the watch of this resource is, ``seconds`` as of now; None: the writer has not said."""
+        told = self._verification.positions.get(plural)
+        if told is None:
+            return None
+        since = max(0.0, now_monotonic - self._verification.heard_at)
+        return msgspec.structs.replace(told, seconds=told.seconds + since)
+
+    def has_reached(self, plural: str, version: str) -> bool:
+        """Is every change of this resource up to ``version`` in the picture?"""
+        told = self._verification.positions.get(plural)
+        return told is not None and told.reached(version)
+
+    def watched(self) -> list[str]:
+        """Plurals of the resources whose position the writer told."""
+        return sorted(self._verification.positions)
+
+    async def wait_until_verified(self, timeout_seconds: float) -> bool:
+        """Return when there is no doubt; False after the timeout."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while not self.complete or self.doubt:
+                    await self._advanced.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def wait_for(self, generation: int, timeout_seconds: float) -> None:
         """Return once the reader is at ``generation``. Raises Unavailable after the timeout."""
@@ -143,6 +198,8 @@ class MirrorReader:
         entries = await self._read()
         if not all(map(self._accept, entries)) or (not entries and self._newest > self.generation):
             self._loaded = False
+        elif self._verification.contradicted:
+            self._loaded = False  # the stream may have been forged, and the hashes be right
         elif self._clock.monotonic() >= self._next_status:
             await self._compare()
         self._announce()
@@ -153,21 +210,29 @@ class MirrorReader:
         keys = [names.epoch, names.generation, names.complete, names.heartbeat, names.kinds]
         arguments = [names.hash_prefix, *self._wanted]
         with redis_errors("load the mirror"):
-            reply = await self._load_script(keys=[*keys, names.stream], args=arguments)
+            keys += [names.stream, names.seal]
+            reply = await self._load_script(keys=keys, args=arguments)
         if reply is None:
             self.complete = False
             return False
         status, server_milliseconds, position, kinds, hashes = reply
-        objects = {
-            kind.decode(): {key.decode(): body for key, body in pairs(flat).items()}
+        values = {
+            _text(kind): {_text(key): value for key, value in pairs(flat).items()}
             for kind, flat in zip(kinds, hashes, strict=True)
         }
         self._position, self._loaded, self.complete = position, True, True
-        self.epoch, self.generation = status[0].decode(), int(status[1])
+        self.epoch, self.generation = _text(status[0]), _number(status[1])
         self.loads += 1
-        self._note_status(status, server_milliseconds)
-        self._replace(objects)
+        self._note_status(status)
+        if status[3] is not None:
+            age_seconds = max(0, server_milliseconds - _number(status[3])) / 1000
+            self._heartbeat_at = self._clock.monotonic() - age_seconds
+        self._replace(
+            self._verification.load(values, self.epoch, self.generation, status[4] or b"")
+        )
         self._announce()
+        if self._verification.contradicted:
+            await self._ask_for_healing()
         return True
 
     def _replace(self, objects: Objects) -> None:
@@ -190,14 +255,29 @@ class MirrorReader:
     def _accept(self, entry: Any) -> bool:
         """Take one entry over. False when the mirror must be loaded again."""
         self._position, fields = entry[0], pairs(entry[1])
-        generation = int(fields.get(b"generation", -1))
-        if generation != self.generation + 1 or fields[b"op"] == OP_RESET:
+        generation, op = _number(fields.get(b"generation")), fields.get(b"op")
+        if op == OP_HEARTBEAT:
+            self._hear(fields)
+            return generation <= self.generation
+        if generation != self.generation + 1 or op not in (OP_PUT, OP_DELETE):
             return False
-        self.generation = generation
-        kind, key = fields[b"kind"].decode(), fields[b"key"].decode()
+        if self._take(fields, op == OP_PUT, generation):
+            self.generation = generation
+            self._verification.moved(generation)
+            if b"seal" in fields:
+                self._hear(fields)
+        return True
+
+    def _take(self, fields: Mapping[bytes, bytes], put: bool, generation: int) -> bool:
+        """One change. False, and nothing is changed, for one that the writer did not write."""
+        kind, key = _text(fields.get(b"kind", b"")), _text(fields.get(b"key", b""))
         if self._wanted and kind not in self._wanted:
             return True
-        body = fields[b"body"] if fields[b"op"] == OP_PUT else None
+        value, body = fields.get(b"body", b""), None
+        if put:
+            body = self._verification.put(kind, key, value)
+        if body is None and (put or not self._verification.delete(kind, key, value)):
+            return False
         objects = self.kinds.setdefault(kind, {})
         if body is None:
             objects.pop(key, None)
@@ -207,31 +287,42 @@ class MirrorReader:
             self._on_change(Change(kind, key, body, generation))
         return True
 
+    def _hear(self, fields: Mapping[bytes, bytes]) -> None:
+        now = self._clock.monotonic()
+        if self._verification.hear(fields.get(b"seal", b""), now=now):
+            self._heartbeat_at = now
+
     async def _compare(self) -> None:
-        """Notice what the stream cannot tell: an emptied Redis, another epoch, a silent writer."""
+        """Notice what the stream cannot tell: an emptied Redis, another epoch."""
         names = self._keys
-        keys = (names.epoch, names.generation, names.complete, names.heartbeat)
+        keys = (names.epoch, names.generation, names.complete)
         status = await ask(self._redis, "compare the mirror", "MGET", *keys)
-        seconds, microseconds = await ask(self._redis, "read the clock", "TIME")
-        lost = None in status[:3] or status[0].decode() != self.epoch
-        if lost or int(status[1]) < self.generation:
+        lost = None in status or _text(status[0]) != self.epoch
+        if lost or _number(status[1]) < self.generation:
             log.warning("mirror was lost or replaced", epoch=self.epoch, generation=self.generation)
             self._loaded = self.complete = False
             return
-        self._note_status(status, int(seconds) * 1000 + int(microseconds) // 1000)
+        self._note_status(status)
 
-    def _note_status(self, status: list[bytes | None], server_milliseconds: int) -> None:
+    def _note_status(self, status: list[bytes | None]) -> None:
+        self._next_status = self._clock.monotonic() + STATUS_SECONDS
+        self._newest = _number(status[1])
+
+    async def _ask_for_healing(self) -> None:
+        """Loaded again, and still not what the writer wrote."""
+        self._verification.contradicted = False  # until the next heartbeat says so again
         now = self._clock.monotonic()
-        self._next_status = now + STATUS_SECONDS
-        self._newest = int(status[1] or 0)
-        heartbeat = status[3]
-        if heartbeat is None or heartbeat == self._heartbeat:
+        if now < self._next_heal:
             return
-        # Only the first value needs the server's clock; later ones are new because they differ.
-        age_seconds = max(0, server_milliseconds - int(heartbeat)) / 1000
-        self._heartbeat, self._heartbeat_at = heartbeat, now - age_seconds
+        self._next_heal = now + HEAL_SECONDS
+        log.warning("asking the watcher for the mirror anew", reason=self.doubt)
+        await ask(self._redis, "ask for healing", "SET", self._keys.heal, "1", "EX", 60)
 
     def _announce(self) -> None:
+        if not self.doubt:
+            self._doubted_at = None
+        elif self._doubted_at is None:
+            self._doubted_at = self._clock.monotonic()
         self._advanced.set()
         self._advanced = asyncio.Event()
 
@@ -243,6 +334,19 @@ class MirrorReader:
     def _note_connected(self) -> None:
         self.connected = True
         self.last_progress = self._clock.monotonic()
+
+
+def _text(name: bytes) -> str:
+    """Others may have written anything."""
+    return name.decode(errors="replace")
+
+
+def _number(text: bytes | None) -> int:
+    """-1 for none."""
+    try:
+        return int(text or -1)
+    except ValueError:
+        return -1
 
 
 def difference(

@@ -42,6 +42,7 @@ from shared.kube.resources import (
 )
 from shared.messages import Message, decode
 from shared.metrics import Metrics
+from tests.support.chosen_uids import StoreWithChosenUids
 from tests.support.cluster_fixture import connect, embedded_api_server, write_kubeconfig
 from tests.support.fake_clock import FakeClock
 
@@ -92,7 +93,7 @@ def our_definitions() -> list[dict[str, Any]]:
 
 def store_with_our_kinds(clock: Clock | None = None) -> Store:
     """What ``kubectl apply -f deploy/crds`` leaves, without its requests."""
-    store = Store(clock or SystemClock(), random.Random(7))
+    store = StoreWithChosenUids(clock or SystemClock(), random.Random(7))
     for definition in our_definitions():
         store.create(CRDS.plural, definition, group=CRDS.group)
     return store

@@ -12,11 +12,13 @@ import pytest
 
 from services.scheduler.commands import Commands
 from services.scheduler.disruption import Disruption
+from services.scheduler.evidence.need import Need
 from services.scheduler.handover import Handover
 from services.scheduler.planning import Planner
 from services.scheduler.report import Reporter
 from services.scheduler.telling import Teller
 from services.scheduler.view import View
+from services.watcher.records import KINDS
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.domain.instance_types import encode_catalogue
@@ -25,12 +27,13 @@ from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.leadership import Leadership
 from shared.metrics import Metrics
-from shared.mirror import Change, MirrorReader, MirrorWriter
+from shared.mirror import Change, MirrorReader, MirrorWriter, Position
 from shared.mirror.disruption_rate import DisruptionRate
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import SchedulerSettings, read
 from tests.services.conftest import CLUSTER
 from tests.support.builders import make_catalogue, make_node_class
+from tests.support.real_pods import store_pods
 from tests.support.waiting import wait_until
 
 
@@ -42,9 +45,16 @@ class Scheduler:
     disruption: Disruption
     reader: MirrorReader
     writer: MirrorWriter
+    kube: Kube
 
     async def show(self, gone: Collection[tuple[str, str]] = (), **kinds: Any) -> None:
-        """Write records to the mirror, take ``gone`` off, and wait until the scheduler sees it. (kind, key)."""
+        """Write records to the mirror, take ``gone`` off, and wait until the scheduler sees it. (kind, key). Pods are
+        on the API server too."""
+        await store_pods(self.kube, kinds.get("pods", ()))
+        await self.show_only(gone, **kinds)
+
+    async def show_only(self, gone: Collection[tuple[str, str]] = (), **kinds: Any) -> None:
+        """The same, and the API server knows nothing of it."""
         changes = [Change(kind, key, None) for kind, key in gone]
         changes += [
             Change(kind, getattr(record, "key", record.name), msgspec.json.encode(record))
@@ -71,6 +81,8 @@ class Scheduler:
         assert self.planner.rounds <= rounds + 1
 
 
+SOUND = {kind.resource.plural: Position(version="", sound=True, seconds=0.0) for kind in KINDS}
+"""Watches that are open. The mirror is at no version, so what the scheduler writes counts until it is shown."""
 SETTINGS: dict[str, Any] = {
     "cluster_name": CLUSTER,
     "batch_idle_duration": 0.01,
@@ -97,6 +109,7 @@ def incarnation(
         reporter=Reporter(recorder, {}),
         handover=Handover(settings, view, kube, clock),
         leadership=Leadership(None, clock),
+        need=Need(kube),
     )
     commands = Commands(
         view=view,
@@ -130,5 +143,7 @@ async def scheduler(
     async with asyncio.TaskGroup() as group:
         group.create_task(reader.run(stop))
         await wait_until(lambda: reader.complete, "the first load")
-        yield Scheduler(planner, disruption, reader, writer)
+        await writer.heartbeat(SOUND)
+        assert await reader.wait_until_verified(60)
+        yield Scheduler(planner, disruption, reader, writer, kube)
         stop.set()

@@ -165,7 +165,7 @@ async def test_a_replacement_avoids_the_pool_that_was_interrupted(
     gone = [make_bound_pod("moves", "n")]
     await scheduler.hide(PODS, "default/first")
     await scheduler.show(machines=[LEAVING], nodes=[node], pods=gone)
-    scheduler.planner.view._assumed.clear()
+    scheduler.planner.view.own.forget()
     await scheduler.plan("b")
     (replacement,) = scheduler.planner.last_plan.machines
     assert cheapest(replacement) != key

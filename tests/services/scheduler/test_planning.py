@@ -85,7 +85,7 @@ async def test_a_restarted_scheduler_does_not_buy_twice_either(
     """R4: the same snapshot makes the same names; AlreadyExists is success."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod("web")])
     await scheduler.plan("a")
-    scheduler.planner.view._assumed.clear()  # as after a restart
+    scheduler.planner.view.own.forget()  # as after a restart
     await scheduler.plan("b")
     assert len(await machines(kube)) == 1
 

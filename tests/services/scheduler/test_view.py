@@ -91,7 +91,7 @@ def test_what_pods_need_to_find_their_volumes_and_each_other_is_in_the_snapshot(
     kinds[CLAIMS] = {claim.key: msgspec.json.encode(claim) for claim in reversed(claims)}
     reader = MirrorReader("redis://nowhere.invalid", "test", clock=SystemClock())
     reader.kinds = kinds
-    snapshot = View(reader).snapshot(make_catalogue(), frozenset(), now=0.0)
+    snapshot = View(reader).snapshot(make_catalogue(), frozenset())
     assert snapshot.claims == claims
     assert snapshot.volumes == (others[VOLUMES],)
     assert snapshot.storage_classes == (others[STORAGE_CLASSES],)

@@ -45,7 +45,9 @@ def reading(redis_url: str, prefix: str) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def run(
-        on_change: Callable[[Change], None] | None = None, kinds: set[str] | None = None
+        on_change: Callable[[Change], None] | None = None,
+        kinds: set[str] | None = None,
+        key: str = "",
     ) -> AsyncIterator[MirrorReader]:
         reader = MirrorReader(
             redis_url,
@@ -53,6 +55,7 @@ def reading(redis_url: str, prefix: str) -> Callable[..., Any]:
             clock=SystemClock(),
             on_change=on_change,
             kinds=kinds,
+            key=key,
             block_milliseconds=20,
         )
         stop = asyncio.Event()

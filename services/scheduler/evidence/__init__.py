@@ -1,0 +1,1 @@
+"""What the scheduler makes sure of before it spends: a true picture, its own writes, pods in need."""

@@ -1,0 +1,36 @@
+"""Why the picture of the cluster may not be acted on (OPS-13). Plain functions of what the mirror's reader knows."""
+
+from __future__ import annotations
+
+from shared.mirror import MirrorReader
+
+BOOKMARK_SECONDS = 60.0
+"""A sound watch of a quiet kind is silent for so long between two bookmarks."""
+PATIENCE_SECONDS = 5.0
+"""A doubt that lasts for less is on its way to be settled: nothing is decided meanwhile, but nobody is told."""
+
+
+def not_synced(reader: MirrorReader, *, now: float, max_age: float, patience: float = 0.0) -> str:
+    """Empty when it may be acted on. ``now`` is monotonic; ``max_age`` of the picture and ``patience`` with a doubt
+    are seconds."""
+    if not reader.complete:
+        return "the mirror is not complete: is the watcher running?"
+    age = reader.age(now)
+    if age > max_age:
+        return f"the mirror is {age:.0f} s old: is the watcher running?"
+    if reader.doubt and reader.doubtful_seconds(now) >= patience:
+        return f"the mirror is not verified: {reader.doubt}"
+    return unsound(reader, now=now, max_age=max_age)
+
+
+def unsound(reader: MirrorReader, *, now: float, max_age: float) -> str:
+    """The first resource whose changes may pass unseen; empty for none."""
+    if not reader.watched():
+        return "the watcher has not said yet how far its watches are: is it of this version?"
+    for plural in reader.watched():
+        told = reader.position(plural, now)
+        if told is not None and not told.sound:
+            return f"the watch of {plural} has been broken for {told.seconds:.0f} s: see the watcher's log"
+        if told is not None and told.seconds > max_age + BOOKMARK_SECONDS:
+            return f"the watch of {plural} has told nothing for {told.seconds:.0f} s: see the watcher's log"
+    return ""
