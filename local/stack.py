@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from local.process import last_lines, spawn, terminate
-from local.stack_plan import PROJECT, StackSettings, clean_environment
+from local.stack_plan import ACCOUNTS, PROJECT, StackSettings, clean_environment
 from local.stack_state import FAILED, READY, StackState, read_state
 from local.supervisor import STOP_GRACE_SECONDS, StackFailed
 from shared.errors import ConfigurationError
@@ -35,7 +36,7 @@ START_SECONDS = 300.0
 _POLL_SECONDS = 0.05
 _MARK = "stack.json"
 """Written first and never taken away: what else is there is a stack's, and may be replaced."""
-_WRITTEN = ("aws.url", "env", "kubeconfig", "lock", "logs", "redis", "state.json")
+_WRITTEN = (ACCOUNTS, "aws.url", "env", "kubeconfig", "lock", "logs", "redis", "state.json")
 
 
 class Stack:
@@ -147,6 +148,7 @@ class Stack:
             for log in (self.directory / "logs").glob("*.log"):
                 log.unlink()
             (self.directory / "kubeconfig").unlink(missing_ok=True)
+            shutil.rmtree(self.directory / ACCOUNTS, ignore_errors=True)
         except OSError as error:
             raise ConfigurationError(
                 f"cannot write to {self.directory}: {error.strerror}; pass another --directory"

@@ -26,6 +26,10 @@ from shared.errors import ConfigurationError
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 PROJECT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
+NAMESPACE = "dovetail"
+"""Of the ServiceAccounts and settings in deploy/kubernetes."""
+ACCOUNTS = "accounts"
+"""The folder of the services' kubeconfigs in a stack's directory."""
 _PORTS = range(20_000, 32_000)
 _CLUSTER_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 """As EKS has it, and short enough for a queue with this name."""
@@ -224,6 +228,8 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
         "CLUSTER_PORT": str(port),
         "KUBECONFIG_OUT": environment["KUBECONFIG"],
         "CRD_DIRECTORY": str(PROJECT / "deploy" / "crds"),
+        "ACCOUNTS_DIRECTORY": str(PROJECT / "deploy" / "kubernetes"),
+        "ACCOUNT_KUBECONFIGS": str(settings.directory / ACCOUNTS),
         "BOOT_SECONDS": str(settings.boot_seconds),
         "READY_SECONDS": str(settings.ready_seconds),
         "POD_START_SECONDS": str(settings.pod_start_seconds),
@@ -247,11 +253,13 @@ def _services(
         "BATCH_MAX_DURATION": settings.batch_max_duration,
         "INTERRUPTION_QUEUE": settings.cluster_name,
         "CLUSTER_ENDPOINT": "https://cluster.local",
+        "SYSTEM_NAMESPACE": NAMESPACE,
         # One process each: a killed one must not wait for its own Lease to run out.
         "DISABLE_LEADER_ELECTION": "true",
         **settings.extra,
     }
     if settings.one_process and settings.services:
+        # One client for all five: no account of deploy/kubernetes has the rights of all, so the administrator's.
         probes = tuple(f"{url}/readyz" for url in urls)
         own = common | {"STATUS_PORT": str(ports[0])}
         return (Part("services", _python("services"), own, probes, 90.0, _port_fix(ports[0])),)
@@ -259,13 +267,18 @@ def _services(
         Part(
             name,
             _python(f"services.{name}"),
-            common | {"STATUS_PORT": str(port)},
+            common | {"STATUS_PORT": str(port), "KUBECONFIG": _account(settings, name)},
             (f"{url}/readyz",),
             90.0,
             _port_fix(port),
         )
         for name, port, url in zip(settings.services, ports, urls, strict=True)
     )
+
+
+def _account(settings: StackSettings, service: str) -> str:
+    """The kubeconfig of a service's own ServiceAccount, whose rights deploy/kubernetes says."""
+    return str(settings.directory / ACCOUNTS / NAMESPACE / f"dovetail-{service}")
 
 
 def _port_fix(port: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from local.cluster.builtin_rules import change_errors, metadata_errors, object_errors
+from local.cluster.builtin_rules import change_errors, metadata_errors, object_errors, status_errors
 from local.cluster.cel import ABSENT
 from local.cluster.custom_resources import CustomKind, default_definition, definition_errors
 from local.cluster.defaults import apply_defaults, first_status
@@ -51,6 +51,9 @@ def admit_update(
         _admit_custom(resource, custom, new, old)
         return
     if subresource == "status":
+        with _shape_checked(resource):
+            errors = status_errors(resource, old, new)
+        _refuse(resource, new, errors)
         return
     with _shape_checked(resource):
         apply_defaults(resource, new)

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from local.cluster.authorization import role_checks
 from local.cluster.errors import (
     FieldError,
     duplicate_value,
@@ -180,6 +181,10 @@ def object_errors(resource: Resource, document: Document) -> list[FieldError]:
         errors += _job_errors(spec)
     elif resource.plural == "poddisruptionbudgets":
         errors += _budget_errors(spec)
+    elif resource.plural in role_checks.ROLES:
+        errors += role_checks.role_errors(document, namespaced=resource.namespaced)
+    elif resource.plural in role_checks.BINDINGS:
+        errors += role_checks.binding_errors(document, namespaced=resource.namespaced)
     return errors
 
 
@@ -210,7 +215,21 @@ def change_errors(resource: Resource, old: Document, new: Document) -> list[Fiel
     if resource.plural == "nodes" and provider and provider != after.get("providerID"):
         text = "node updates may not change a providerID once it is set"
         return [forbidden_field("spec.providerID", text)]
+    if resource.plural in role_checks.BINDINGS:
+        changed = role_checks.reference_changed(old, new)
+        return [changed] if changed else []
     return []
+
+
+def status_errors(resource: Resource, old: Document, new: Document) -> list[FieldError]:
+    """What an update of the status changes although it may not."""
+    if resource.plural != "pods" or not (old.get("spec") or {}).get("nodeName"):
+        return []
+    nominated = (new.get("status") or {}).get("nominatedNodeName")
+    if not nominated or nominated == (old.get("status") or {}).get("nominatedNodeName"):
+        return []
+    text = "may not be set on a pod that is bound to a node"
+    return [forbidden_field("status.nominatedNodeName", text)]
 
 
 def _fixed_part(spec: Document) -> Document:

@@ -16,12 +16,17 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
 
+from local.cluster.authorization.accounts import write_account_kubeconfigs
+from local.cluster.authorization.authentication import Access, access_to
+from local.cluster.authorization.tokens import Tokens
 from local.cluster.control_plane import ControlPlane
 from local.cluster.kubeconfig import write_kubeconfig
 from local.cluster.listening import listen
+from local.cluster.manifests import create_accounts
 from local.cluster.server import build_app
 from local.cluster.settings import ClusterSettings
 from local.cluster.store import Store
@@ -69,9 +74,9 @@ def _listen(host: str, port: int) -> socket.socket:
         raise ConfigurationError(text) from error
 
 
-def _server(store: Store) -> _Server:
+def _server(store: Store, access: Access) -> _Server:
     config = uvicorn.Config(
-        build_app(store),
+        build_app(store, access),
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -94,20 +99,38 @@ async def running_cluster(
     store = Store(clock, rng)
     control_plane = ControlPlane(store, settings, clock, rng)
     control_plane.create_first_objects()
+    accounts = _create_accounts(store, settings)
     listener = _listen(settings.cluster_host, settings.cluster_port)
     url = f"http://{settings.cluster_host}:{listener.getsockname()[1]}"
-    server = _server(store)
+    access = access_to(store)
+    server = _server(store, access)
     async with asyncio.TaskGroup() as group:
         group.create_task(server.serve(sockets=[listener]))
         working = group.create_task(control_plane.run())
         try:
             await server.is_up.wait()
-            if settings.kubeconfig_out is not None:
-                write_kubeconfig(settings.kubeconfig_out, settings.cluster_advertise_url or url)
+            _write_kubeconfigs(settings, access.tokens, accounts, url)
             yield RunningCluster(url, store)
         finally:
             working.cancel()
             server.should_exit = True
+
+
+def _create_accounts(store: Store, settings: ClusterSettings) -> list[dict[str, Any]]:
+    if settings.accounts_directory is None:
+        return []
+    return create_accounts(store, settings.accounts_directory)
+
+
+def _write_kubeconfigs(
+    settings: ClusterSettings, tokens: Tokens, accounts: list[dict[str, Any]], url: str
+) -> None:
+    url = settings.cluster_advertise_url or url
+    if settings.account_kubeconfigs is not None:
+        write_account_kubeconfigs(accounts, tokens, settings.account_kubeconfigs, url)
+    # Last: whoever waits for this file finds the others written.
+    if settings.kubeconfig_out is not None:
+        write_kubeconfig(settings.kubeconfig_out, url)
 
 
 async def run_cluster(settings: ClusterSettings) -> None:

@@ -15,6 +15,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+from local.cluster.authorization.role_checks import default_binding
 from local.cluster.resources import Resource
 from local.cluster.watches import Document
 
@@ -230,6 +231,7 @@ def _priority_class(document: Document) -> None:
 
 
 DEFAULTS: dict[str, Callable[[Document], None]] = {
+    "clusterrolebindings": default_binding,
     "cronjobs": _cron_job,
     "daemonsets": _daemon_set,
     "deployments": _deployment,
@@ -240,6 +242,7 @@ DEFAULTS: dict[str, Callable[[Document], None]] = {
     "pods": _pod,
     "priorityclasses": _priority_class,
     "replicasets": _replica_set,
+    "rolebindings": default_binding,
     "secrets": _secret,
     "services": _service,
     "statefulsets": _stateful_set,
@@ -251,7 +254,9 @@ FIRST_STATUS: dict[str, Document] = {
     "persistentvolumeclaims": {"phase": "Pending"},
     "persistentvolumes": {"phase": "Pending"},
 }
-WITH_SPEC = frozenset(DEFAULTS) - {"namespaces", "secrets", "storageclasses", "priorityclasses"}
+WITHOUT_SPEC = {"namespaces", "secrets", "storageclasses", "priorityclasses"}
+WITHOUT_SPEC |= {"clusterrolebindings", "rolebindings"}
+WITH_SPEC = frozenset(DEFAULTS) - WITHOUT_SPEC
 
 
 def apply_defaults(resource: Resource, document: Document) -> None:

@@ -13,11 +13,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from local.cluster.errors import no_such_path
-from local.cluster.resources import REVIEWS, Resource
+from local.cluster.resources import AUTOSCALERS_V1, REVIEWS, Resource
 from local.cluster.store import Store
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-CREATE_ONLY = {"eviction": ("policy", "v1", "Eviction"), "binding": ("", "v1", "Binding")}
+CREATE_ONLY = {
+    "eviction": ("policy", "v1", "Eviction"),
+    "binding": ("", "v1", "Binding"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+}
 SCALE = ("autoscaling", "v1", "Scale")
 
 Groups = dict[str, dict[str, list[Resource]]]
@@ -27,7 +31,7 @@ Groups = dict[str, dict[str, list[Resource]]]
 def groups_of(store: Store) -> Groups:
     """Everything that is served."""
     groups: Groups = defaultdict(lambda: defaultdict(list))
-    for resource in (*store.served(), *REVIEWS):
+    for resource in (*store.served(), AUTOSCALERS_V1, *REVIEWS):
         groups[resource.group][resource.version].append(resource)
     return groups
 

@@ -342,14 +342,14 @@ def check_bindable(resource: Resource, pod: Document) -> None:
 
 
 def bound(pod: Document, node: str, now: float) -> Document:
-    """``pod`` on ``node``, with its PodScheduled condition."""
+    """``pod`` on ``node``, with its PodScheduled condition. A nomination ends: it has come true or is refuted."""
     condition = {
         "type": "PodScheduled",
         "status": "True",
         "lastProbeTime": None,
         "lastTransitionTime": rfc3339(now),
     }
-    status = pod.get("status", {})
+    status = {k: v for k, v in pod.get("status", {}).items() if k != "nominatedNodeName"}
     others = [c for c in status.get("conditions") or [] if c["type"] != "PodScheduled"]
     spec = {**pod["spec"], "nodeName": node}
     return {**pod, "spec": spec, "status": {**status, "conditions": [*others, condition]}}

@@ -15,10 +15,11 @@ from typing import Any, Protocol
 
 import orjson
 
+from local.cluster.autoscaler_versions import from_stored
 from local.cluster.builtin_columns import COLUMNS
 from local.cluster.columns import AGE, Column, custom_columns
 from local.cluster.errors import ApiError
-from local.cluster.resources import Resource
+from local.cluster.resources import AUTOSCALERS_V1, Resource
 from local.cluster.store import Store
 from local.cluster.watches import Document, Stored
 
@@ -55,6 +56,8 @@ class JsonRenderer:
     def one(self, stored: Stored) -> bytes:
         if self.resource.api_version == self.stored_as:
             return stored.raw
+        if self.resource == AUTOSCALERS_V1:
+            return orjson.dumps(from_stored(stored.document))
         return orjson.dumps({**stored.document, "apiVersion": self.resource.api_version})
 
     def many(self, objects: Iterable[Stored], metadata: Document) -> bytes:

@@ -14,6 +14,7 @@ import orjson
 import yaml
 
 from local.cluster.errors import ApiError, bad_request, unsupported_media_type
+from local.cluster.protobuf.decoding import UnknownKindError, decoded
 
 TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 FALSE = frozenset({"", "0", "f", "F", "false", "FALSE", "False"})
@@ -25,6 +26,7 @@ NESTING_LIMIT = 200
 JSON, YAML = "application/json", "application/yaml"
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 JSON_PATCH, STRATEGIC = "application/json-patch+json", "application/strategic-merge-patch+json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 NAMESPACE_PARTS = ("status", "finalize")
 
 
@@ -142,18 +144,22 @@ class Body:
         if not self.content.strip():
             return None
         try:
+            if self.media_type == PROTOBUF:
+                return decoded(self.content)
             if "yaml" in self.media_type:
                 _refuse_bottomless(self.content)
                 return yaml.load(self.content, _TextTimestamps)
             return orjson.loads(self.content)
+        except UnknownKindError as error:
+            raise unsupported_media_type(f"{JSON}, {YAML} ({error})") from error
         except (yaml.YAMLError, ValueError) as error:
             text = str(error).replace("\n", " ")
             raise bad_request(f"the request body cannot be decoded: {text}") from error
 
     def object(self) -> dict[str, Any]:
-        """The body as one object. Raises ApiError 400, and 415 for protobuf and other encodings."""
-        if self.media_type not in ("", JSON, YAML, "text/plain", "*/*"):
-            raise unsupported_media_type(f"{JSON}, {YAML}")
+        """The body as one object. Raises ApiError 400, and 415 for encodings that are not read."""
+        if self.media_type not in ("", JSON, YAML, PROTOBUF, "text/plain", "*/*"):
+            raise unsupported_media_type(f"{JSON}, {YAML}, {PROTOBUF}")
         value = self.value()
         if not isinstance(value, dict):
             raise bad_request(

@@ -8,7 +8,7 @@ kind".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 STATUS = ("status",)
 SCALABLE = ("scale", "status")
@@ -80,7 +80,7 @@ CORE = (
     _core("replicationcontrollers", "ReplicationController", ("rc",), SCALABLE, categories=ALL),
     _core("resourcequotas", "ResourceQuota", ("quota",), STATUS),
     _core("secrets", "Secret"),
-    _core("serviceaccounts", "ServiceAccount", ("sa",)),
+    _core("serviceaccounts", "ServiceAccount", ("sa",), ("token",)),
     _core("services", "Service", ("svc",), STATUS, categories=ALL),
 )
 
@@ -141,20 +141,24 @@ ADMISSION = (
 CRD_GROUP = "apiextensions.k8s.io"
 CRD_PLURAL = "customresourcedefinitions"
 
+AUTOSCALERS = Resource(
+    "autoscaling",
+    "v2",
+    "horizontalpodautoscalers",
+    "HorizontalPodAutoscaler",
+    True,
+    ("hpa",),
+    ALL,
+    STATUS,
+)
+AUTOSCALERS_V1 = replace(AUTOSCALERS, version="v1")
+"""Served beside the stored version; see ``autoscaler_versions.py``."""
+
 OTHERS = (
     Resource(
         CRD_GROUP, "v1", CRD_PLURAL, "CustomResourceDefinition", False, ("crd", "crds"), (), STATUS
     ),
-    Resource(
-        "autoscaling",
-        "v2",
-        "horizontalpodautoscalers",
-        "HorizontalPodAutoscaler",
-        True,
-        ("hpa",),
-        ALL,
-        STATUS,
-    ),
+    AUTOSCALERS,
     Resource("coordination.k8s.io", "v1", "leases", "Lease", True),
     Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True),
     Resource(
@@ -163,12 +167,24 @@ OTHERS = (
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, ("pc",)),
 )
 
-ACCESS_GROUP = "authorization.k8s.io"
-REVIEWS = tuple(
-    Resource(ACCESS_GROUP, "v1", kind.lower() + "s", kind, False, verbs=("create",))
-    for kind in ("SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview")
+ACCESS_GROUP, IDENTITY_GROUP = "authorization.k8s.io", "authentication.k8s.io"
+
+
+def _review(group: str, kind: str, *, namespaced: bool = False) -> Resource:
+    return Resource(group, "v1", kind.lower() + "s", kind, namespaced, verbs=("create",))
+
+
+REVIEWS = (
+    _review(IDENTITY_GROUP, "SelfSubjectReview"),
+    _review(IDENTITY_GROUP, "TokenReview"),
+    _review(ACCESS_GROUP, "LocalSubjectAccessReview", namespaced=True),
+    _review(ACCESS_GROUP, "SelfSubjectAccessReview"),
+    _review(ACCESS_GROUP, "SelfSubjectRulesReview"),
+    _review(ACCESS_GROUP, "SubjectAccessReview"),
 )
 """Questions that are answered at once and stored nowhere."""
+TOKEN_REQUEST = _review(IDENTITY_GROUP, "TokenRequest", namespaced=True)
+"""The body of ``serviceaccounts/token``; not served by itself."""
 
 BUILT_IN: tuple[Resource, ...] = (
     CORE + APPS + BATCH + RBAC + STORAGE + NETWORKING + ADMISSION + OTHERS

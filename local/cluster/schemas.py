@@ -102,23 +102,33 @@ def _field_schema(schema: Schema, name: str) -> Schema | None:
 
 
 def with_defaults(value: Any, schema: Schema) -> Any:
-    """``value`` with every missing field that has a ``default``, at any depth."""
+    """``value`` with every missing field that has a ``default``, at any depth.
+
+    A null that the schema does not allow counts as missing: a real server drops it before it looks at anything else.
+    """
     if isinstance(value, list):
         if _are_scalars(value):
             return value
         return [with_defaults(entry, schema.get("items") or {}) for entry in value]
     if not isinstance(value, dict):
         return value
-    filled = dict(value)
+    filled = {name: entry for name, entry in value.items() if not _is_missing(name, entry, schema)}
     for name, part in (schema.get("properties") or {}).items():
-        missing = name not in filled or (filled[name] is None and not part.get("nullable"))
-        if missing and "default" in part:
+        if name not in filled and "default" in part:
             filled[name] = copy.deepcopy(part["default"])
     for name, entry in filled.items():
         part = _field_schema(schema, name)
         if part is not None:
             filled[name] = with_defaults(entry, part)
     return filled
+
+
+def _is_missing(name: str, entry: Any, schema: Schema) -> bool:
+    if entry is not None:
+        return False
+    additional = schema.get("additionalProperties")
+    part = (schema.get("properties") or {}).get(name, additional)
+    return isinstance(part, dict) and not part.get("nullable")
 
 
 def translated(schema: Schema) -> Schema:

@@ -1,8 +1,8 @@
 """The embedded cluster's API over HTTP, for kubectl, kubernetes_asyncio and everything else that
 speaks Kubernetes.
 
-One route takes every path; ``verbs.py`` does the work. Plain HTTP, no authentication: bind it to
-the loopback address only.
+One route takes every path; ``verbs.py`` does the work. Plain HTTP, and who sends no token is the
+cluster's administrator: bind it to the loopback address only.
 What may go wrong: keep-alive must outlive a client's retry pause, or kubectl drain dies with EOF on
 a retried
 eviction; hence ``KEEP_ALIVE_SECONDS``.
@@ -21,12 +21,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from local.cluster import discovery, openapi, verbs
+from local.cluster import calls, discovery, openapi, verbs
+from local.cluster.authorization.attributes import path_attributes, resource_attributes
+from local.cluster.authorization.authentication import Access, access_to
+from local.cluster.authorization.users import User
+from local.cluster.calls import Call, answer
 from local.cluster.errors import ApiError, method_not_allowed, no_such_path
 from local.cluster.listening import listen
 from local.cluster.requests import Body, Query, Target, parse_path
 from local.cluster.store import Store
-from local.cluster.verbs import Call, answer
 from shared.log import get_logger
 
 log = get_logger(__name__)
@@ -58,12 +61,16 @@ HANDLERS: dict[str, Handler] = {
 }
 
 
-def build_app(store: Store) -> Starlette:
-    """The ASGI application on top of ``store``. It must run on the store's own event loop."""
+def build_app(store: Store, access: Access | None = None) -> Starlette:
+    """The ASGI application on top of ``store``. It must run on the store's own event loop.
+
+    ``access`` knows the tokens; without it none exists but those that the server itself will issue.
+    """
+    known = access or access_to(store)
 
     async def serve_request(request: Request) -> Response:
         try:
-            return await _dispatch(store, request)
+            return await _dispatch(store, known, request)
         except ApiError as error:
             return answer(orjson.dumps(error.status()), error.code)
         except ClientDisconnect:
@@ -79,14 +86,16 @@ async def _internal_error(request: Request, error: Exception) -> Response:
     return answer(orjson.dumps(failure.status()), failure.code)
 
 
-async def _dispatch(store: Store, request: Request) -> Response:
+async def _dispatch(store: Store, access: Access, request: Request) -> Response:
     path = request.url.path.rstrip("/") or "/"
     method = "GET" if request.method == "HEAD" else request.method
+    target = parse_path(path)
+    user = access.user(request.headers)
+    _authorize(access, user, target, request)
     if method == "GET":
         found = _document(store, path, request.headers.get("accept", ""))
         if found is not None:
             return found
-    target = parse_path(path)
     if target is None:
         raise no_such_path()
     if not target.plural:
@@ -95,16 +104,21 @@ async def _dispatch(store: Store, request: Request) -> Response:
         groups = discovery.groups_of(store)
         return _json(discovery.resource_list(groups, target.group, target.version))
     body = Body.of(request.headers.get("content-type", ""), await request.body())
-    return HANDLERS[method](_call(store, target, request), body)
+    headers, query = request.headers, Query(request.query_params)
+    accept, agent = headers.get("accept", ""), headers.get("user-agent", "")
+    return HANDLERS[method](Call(store, access, user, target, query, accept, agent), body)
 
 
-def _call(store: Store, target: Target, request: Request) -> Call:
-    headers = request.headers
-    query = Query(request.query_params)
-    return Call(store, target, query, headers.get("accept", ""), headers.get("user-agent", ""))
+def _authorize(access: Access, user: User, target: Target | None, request: Request) -> None:
+    method = "GET" if request.method == "HEAD" else request.method
+    if target is not None and target.plural:
+        asked = resource_attributes(method, target, Query(request.query_params))
+    else:
+        asked = path_attributes(method, request.url.path)
+    access.check(user, asked)
 
 
-def _json(document: object, media_type: str = verbs.MEDIA) -> Response:
+def _json(document: object, media_type: str = calls.MEDIA) -> Response:
     return Response(orjson.dumps(document), media_type=media_type)
 
 
@@ -140,6 +154,7 @@ async def serve(
     port: int,
     *,
     started: Callable[[int], None] | None = None,
+    access: Access | None = None,
 ) -> None:
     """Serve until cancelled; then open watches get ``STOP_SECONDS`` to end.
 
@@ -147,7 +162,7 @@ async def serve(
     Raises OSError when the port is taken.
     """
     listener = listen(host, port)
-    server = ClusterServer(_config(store))
+    server = ClusterServer(_config(build_app(store, access)))
     async with asyncio.TaskGroup() as group:
         running = group.create_task(server.serve(sockets=[listener]))
         if started:
@@ -159,9 +174,9 @@ async def serve(
             await running
 
 
-def _config(store: Store) -> uvicorn.Config:
+def _config(app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
-        build_app(store),
+        app,
         http="httptools",
         ws="none",
         lifespan="off",

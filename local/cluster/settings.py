@@ -34,6 +34,15 @@ class ClusterSettings(BaseSettings):
     crd_directory: Path | None = Field(
         default=None, description="objects in *.yaml files of this folder are created at start"
     )
+    accounts_directory: Path | None = Field(
+        default=None,
+        description="namespaces, ServiceAccounts, roles and bindings in *.yaml files of this folder "
+        "are created at start",
+    )
+    account_kubeconfigs: Path | None = Field(
+        default=None,
+        description="where to write a kubeconfig for each of these ServiceAccounts, as NAMESPACE/NAME",
+    )
     scheduler_strategy: Literal["least-allocated", "most-allocated"] = Field(
         default="least-allocated",
         description="how the scheduler scores nodes by their free resources",

@@ -32,6 +32,7 @@ from local.cluster.errors import (
     invalid,
     no_such_path,
 )
+from local.cluster.first_objects import first_objects
 from local.cluster.patches import merge_patch
 from local.cluster.resources import BUILT_IN, CRD_GROUP, CRD_PLURAL, Resource
 from local.cluster.selectors import object_predicate, selector_text
@@ -39,9 +40,6 @@ from local.cluster.watches import Cursor, Document, Stored, Subscription
 from shared.clock import Clock, rfc3339
 
 __all__ = ["ApiError", "Document", "Resource", "Store", "Subscription"]
-
-FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-FIRST_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class Store:
@@ -57,11 +55,8 @@ class Store:
         self._revision = 1
         self._custom: dict[tuple[str, str], CustomKind] = {}
         self._collections = {(r.group, r.plural): Collection(r, log_length) for r in BUILT_IN}
-        for name in FIRST_NAMESPACES:
-            self.create("namespaces", {"metadata": {"name": name}})
-        for name, value in FIRST_PRIORITIES.items():
-            priority = {"metadata": {"name": name}, "value": value}
-            self.create("priorityclasses", priority, group="scheduling.k8s.io")
+        for plural, group, document in first_objects():
+            self.create(plural, document, group=group)
 
     # What is served
 

@@ -6,126 +6,25 @@ Status.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import orjson
 from starlette.responses import Response
 
-from local.cluster.access import review
-from local.cluster.collection import Collection
-from local.cluster.errors import (
-    bad_request,
-    method_not_allowed,
-    no_such_path,
-    unsupported_media_type,
-)
+from local.cluster.authorization.reviews import review
+from local.cluster.authorization.token_requests import answer_request
+from local.cluster.calls import MEDIA, Call, answer, success
+from local.cluster.collection import key_of
+from local.cluster.errors import bad_request, method_not_allowed, unsupported_media_type
 from local.cluster.lifecycle import copied
 from local.cluster.lists import Token, page
-from local.cluster.ownership import FieldTypes, Manager, applied, transferred
+from local.cluster.ownership import applied, transferred
 from local.cluster.patches import json_patch, merge_patch, strategic_merge
-from local.cluster.rendering import Renderer, renderer
-from local.cluster.requests import APPLY, JSON_PATCH, MERGE, STRATEGIC, Body, Query, Target
-from local.cluster.resources import ACCESS_GROUP, Resource
+from local.cluster.requests import APPLY, JSON_PATCH, MERGE, STRATEGIC, Body
+from local.cluster.resources import ACCESS_GROUP, IDENTITY_GROUP
 from local.cluster.selectors import object_predicate
-from local.cluster.store import Store
 from local.cluster.streams import LONGEST_SECONDS, WatchOptions, WatchResponse, WatchStream
-from local.cluster.watches import Document, Stored
-from shared.clock import rfc3339
+from local.cluster.watches import Document
 
-MEDIA = "application/json"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
 WRITABLE = ("", "status", "scale", "finalize")
-
-
-def answer(content: bytes, code: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A JSON answer."""
-    return Response(content, code, headers, MEDIA)
-
-
-def success(code: int, details: Document | None = None) -> Response:
-    """A ``Status`` that says Success."""
-    status: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-    if details:
-        status["details"] = details
-    return answer(orjson.dumps({**status, "code": code}), code)
-
-
-@dataclass(frozen=True)
-class Call:
-    """One request on one kind, read and checked."""
-
-    store: Store
-    target: Target
-    query: Query
-    accept: str
-    user_agent: str
-
-    @property
-    def collection(self) -> Collection:
-        """The objects meant. Raises ApiError 404."""
-        return self.store.collection(self.target.plural, self.target.group)
-
-    @property
-    def resource(self) -> Resource:
-        """The kind in the version asked for.
-
-        Raises ApiError 404 for a version that is not served.
-        """
-        resource = self.collection.resource
-        if resource.version == self.target.version:
-            return resource
-        custom = self.store.custom_kind(resource)
-        version = custom.versions.get(self.target.version) if custom else None
-        if version is None or not version.served:
-            raise no_such_path()
-        return version.resource
-
-    @property
-    def rendering(self) -> Renderer:
-        """How to write the answer."""
-        include = self.query.text("includeObject")
-        return renderer(self.store, self.resource, self.accept, include)
-
-    @property
-    def address(self) -> dict[str, Any]:
-        """The arguments that name the kind and the namespace in calls on the store."""
-        return {"group": self.target.group, "namespace": self.target.namespace or None}
-
-    @property
-    def manager(self) -> Manager:
-        """The author of a write, without fields yet."""
-        name = self.query.text("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
-        time = rfc3339(self.store.clock.now())
-        return Manager(name, "Update", self.resource.api_version, time, frozenset())
-
-    @property
-    def field_types(self) -> FieldTypes:
-        """How the kind's lists join."""
-        custom = self.store.custom_kind(self.resource)
-        return FieldTypes(custom.versions[self.resource.version].schema if custom else None)
-
-    def check_subresource(self) -> None:
-        """Raises ApiError 404 for a subresource that the kind does not have."""
-        subresource = self.target.subresource
-        if subresource and subresource not in self.resource.subresources:
-            raise no_such_path()
-
-    def render(
-        self, document: Document, code: int = 200, headers: dict[str, str] | None = None
-    ) -> Response:
-        """An object, or a Scale, as the answer."""
-        if document.get("kind") == "Scale":
-            return answer(orjson.dumps(document), code)
-        stored = self.collection.find(_key(document))
-        if stored is None or stored.document is not document:
-            stored = Stored(document)
-        return answer(self.rendering.one(stored), code, headers)
-
-
-def _key(document: Document) -> tuple[str, str]:
-    metadata = document["metadata"]
-    return metadata.get("namespace") or "", metadata["name"]
 
 
 def read(call: Call) -> Response:
@@ -175,22 +74,24 @@ def watch(call: Call) -> Response:
 def create(call: Call, body: Body) -> Response:
     """create, eviction and binding."""
     target = call.target
-    if target.group == ACCESS_GROUP:
-        # kubectl sends these as protobuf. The answer is the same for every question, so it
-        # needs no decoding.
-        asked = {} if body.media_type == PROTOBUF else body.object()
-        return answer(orjson.dumps(review(target.plural, asked)), 201)
+    if target.group in (ACCESS_GROUP, IDENTITY_GROUP):
+        asked = body.object()
+        told = review(call.access, call.user, target.plural, target.namespace, asked)
+        return answer(orjson.dumps(told), 201)
     call.check_subresource()
     if target.subresource == "eviction":
         return evict(call, body.object())
     if target.subresource == "binding":
         return bind(call, body.object())
+    if target.subresource == "token":
+        return issue_token(call, body.object())
     if target.name:
         raise method_not_allowed()
     document = body.object()
     headers = _check_fields(call, document)
     dry_run = call.query.dry_run
-    created = call.store.create(target.plural, document, **call.address, dry_run=dry_run)
+    stored = call.stored_form(document)
+    created = call.store.create(target.plural, stored, **call.address, dry_run=dry_run)
     return call.render(created, 201, headers)
 
 
@@ -210,6 +111,12 @@ def bind(call: Call, body: Document) -> Response:
         raise bad_request("target.name: Required value: the node to bind the pod to")
     call.store.bind(call.target.name, call.target.namespace, node)
     return success(201)
+
+
+def issue_token(call: Call, body: Document) -> Response:
+    """The token subresource of a ServiceAccount."""
+    account = call.store.get(call.target.plural, call.target.name, **call.address)
+    return answer(orjson.dumps(answer_request(call.access.tokens, account, body)), 201)
 
 
 def _check_fields(call: Call, document: Document) -> dict[str, str] | None:
@@ -245,7 +152,7 @@ def replace(call: Call, body: Body) -> Response:
             f"the name on the URL ({target.name})"
         )
     headers = _check_fields(call, document) if not target.subresource else None
-    return call.render(_written(call, document), 200, headers)
+    return call.render(_written(call, call.stored_form(document)), 200, headers)
 
 
 def _written(call: Call, document: Document) -> Document:
@@ -280,12 +187,13 @@ def patch(call: Call, body: Body) -> Response:
     old = call.store.get(target.plural, target.name, **call.address)
     if target.subresource == "scale":
         old = call.store.scale(target.plural, target.name, **call.address)
-    new = copied(_patched(call, old, body))
-    if new == old:
+    asked = call.asked_form(old)
+    new = copied(_patched(call, asked, body))
+    if new == asked:
         return call.render(old)
     headers = _check_fields(call, new) if not target.subresource else None
     new.setdefault("metadata", {})["name"] = target.name
-    return call.render(_written(call, new), 200, headers)
+    return call.render(_written(call, call.stored_form(new)), 200, headers)
 
 
 def _patched(call: Call, old: Document, body: Body) -> Document:
@@ -313,7 +221,7 @@ def apply(call: Call, body: Body) -> Response:
             "PatchOptions.meta.k8s.io is invalid: "
             "fieldManager: Required value: is required for apply patch"
         )
-    config = copied(config)
+    config = copied(call.stored_form(config))
     config.setdefault("metadata", {})["name"] = target.name
     if config["metadata"].get("managedFields"):
         raise bad_request("metadata.managedFields must be nil in an apply configuration")
@@ -327,6 +235,7 @@ def apply(call: Call, body: Body) -> Response:
     )
     dry_run = call.query.dry_run
     if old is None:
+        call.check_right("create")
         new = {**new, "apiVersion": config.get("apiVersion"), "kind": config.get("kind")}
         return call.render(
             call.store.create(target.plural, new, **call.address, dry_run=dry_run), 201
@@ -350,7 +259,7 @@ def delete(call: Call, body: Body) -> Response:
     if not target.name:
         return delete_collection(call, options)
     gone = _delete_one(call, target.name, target.namespace, options)
-    if call.collection.find(_key(gone)) is not None:
+    if call.collection.find(key_of(gone)) is not None:
         return call.render(gone)
     details = {"name": target.name, "kind": target.plural, "uid": gone["metadata"]["uid"]}
     return success(200, details | ({"group": target.group} if target.group else {}))
@@ -382,7 +291,7 @@ def delete_collection(call: Call, options: Document) -> Response:
     found = list(call.collection.scan(call.target.namespace or None))
     chosen = [stored for stored in found if matches is None or matches(stored.document)]
     for stored in chosen:
-        namespace, name = _key(stored.document)
+        namespace, name = key_of(stored.document)
         _delete_one(call, name, namespace, options)
     metadata = {"resourceVersion": str(call.store.revision)}
     return answer(call.rendering.many(chosen, metadata))

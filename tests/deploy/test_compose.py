@@ -82,12 +82,19 @@ def test_every_value_is_accepted(part: str, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("part", sorted(SETTINGS))
 def test_what_both_stacks_are_told_is_the_same_but_for_addresses(part: str) -> None:
     """A variable that one of them lacks, or has with another value, is a difference that nobody meant."""
-    address = re.compile(r"HOST|PORT|URL|KUBECONFIG|CRD_DIRECTORY")
+    address = re.compile(r"HOST|PORT|URL|KUBECONFIG|_DIRECTORY")
     own = names_of(SETTINGS[part]) | BOTOCORE
     planned = {k: v for k, v in PLANNED[part].environment.items() if k in own}
     assert numbers(planned, address) == numbers(
         {k: v for k, v in environment(part).items() if k in own}, address
     )
+
+
+@pytest.mark.parametrize("part", SERVICES)
+def test_every_service_has_the_kubeconfig_of_its_own_account(part: str) -> None:
+    folder = environment("cluster")["ACCOUNT_KUBECONFIGS"]
+    assert environment(part)["KUBECONFIG"] == f"{folder}/dovetail/dovetail-{part}"
+    assert PLANNED[part].environment["KUBECONFIG"].endswith(f"/accounts/dovetail/dovetail-{part}")
 
 
 def numbers(variables: dict[str, str], without: re.Pattern[str]) -> dict[str, str | float]:

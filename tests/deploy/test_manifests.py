@@ -93,6 +93,19 @@ def test_the_watcher_may_watch_every_kind_that_it_mirrors() -> None:
     assert {(kind.resource.group, kind.resource.plural) for kind in KINDS} <= may
 
 
+def test_the_watcher_may_write_every_status_that_it_keeps() -> None:
+    """Of pools and classes; of NodeClaims the time of the last pod event."""
+    written = {
+        resource
+        for rule in named("ClusterRole", "watcher")["rules"]
+        for resource in rule["resources"]
+        if resource.endswith("/status") and rule["verbs"] == ["patch"]
+    }
+    pools = {"provisioners/status", "nodepools/status"}
+    classes = {"awsnodetemplates/status", "ec2nodeclasses/status"}
+    assert written == pools | classes | {"nodeclaims/status"}
+
+
 @pytest.mark.parametrize(
     ("resources", "who"),
     [

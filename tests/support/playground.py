@@ -133,6 +133,15 @@ def stack_of(settings: StackSettings) -> Iterator[Stack]:
         yield stack
     finally:
         stack.stop()
+    refused = refusals(stack)
+    assert not refused, f"rights that deploy/kubernetes does not give: {refused}"
+
+
+def refusals(stack: Stack) -> list[str]:
+    """What the API server has refused to the services: each runs as its own ServiceAccount of deploy/kubernetes."""
+    lines = stack.log_file("cluster").read_bytes().splitlines()
+    entries = [json.loads(line) for line in lines if line.startswith(b"{")]
+    return [entry["reason"] for entry in entries if entry["message"] == "request forbidden"]
 
 
 class ShellKubectl:

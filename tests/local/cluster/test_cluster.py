@@ -107,3 +107,52 @@ async def test_sigterm_ends_it_though_a_watch_is_open(tmp_path: Path) -> None:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+ACCOUNTS = """
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: robot, namespace: robots}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: robots}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: robot}
+rules: [{apiGroups: [""], resources: [nodes], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: robot}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: robot}
+subjects: [{kind: ServiceAccount, name: robot, namespace: robots}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: robot, namespace: robots}
+"""
+
+
+async def test_each_account_gets_a_kubeconfig_that_a_restart_leaves_as_it_is(
+    tmp_path: Path,
+) -> None:
+    manifests, kubeconfigs = tmp_path / "manifests", tmp_path / "accounts"
+    manifests.mkdir()
+    (manifests / "robot.yaml").write_text(ACCOUNTS)
+    settings = ClusterSettings(accounts_directory=manifests, account_kubeconfigs=kubeconfigs)
+    tokens = []
+    for _ in range(2):
+        async with running_cluster(settings) as cluster:
+            path = kubeconfigs / "robots" / "robot"
+            config = yaml.safe_load(path.read_text())
+            assert config["clusters"][0]["cluster"]["server"] == cluster.url
+            assert path.stat().st_mode & 0o077 == 0
+            tokens.append(config["users"][0]["user"]["token"])
+            headers = {"Authorization": f"Bearer {tokens[0]}"}
+            assert cluster.store.list("deployments", group="apps", namespace="robots") == []
+            async with aiohttp.ClientSession(cluster.url, headers=headers) as client:
+                assert (await client.get("/api/v1/nodes")).status == 200
+                assert (await client.get("/api/v1/pods")).status == 403
+    assert tokens[0] == tokens[1]

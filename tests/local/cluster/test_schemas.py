@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -60,3 +61,32 @@ def test_lists_of_plain_values_are_kept_and_objects_in_lists_are_pruned_and_fill
     kept, lost = prune(written, schema)
     assert (kept, lost) == ({"plain": ["a", 1, None], "rich": [{}]}, ["rich[0].b"])
     assert with_defaults(kept, schema)["rich"] == [{"a": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("part", "written", "stored"),
+    [
+        ({"type": "string"}, {"a": None}, {}),
+        ({"type": "string", "default": "x"}, {"a": None}, {"a": "x"}),
+        ({"type": "string", "nullable": True}, {"a": None}, {"a": None}),
+        ({"type": "string", "nullable": True, "default": "x"}, {"a": None}, {"a": None}),
+        ({"type": "string", "nullable": True, "default": "x"}, {}, {"a": "x"}),
+        ({"type": "array", "items": {"type": "string"}}, {"a": [None]}, {"a": [None]}),
+    ],
+)
+def test_a_null_that_the_schema_does_not_allow_counts_as_missing(
+    part: dict[str, Any], written: dict[str, Any], stored: dict[str, Any]
+) -> None:
+    """A real server drops it before defaults and rules; so a required field that is null is missing."""
+    schema = {"type": "object", "properties": {"a": part}, "required": ["a"]}
+    assert with_defaults(written, schema) == stored
+    faults = [one.reason for one in Validator(schema).errors(stored)]
+    assert ("FieldValueRequired" in faults) == ("a" not in stored)
+
+
+def test_nulls_are_dropped_from_maps_and_kept_where_anything_may_be() -> None:
+    labels = {"additionalProperties": {"type": "string"}}
+    free = {"additionalProperties": True}
+    schema = {"properties": {"labels": labels, "free": free, "status": {"nullable": False}}}
+    written = {"labels": {"a": None, "b": "c"}, "free": {"a": None}, "status": None}
+    assert with_defaults(written, schema) == {"labels": {"b": "c"}, "free": {"a": None}}

@@ -136,3 +136,23 @@ async def test_sizes_above_their_bound_are_told_as_too_long_and_too_many(api, de
         ("FieldValueTooLong", "Too long: may not be more than 3 bytes"),
         ("FieldValueTooMany", "Too many: 2: must have at most 1 items"),
     ]
+
+
+async def test_a_bound_pod_takes_no_nomination(api, pod):
+    """From Kubernetes 1.35 on: binding ends a nomination, and nobody may write one afterwards."""
+    api.store.create("pods", pod, namespace="default")
+    path = "/api/v1/namespaces/default/pods/web/status"
+    nomination = {"status": {"nominatedNodeName": "n1"}}
+    assert (await api.merge(path, nomination))[0] == 200
+    api.store.bind("web", "default", "n2")
+    stored = api.store.get("pods", "web", namespace="default")
+    assert "nominatedNodeName" not in stored["status"]
+    code, status = await api.merge(path, nomination)
+    assert (code, status["reason"]) == (422, "Invalid")
+    (cause,) = status["details"]["causes"]
+    assert (cause["field"], cause["reason"]) == (
+        "status.nominatedNodeName",
+        "FieldValueForbidden",
+    )
+    assert (await api.merge(path, {"status": {"nominatedNodeName": None}}))[0] == 200
+    assert (await api.merge(path, {"status": {"phase": "Running"}}))[0] == 200

@@ -1,0 +1,1 @@
+"""The Protocol Buffers form of built-in kinds, which Go's typed clients send: decoded, never written."""

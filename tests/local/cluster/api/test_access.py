@@ -1,0 +1,179 @@
+"""Who may do what over HTTP: tokens, refusals, reviews, impersonation."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+GROUP = "rbac.authorization.k8s.io"
+ROBOT = "system:serviceaccount:default:robot"
+ACCESS = "/apis/authorization.k8s.io/v1"
+IDENTITY = "/apis/authentication.k8s.io/v1"
+TOKEN_PATH = "/api/v1/namespaces/default/serviceaccounts/robot/token"
+
+
+def grant(api, *rules) -> None:
+    """A ClusterRole with these rules, and its binding to the robot."""
+    api.store.create(
+        "clusterroles", {"metadata": {"name": "robot"}, "rules": list(rules)}, group=GROUP
+    )
+    subject = {"kind": "ServiceAccount", "name": "robot", "namespace": "default"}
+    reference = {"kind": "ClusterRole", "name": "robot"}
+    binding = {"metadata": {"name": "robot"}, "roleRef": reference, "subjects": [subject]}
+    api.store.create("clusterrolebindings", binding, group=GROUP)
+
+
+@pytest.fixture
+async def robot(api) -> dict[str, str]:
+    """The Authorization header of a ServiceAccount without rights."""
+    api.store.create("serviceaccounts", {"metadata": {"name": "robot"}}, namespace="default")
+    _, answer = await api.post(TOKEN_PATH, {"spec": {}})
+    return {"Authorization": f"Bearer {answer['status']['token']}"}
+
+
+async def test_an_account_without_a_role_may_discover_and_no_more(api, robot):
+    assert (await api.get("/apis", **robot))[0] == 200
+    assert (await api.get("/apis/apps/v1", **robot))[0] == 200
+    code, status = await api.get("/api/v1/pods", **robot)
+    assert (code, status["reason"]) == (403, "Forbidden")
+    assert status["message"] == (
+        f'pods is forbidden: User "{ROBOT}" cannot list resource "pods" in API group "" '
+        "at the cluster scope"
+    )
+    assert (await api.get("/metrics", **robot))[0] == 403
+
+
+async def test_without_a_token_the_owner_of_the_cluster_asks(api):
+    assert (await api.get("/api/v1/pods"))[0] == 200
+
+
+@pytest.mark.parametrize("header", ["Bearer wrong", "Bearer ", "Basic eDp5", "nonsense"])
+async def test_wrong_credentials_are_refused_and_never_taken_for_none(api, header):
+    code, status = await api.get("/api/v1/pods", Authorization=header)
+    assert (code, status["reason"]) == (401, "Unauthorized")
+
+
+async def test_verbs_are_told_apart(api, robot, pod):
+    api.store.create("pods", pod, namespace="default")
+    grant(api, {"verbs": ["get", "create"], "apiGroups": [""], "resources": ["pods"]})
+    pods = "/api/v1/namespaces/default/pods"
+    assert (await api.get(f"{pods}/web", **robot))[0] == 200
+    assert (await api.get(pods, **robot))[0] == 403
+    assert "cannot watch" in (await api.get(f"{pods}?watch=1", **robot))[1]["message"]
+    other = {**pod, "metadata": {"name": "other"}}
+    assert (await api.call("POST", pods, other, **robot))[0] == 201
+    for method, path, verb in (
+        ("DELETE", pods, "deletecollection"),
+        ("DELETE", f"{pods}/web", "delete"),
+        ("PUT", f"{pods}/web", "update"),
+        ("PATCH", f"{pods}/web/status", "patch"),
+        ("POST", f"{pods}/web/eviction", "create"),
+    ):
+        code, status = await api.call(method, path, {}, **robot)
+        assert (code, f"cannot {verb} resource" in status["message"]) == (403, True)
+
+
+async def test_one_named_object_may_be_listed_and_watched_by_its_name(api, robot):
+    rule = {"verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"]}
+    grant(api, {**rule, "resourceNames": ["settings"]})
+    path = "/api/v1/namespaces/default/configmaps"
+    assert (await api.get(f"{path}?fieldSelector=metadata.name%3Dsettings", **robot))[0] == 200
+    assert (await api.get(f"{path}?fieldSelector=metadata.name%3Dother", **robot))[0] == 403
+    assert (await api.get(path, **robot))[0] == 403
+
+
+async def test_apply_of_what_is_not_there_needs_the_right_to_create(api, robot):
+    grant(api, {"verbs": ["patch"], "apiGroups": [""], "resources": ["configmaps"]})
+    path = "/api/v1/namespaces/default/configmaps/settings?fieldManager=me"
+    body = {"apiVersion": "v1", "kind": "ConfigMap"}
+    sent = {"media": "application/apply-patch+yaml", **robot}
+    code, status = await api.call("PATCH", path, body, **sent)
+    assert (code, 'cannot create resource "configmaps"' in status["message"]) == (403, True)
+    assert (await api.call("PATCH", path, body, media=sent["media"]))[0] == 201
+    assert (await api.call("PATCH", path, body, **sent))[0] == 200
+
+
+async def test_reviews_say_what_the_server_would_do(api, robot):
+    grant(api, {"verbs": ["patch"], "apiGroups": ["apps"], "resources": ["deployments/scale"]})
+    attributes = {
+        "verb": "patch",
+        "group": "apps",
+        "resource": "deployments",
+        "subresource": "scale",
+    }
+    spec = {"resourceAttributes": attributes}
+    own = f"{ACCESS}/selfsubjectaccessreviews"
+    code, told = await api.call("POST", own, {"spec": spec}, **robot)
+    assert (code, told["status"]["allowed"]) == (201, True)
+    assert told["status"]["reason"].startswith('RBAC: allowed by ClusterRoleBinding "robot"')
+    del attributes["subresource"]
+    assert (await api.call("POST", own, {"spec": spec}, **robot))[1]["status"] == {"allowed": False}
+    others = f"{ACCESS}/subjectaccessreviews"
+    assert (await api.post(others, {"spec": {**spec, "user": ROBOT}}))[1]["status"] == {
+        "allowed": False
+    }
+    assert (await api.call("POST", others, {"spec": {**spec, "user": ROBOT}}, **robot))[0] == 403
+    path = {"spec": {"nonResourceAttributes": {"verb": "get", "path": "/api"}}}
+    assert (await api.call("POST", own, path, **robot))[1]["status"]["allowed"] is True
+    assert (await api.post(own, {"spec": {}}))[0] == 400
+
+
+async def test_own_rules_are_listed(api, robot):
+    rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["nodes"]}
+    grant(api, rule)
+    _, told = await api.call(
+        "POST", f"{ACCESS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}, **robot
+    )
+    assert rule in told["status"]["resourceRules"]
+    assert any("/api" in r["nonResourceURLs"] for r in told["status"]["nonResourceRules"])
+
+
+async def test_a_token_review_names_the_user_behind_a_token(api, robot):
+    token = robot["Authorization"].removeprefix("Bearer ")
+    _, told = await api.post(f"{IDENTITY}/tokenreviews", {"spec": {"token": token}})
+    assert told["status"]["authenticated"] is True
+    assert told["status"]["user"]["username"] == ROBOT
+    elsewhere = {"spec": {"token": token, "audiences": ["elsewhere"]}}
+    for spec in (elsewhere, {"spec": {"token": "wrong"}}):
+        _, told = await api.post(f"{IDENTITY}/tokenreviews", spec)
+        assert "authenticated" not in told["status"]
+        assert told["status"]["error"]
+
+
+async def test_a_token_lasts_as_long_as_asked_and_ten_minutes_at_least(api, robot):
+    code, told = await api.post(TOKEN_PATH, {"spec": {"expirationSeconds": 7200}})
+    claims = told["status"]["token"].split(".")[1]
+    content = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+    assert (code, content["exp"] - content["iat"], content["sub"]) == (201, 7200, ROBOT)
+    code, status = await api.post(TOKEN_PATH, {"spec": {"expirationSeconds": 60}})
+    assert (code, "10 minutes" in status["message"]) == (422, True)
+    assert (await api.post(TOKEN_PATH.replace("robot", "nobody"), {"spec": {}}))[0] == 404
+
+
+async def test_only_who_may_impersonate_acts_for_another(api, robot):
+    as_robot = {"Impersonate-User": ROBOT}
+    own = f"{IDENTITY}/selfsubjectreviews"
+    _, told = await api.call("POST", own, {}, **as_robot)
+    assert told["status"]["userInfo"]["username"] == ROBOT
+    assert (await api.get("/api/v1/pods", **as_robot))[0] == 403
+    code, status = await api.get("/api/v1/pods", **robot, **{"Impersonate-User": "admin"})
+    assert (code, 'cannot impersonate resource "users"' in status["message"]) == (403, True)
+    as_master = {"Impersonate-User": ROBOT, "Impersonate-Group": "system:masters"}
+    assert (await api.get("/api/v1/pods", **robot, **as_master))[0] == 403
+    assert (await api.get("/api/v1/pods", **{"Impersonate-Group": "x"}))[0] == 400
+
+
+async def test_kubectl_asks_in_protobuf_and_is_told(kubectl, api, robot):
+    grant(api, {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})
+    as_robot = f"--as={ROBOT}"
+    assert await kubectl("auth", "can-i", "get", "pods", as_robot) == (0, "yes\n")
+    assert await kubectl("auth", "can-i", "delete", "pods", as_robot) == (1, "no\n")
+    assert ROBOT in (await kubectl("auth", "whoami", as_robot))[1]
+    assert "[get]" in (await kubectl("auth", "can-i", "--list", as_robot))[1]
+    code, token = await kubectl("create", "token", "robot")
+    assert (code, token.count(".")) == (0, 2)
+    code, text = await kubectl("get", "nodes", as_robot)
+    assert code == 1
+    assert "Error from server (Forbidden): nodes is forbidden" in text
