@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from itertools import cycle
 from random import Random
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ from shared.domain.pods import Pod
 from shared.domain.records import PODS as PODS_KIND
 from shared.kube.resources import PODS
 from shared.mirror.change import MirrorKeys
+from shared.mirror.integrity import Digester
 from tests.support.builders import make_pods
 from tests.support.gaps.observing import (
     Purchases,
@@ -41,6 +43,7 @@ pytestmark = pytest.mark.e2e
 
 HEALED_SECONDS = 10.0
 FORGED_PODS = 20
+GUISES = 3
 HALF_OPEN = 70
 PROBES = 4
 PROBE_SECONDS = 5.0
@@ -62,10 +65,22 @@ async def ring(redis: Redis, names: MirrorKeys) -> None:
     await redis.execute_command("XADD", names.stream, "*", "op", "reset")
 
 
+def guises(pod: Pod) -> Iterator[bytes]:
+    """What somebody who knows the code, and no key, may take for a value of the mirror."""
+    body = msgspec.json.encode(pod)
+    yield body
+    for key in ("", "dovetail"):
+        yield Digester(key).entry(PODS_KIND, pod.key, body).tag + body
+
+
 async def forge(ground: Playground, pods: Iterable[Pod]) -> None:
     """Put pods into the mirror that do not exist."""
     names = MirrorKeys(key_prefix(ground.environment.cluster_name))
-    fields = [part for pod in pods for part in (pod.key, msgspec.json.encode(pod))]
+    fields = [
+        part
+        for pod, guise in zip(pods, cycle(range(GUISES)), strict=False)
+        for part in (pod.key, [*guises(pod)][guise])
+    ]
     async with redis_of(ground) as redis:
         await redis.execute_command("HSET", names.objects(PODS_KIND), *fields)
         await ring(redis, names)

@@ -30,12 +30,8 @@ class Connection:
 class FaultProxy:
     """Listens on a free loopback port in front of ``target_port``."""
 
-    def __init__(
-        self, target_port: int | Callable[[], int], *, loss: float = 0.0, seed: int = 0
-    ) -> None:
-        """``target_port``: or who knows it when the first client comes; raises OSError while nobody does. ``loss`` is
-        the chance that one chunk of reply is lost together with its connection.
-        """
+    def __init__(self, target_port: int, *, loss: float = 0.0, seed: int = 0) -> None:
+        """``loss`` is the chance that one chunk of reply is lost together with its connection."""
         self._target_port = target_port
         self._random = random.Random(seed)
         self._server: asyncio.Server | None = None
@@ -94,8 +90,7 @@ class FaultProxy:
             back.transport.abort()
             return
         try:
-            port = self._target_port if isinstance(self._target_port, int) else self._target_port()
-            server, forward = await asyncio.open_connection("127.0.0.1", port)
+            server, forward = await asyncio.open_connection("127.0.0.1", self._target_port)
         except OSError:
             back.transport.abort()
             return

@@ -8,24 +8,29 @@ event loop of one test.
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import yaml
 
 from local.cluster.kubeconfig import write_kubeconfig
-from local.stack import Stack, StackSettings
+from local.stack import Stack
+from local.stack_plan import HOST, choose_ports
 from shared.kube.resources import Resource
 from tests.support.fault_proxy import FaultProxy
 from tests.support.playground import short_settings, stack_of
 
 ANSWER_SECONDS = 10.0
+FIRST_PORTS = range(12_000, 19_000)
+"""Below those that other stacks draw from."""
+MOST_PORTS = 16
+ATTEMPTS = 1_000
 
 
 class ApiProxy:
@@ -34,6 +39,11 @@ class ApiProxy:
     def __init__(self, proxy: FaultProxy, loop: asyncio.AbstractEventLoop) -> None:
         self._proxy = proxy
         self._loop = loop
+
+    @property
+    def url(self) -> str:
+        """Where the services find it."""
+        return f"http://{HOST}:{self._proxy.port}"
 
     @property
     def half_open(self) -> int:
@@ -65,31 +75,20 @@ class ApiProxy:
 
 
 @contextmanager
-def api_proxy(stack_kubeconfig: Path, kubeconfig: Path) -> Iterator[ApiProxy]:
-    """Write a ``kubeconfig`` for services that leads through a proxy to whom ``stack_kubeconfig`` names. A stack writes
-    the latter when its API server is there: before that every connection is refused.
-    """
+def api_proxy(port: int) -> Iterator[ApiProxy]:
+    """In front of the API server that will listen on ``port``: until it does, every connection is refused."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    proxy = FaultProxy(lambda: server_port(stack_kubeconfig))
+    proxy = FaultProxy(port)
     try:
         asyncio.run_coroutine_threadsafe(proxy.__aenter__(), loop).result(ANSWER_SECONDS)
-        write_kubeconfig(kubeconfig, f"http://127.0.0.1:{proxy.port}")
         yield ApiProxy(proxy, loop)
     finally:
         closing = proxy.__aexit__(None, None, None)
         asyncio.run_coroutine_threadsafe(closing, loop).result(ANSWER_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(ANSWER_SECONDS)
-
-
-def server_port(kubeconfig: Path) -> int:
-    """Raises OSError while there is no such file."""
-    (cluster,) = yaml.safe_load(kubeconfig.read_text())["clusters"]
-    port = urlsplit(cluster["cluster"]["server"]).port
-    assert port is not None
-    return port
 
 
 @dataclass(frozen=True)
@@ -104,11 +103,33 @@ class ProxiedStack:
 def proxied_stack(
     tmp_path_factory: pytest.TempPathFactory, **changes: Any
 ) -> Iterator[ProxiedStack]:
-    """Started, and stopped at the end. ``changes``: other ``StackSettings``."""
-    directory = tmp_path_factory.mktemp("stack")
-    kubeconfig = tmp_path_factory.mktemp("services") / "kubeconfig"
-    settings: StackSettings = replace(
-        short_settings(directory, KUBECONFIG=str(kubeconfig)), **changes
+    """Started, and stopped at the end. ``changes``: other ``StackSettings``.
+
+    Its cluster writes kubeconfigs that lead to the proxy; the administrator's, which tests use, is written again.
+    """
+    ports = neighbouring_ports(Random())
+    settings = replace(
+        short_settings(tmp_path_factory.mktemp("stack")), port_base=ports[0], **changes
     )
-    with api_proxy(directory / "kubeconfig", kubeconfig) as proxy, stack_of(settings) as stack:
-        yield ProxiedStack(stack, proxy)
+    _, _, api_port, *_ = choose_ports(settings, Random())
+    with api_proxy(api_port) as proxy, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLUSTER_ADVERTISE_URL", proxy.url)
+        with stack_of(settings) as stack:
+            write_kubeconfig(stack.directory / "kubeconfig", f"http://{HOST}:{api_port}")
+            yield ProxiedStack(stack, proxy)
+
+
+def neighbouring_ports(random: Random) -> range:
+    """As many in a row as a stack may want, and nobody listens on any. Raises AssertionError."""
+    for _ in range(ATTEMPTS):
+        first = random.choice(FIRST_PORTS)
+        ports = range(first, first + MOST_PORTS)
+        if all(map(is_free, ports)):
+            return ports
+    raise AssertionError(f"no {MOST_PORTS} free ports in a row")
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens on it."""
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) != 0
