@@ -8,32 +8,21 @@ of its own is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from services.watcher.conditions import Conditions
 from services.watcher.journal import Journal
+from services.watcher.object_faults import ObjectFaults, Sight
 from services.watcher.pod_events import PodEvents
 from services.watcher.records import Json, Kind
 from services.watcher.statuses import Statuses
 from shared.api.faults import Fault, Parsed
 from shared.domain.pods import Pod
-from shared.kube.informer import Deleted, Event, Key, key_of, known_of
-from shared.log import get_logger
-from shared.metrics import Metrics
-
-log = get_logger(__name__)
+from shared.kube.informer import Deleted, Event, key_of, known_of
 
 Act = Callable[[], None]
-
-
-class Sight(NamedTuple):
-    """One object in one version."""
-
-    kind: Kind
-    key: Key
-    version: str
 
 
 @dataclass
@@ -44,9 +33,7 @@ class Intake:
     statuses: Statuses
     conditions: Conditions
     pod_events: PodEvents
-    metrics: Metrics
-    _logged: dict[tuple[str, Key], str] = field(default_factory=dict)
-    """Objects that failed, with the version that was logged."""
+    faults: ObjectFaults
 
     def take(self, kind: Kind, event: Event, *, first: bool) -> None:
         """``first``: it comes from the first list."""
@@ -58,58 +45,41 @@ class Intake:
     def _put(self, kind: Kind, raw: dict[str, Any], *, first: bool) -> None:
         sight = Sight(kind, key_of(raw), known_of(raw).version)
         parsed = self._convert(sight, raw)
-        noted = self._try(sight, partial(self.journal.note, kind, raw, parsed.record))
-        if not noted:
-            self._try(sight, partial(self.journal.note, kind, raw, None))
-        fine = self._try_all(
+        with self.faults.contained(sight) as noting:
+            self.journal.note(kind, raw, parsed.record)
+        if noting.failed:
+            self._each(sight, partial(self.journal.note, kind, raw, None))
+        self._each(
             sight,
             partial(self.statuses.note, kind, raw, parsed),
             partial(self.conditions.note, kind, raw),
             partial(self._note_pod, parsed.record, first=first),
         )
-        if noted and fine and parsed is not UNREADABLE:
-            self._logged.pop((kind.resource.kind, sight.key), None)
 
     def _forget(self, kind: Kind, gone: Deleted) -> None:
-        self._try_all(
+        self._each(
             Sight(kind, gone.key, gone.version),
             partial(self.journal.forget, kind, gone),
             partial(self.statuses.forget, kind, gone.key),
             partial(self.conditions.forget, kind, gone.uid),
             partial(self.pod_events.forget, gone.uid),
         )
-        self._logged.pop((kind.resource.kind, gone.key), None)
+        self.faults.forget(kind, gone.key)
 
     def _convert(self, sight: Sight, raw: Json) -> Parsed[Any]:
-        found: list[Parsed[Any]] = []
-        self._try(sight, lambda: found.append(sight.kind.convert(raw)))
-        return found[0] if found else UNREADABLE
+        with self.faults.contained(sight):
+            return sight.kind.convert(raw)
+        return UNREADABLE
 
     def _note_pod(self, record: object, *, first: bool) -> None:
         if isinstance(record, Pod):
             self.pod_events.note(record, first=first)
 
-    def _try_all(self, sight: Sight, *acts: Act) -> bool:
+    def _each(self, sight: Sight, *acts: Act) -> None:
         """Every one of them, whatever happens to the others."""
-        return all([self._try(sight, act) for act in acts])
-
-    def _try(self, sight: Sight, act: Act) -> bool:
-        try:
-            act()
-        except Exception:
-            # Any fault of ours in one object: the watch goes on with the others.
-            kind = sight.kind.resource.kind
-            self.metrics.watch_failures.labels(kind).inc()
-            if self._logged.get((kind, sight.key)) != sight.version:
-                self._logged[kind, sight.key] = sight.version
-                log.exception(
-                    "object is unusable because of a fault of Dovetail, please report it",
-                    kind=kind,
-                    object=str(sight.key),
-                    version=sight.version,
-                )
-            return False
-        return True
+        for act in acts:
+            with self.faults.contained(sight):
+                act()
 
 
 UNREADABLE: Parsed[Any] = Parsed(

@@ -14,9 +14,12 @@ from services.watcher.members import Member
 from shared.clock import Clock, rfc3339
 from shared.domain.nodepools import V1
 from shared.domain.pods import Pod
-from shared.errors import Conflict, NotFound
+from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
+from shared.log import get_logger
+
+log = get_logger(__name__)
 
 WRITE_SECONDS = 10.0
 """DIS-21: at most one write per claim in this time."""
@@ -59,8 +62,8 @@ class PodEvents:
             }
             try:
                 await kube.patch(NODE_CLAIMS, machine.name, body, subresource="status")
-            except (NotFound, Conflict):
-                continue
+            except (NotFound, Conflict, InvalidObject) as error:
+                log.debug("time of a pod event not written", claim=machine.name, error=str(error))
         self.latest.clear()
 
 

@@ -17,6 +17,7 @@ from services.watcher.conditions import Conditions
 from services.watcher.inline_templates import InlineTemplates
 from services.watcher.intake import Intake
 from services.watcher.journal import Journal
+from services.watcher.object_faults import ObjectFaults
 from services.watcher.pod_events import PodEvents
 from services.watcher.records import KINDS, Kind
 from services.watcher.soundness import complaint, positions
@@ -53,6 +54,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         journal=journal,
         inline=InlineTemplates(env.kube, env.recorder, env.clock),
         registrations=RegistrationOutcomes(env.bus.redis, env.bus.prefix),
+        faults=ObjectFaults(env.metrics),
     )
     pod_events = PodEvents(env.clock)
     intake = _intake(env, journal, statuses, pod_events, leadership)
@@ -123,7 +125,7 @@ def _intake(
     """Everybody who remembers objects."""
     conditions = Conditions(env.metrics, env.clock, lambda: leadership.held)
     env.metrics.add_page(conditions.text)
-    return Intake(journal, statuses, conditions, pod_events, env.metrics)
+    return Intake(journal, statuses, conditions, pod_events, statuses.faults)
 
 
 def _informer(kind: Kind, env: Environment[WatcherSettings], intake: Intake) -> Informer:

@@ -14,6 +14,7 @@ from typing import Any
 from services.watcher.inline_templates import InlineTemplates
 from services.watcher.journal import Journal
 from services.watcher.members import Member
+from services.watcher.object_faults import ObjectFaults, Sight
 from services.watcher.pool_status import (
     INVALID,
     Usage,
@@ -36,7 +37,7 @@ from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePo
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, decode_record
 from shared.errors import Conflict, InvalidObject, NotFound, TransientError
 from shared.kube.client import Kube
-from shared.kube.informer import Key
+from shared.kube.informer import Key, key_of, known_of
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
@@ -57,6 +58,10 @@ class Watched:
     raw: Json
     parsed: Parsed[Any]
 
+    @property
+    def sight(self) -> Sight:
+        return Sight(self.kind, key_of(self.raw), known_of(self.raw).version)
+
 
 @dataclass
 class Statuses:
@@ -69,6 +74,7 @@ class Statuses:
     journal: Journal
     inline: InlineTemplates
     registrations: RegistrationOutcomes
+    faults: ObjectFaults
     _watched: dict[str, Watched] = field(default_factory=dict)
 
     def note(self, kind: Kind, raw: Json, parsed: Parsed[Any]) -> None:
@@ -89,16 +95,22 @@ class Statuses:
         for key, watched in list(self._watched.items()):
             if watched.raw["metadata"].get("deletionTimestamp"):
                 continue
-            try:
-                if watched.kind.name == NODE_POOLS:
-                    await self._pool(watched, usage.get(key, NOTHING), outcomes.get(key, ()))
-                else:
-                    await self._class(watched)
-            except (NotFound, Conflict):
-                log.debug("status overtaken by a change", object=key)
-            except TransientError as error:
-                log.warning("status waits", object=key, error=error.message)
+            with self.faults.contained(watched.sight):
+                await self._one(key, watched, usage.get(key, NOTHING), outcomes.get(key, ()))
         await self._adopt_hashes(machines)
+
+    async def _one(
+        self, key: str, watched: Watched, usage: Usage, outcomes: tuple[bool, ...]
+    ) -> None:
+        try:
+            if watched.kind.name == NODE_POOLS:
+                await self._pool(watched, usage, outcomes)
+            else:
+                await self._class(watched)
+        except (NotFound, Conflict):
+            log.debug("status overtaken by a change", object=key)
+        except TransientError as error:
+            log.warning("status waits", object=key, error=error.message)
 
     def _records(self, kind: str) -> list[Any]:
         return [decode_record(kind, body) for body in self.journal.records[kind].values()]

@@ -8,6 +8,7 @@ import pytest
 
 from services.watcher.inline_templates import InlineTemplates
 from services.watcher.journal import Journal
+from services.watcher.object_faults import ObjectFaults
 from services.watcher.records import KINDS, Kind
 from services.watcher.statuses import Statuses
 from shared.bus import Bus
@@ -26,6 +27,7 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
+from shared.metrics import Metrics
 from shared.mirror import MirrorWriter
 from shared.mirror.registrations import RegistrationOutcomes
 from tests.services.conftest import create_machine, create_node_class, create_node_pool, create_pool
@@ -45,8 +47,10 @@ class Watcher:
         self.journal = Journal(MirrorWriter(bus.redis, bus.prefix, epoch="a"), bus, SystemClock())
         self.outcomes = RegistrationOutcomes(bus.redis, bus.prefix)
         inline = InlineTemplates(kube, recorder, clock)
+        self.metrics = Metrics("watcher")
+        faults, machines = ObjectFaults(self.metrics), Machines(kube)
         self.statuses = Statuses(
-            kube, Machines(kube), recorder, clock, self.journal, inline, self.outcomes
+            kube, machines, recorder, clock, self.journal, inline, self.outcomes, faults
         )
         self.seen: dict[str, tuple[Kind, dict[str, Any]]] = {}
 
@@ -223,3 +227,20 @@ async def test_a_pool_says_how_its_machines_registered_until_it_is_edited(
     await watcher.outcomes.record("NodePool/default", "c", good=True)
     await watcher.turn()
     assert (await watcher.condition(NODE_POOLS, health))[0] == "True"
+
+
+async def test_one_pool_that_our_code_fails_on_does_not_stop_the_others(
+    kube: Kube, watcher: Watcher
+) -> None:
+    """F27: whatever is wrong with it; the fault is counted."""
+    await create_node_pool(kube)
+    broken = await create_node_pool(kube, "another")
+    broken["metadata"]["generation"] = "rubbish"
+    kind = KIND["NodePool"]
+    watcher.statuses.note(kind, broken, kind.convert(broken))
+    good = await kube.get(NODE_POOLS, "default")
+    watcher.statuses.note(kind, good, kind.convert(good))
+    await watcher.statuses.refresh()
+    assert (await watcher.condition(NODE_POOLS, "Ready"))[0] == "False"
+    count = watcher.metrics.watch_failures.labels("NodePool")
+    assert count._value.get() == 1

@@ -1,0 +1,67 @@
+"""Keeps a fault of our code in one object from stopping the work on all others.
+
+It is counted, and logged once per version of the object: what watches or timers show again must not fill the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from services.watcher.records import Kind
+from shared.errors import Unauthorized
+from shared.kube.informer import Key
+from shared.log import get_logger
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+
+class Sight(NamedTuple):
+    """One object in one version."""
+
+    kind: Kind
+    key: Key
+    version: str
+
+
+@dataclass
+class Outcome:
+    """How it went."""
+
+    failed: bool = False
+
+
+@dataclass
+class ObjectFaults:
+    """Of one watcher."""
+
+    metrics: Metrics
+    _logged: dict[tuple[str, Key], str] = field(default_factory=dict)
+    """Kubernetes kind and object -> the version that was logged."""
+
+    @contextmanager
+    def contained(self, sight: Sight) -> Iterator[Outcome]:
+        """What the block raises ends the block alone. Raises Unauthorized: that is no fault of one object."""
+        outcome, kind = Outcome(), sight.kind.resource.kind
+        try:
+            yield outcome
+        except Unauthorized:
+            raise
+        except Exception:
+            outcome.failed = True
+            self.metrics.watch_failures.labels(kind).inc()
+            if self._logged.get((kind, sight.key)) != sight.version:
+                self._logged[kind, sight.key] = sight.version
+                log.exception(
+                    "object is unusable because of a fault of Dovetail, please report it",
+                    kind=kind,
+                    object=str(sight.key),
+                    version=sight.version,
+                )
+
+    def forget(self, kind: Kind, key: Key) -> None:
+        """The object is gone."""
+        self._logged.pop((kind.resource.kind, key), None)
