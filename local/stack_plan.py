@@ -56,6 +56,8 @@ class StackSettings:
     batch_idle_duration: str = "1s"
     batch_max_duration: str = "10s"
     log_level: str = "info"
+    mirror_key: str = ""
+    """For the services, which know the mirror's entries by it; empty: whoever runs the stack makes one."""
     extra: dict[str, str] = field(default_factory=dict)
     """More variables for the services, by their names in ``shared.settings``."""
 
@@ -163,7 +165,7 @@ def clean_environment(inherited: Mapping[str, str]) -> dict[str, str]:
     """``inherited`` without anything that would point a part at a real account, cluster or
     proxy.
     """
-    dropped = ("AWS_", "KUBE", "REDIS_", "DOVETAIL_")
+    dropped = ("AWS_", "KUBE", "REDIS_", "MIRROR_", "DOVETAIL_")
     kept = {name: value for name, value in inherited.items() if not name.startswith(dropped)}
     nowhere = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
     loopback = f"{HOST},localhost"
@@ -179,6 +181,7 @@ def user_environment(settings: StackSettings, ports: list[int]) -> dict[str, str
     """What ``.dovetail/env`` says: all that kubectl, an AWS client and the services need."""
     redis, aws = ports[0], ports[1]
     urls = zip(settings.services, service_urls(settings, ports[3:]), strict=True)
+    keyed = {"MIRROR_KEY": settings.mirror_key} if settings.mirror_key else {}
     return {
         "KUBECONFIG": str(settings.directory / "kubeconfig"),
         "AWS_ENDPOINT_URL": f"http://{HOST}:{aws}",
@@ -187,6 +190,7 @@ def user_environment(settings: StackSettings, ports: list[int]) -> dict[str, str
         "AWS_SECRET_ACCESS_KEY": "local",
         "REDIS_URL": f"redis://{HOST}:{redis}/0",
         "CLUSTER_NAME": settings.cluster_name,
+        **keyed,
         **{f"DOVETAIL_{name.upper()}_URL": url for name, url in urls},
     }
 

@@ -16,12 +16,13 @@ import fcntl
 import json
 import os
 import random
+import secrets
 import signal
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
@@ -207,6 +208,7 @@ def main(directory: Path) -> int:
     (directory / "redis").mkdir(parents=True, exist_ok=True)
     with lock_directory(directory):
         ports = choose_ports(settings, random.Random())
+        settings = replace(settings, mirror_key=settings.mirror_key or secrets.token_hex(16))
         supervisor = Supervisor(plan_stack(settings, ports), directory)
 
         def on_signal(_number: int, _frame: FrameType | None) -> None:

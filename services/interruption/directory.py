@@ -41,6 +41,8 @@ log = get_logger(__name__)
 KINDS = (MACHINES, NODES, NODE_POOLS)
 TRUSTED_SECONDS = 10.0
 """A mirror whose writer was silent longer than this does not prove that an instance is foreign."""
+DOUBT_SECONDS = 5.0
+"""A doubt about the mirror that lasts for less is on its way to be settled by the watcher's next heartbeat."""
 LISTED_SECONDS = 5.0
 FIRST_LOAD_SECONDS = 5.0
 
@@ -193,9 +195,10 @@ class Directory:
 
     def _trusted(self) -> bool:
         reader = self.reader
-        if reader is None or not reader.complete:
+        now = self.clock.monotonic()
+        if reader is None or not reader.complete or reader.doubtful_seconds(now) > DOUBT_SECONDS:
             return False
-        return reader.age(self.clock.monotonic()) <= TRUSTED_SECONDS
+        return reader.age(now) <= TRUSTED_SECONDS
 
     async def _list(self) -> None:
         log.warning("the mirror cannot be trusted: listing machines")

@@ -49,6 +49,7 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         kinds=KINDS,
         on_change=directory.note,
         key=env.settings.mirror_key,
+        on_rejected=env.metrics.mirror_rejected.inc,
     )
     hands = Hands.of(env, directory, HookCalls(cloud.autoscaling, cloud.ec2))
     keeper = HookKeeper(

@@ -72,6 +72,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         random=env.random,
         on_change=on_change,
         key=env.settings.mirror_key,
+        on_rejected=env.metrics.mirror_rejected.inc,
     )
     for gate in without_effect(env.settings.feature_gates):
         log.warning("a feature gate has no effect", gate=gate)

@@ -15,6 +15,7 @@ from shared.metrics.conditions import CONDITIONS, ConditionMetrics
 from shared.metrics.declaring import Declarations, Declared
 from shared.metrics.disruption import DisruptionMetrics
 from shared.metrics.machines import MachineMetrics
+from shared.metrics.mirror import MirrorMetrics
 from shared.metrics.nodes import NodeMetrics
 from shared.metrics.scheduling import SchedulingMetrics
 from shared.metrics.watching import WatchMetrics
@@ -30,6 +31,7 @@ class Metrics(
     CloudMetrics,
     ConditionMetrics,
     WatchMetrics,
+    MirrorMetrics,
 ):
     """One service's metrics in a registry of its own: five services may share a process."""
 
@@ -45,6 +47,7 @@ class Metrics(
         CloudMetrics.__init__(self, declare, service)
         ConditionMetrics.__init__(self, declare)
         WatchMetrics.__init__(self, declare)
+        MirrorMetrics.__init__(self, declare)
         declare.served(CLUSTER)
         declare.served(CONDITIONS)
 

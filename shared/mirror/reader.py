@@ -76,10 +76,12 @@ class MirrorReader:
         on_change: Callable[[Change], None] | None = None,
         kinds: Collection[str] | None = None,
         key: str = "",
+        on_rejected: Callable[[], None] | None = None,
         block_milliseconds: int = BLOCK_MILLISECONDS,
     ) -> None:
         """``on_change`` is called after the change is in ``kinds``. ``kinds`` None means all.
         ``random`` spreads reconnects. ``key`` is the writer's (MIRROR_KEY).
+        ``on_rejected`` is called for each entry or heartbeat that somebody else wrote.
 
         Raises ConfigurationError for an unreadable URL.
         """
@@ -93,7 +95,7 @@ class MirrorReader:
         self._load_script = self._redis.register_script(_LOAD)
         self._loaded = False
         self._position = b"0-0"
-        self._verification = Verification(key, self._wanted)
+        self._verification = Verification(key, self._wanted, on_rejected)
         self._heartbeat_at = -math.inf
         self._next_status = -math.inf
         self._next_heal = -math.inf
@@ -316,7 +318,11 @@ class MirrorReader:
             return
         self._next_heal = now + HEAL_SECONDS
         log.warning("asking the watcher for the mirror anew", reason=self.doubt)
-        await ask(self._redis, "ask for healing", "SET", self._keys.heal, "1", "EX", 60)
+        try:
+            await ask(self._redis, "ask for healing", "SET", self._keys.heal, "1", "EX", 60)
+        except DovetailError as error:
+            # Without the right to write: the watcher notices itself what is too much or missing.
+            log.warning("cannot ask for healing", error=error.message)
 
     def _announce(self) -> None:
         if not self.doubt:

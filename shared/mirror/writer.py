@@ -20,9 +20,8 @@ from redis.asyncio import Redis
 
 from shared.bus.connection import redis_errors
 from shared.errors import InvalidObject
-from shared.mirror import scripts
 from shared.mirror.change import OP_DELETE, OP_PUT, Change, MirrorKeys, MirrorLost
-from shared.mirror.integrity import Contents, Digester, Heartbeat, Position, seal
+from shared.mirror.integrity import Contents, Digester, Heartbeat, Position, scripts, seal
 
 _T = TypeVar("_T")
 

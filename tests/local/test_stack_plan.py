@@ -34,6 +34,13 @@ def test_users_are_told_every_address() -> None:
     assert environment["DOVETAIL_INTERRUPTION_URL"] == "http://127.0.0.1:21007"
 
 
+def test_services_and_users_know_the_mirror_by_the_same_key() -> None:
+    """Whoever starts a service of the stack by hand needs it too."""
+    keyed = plan_stack(replace(SETTINGS, mirror_key="k" * 16), PORTS, {})
+    keys = {part.environment.get("MIRROR_KEY") for part in keyed.waves[-1]}
+    assert keys == {keyed.environment["MIRROR_KEY"]} == {"k" * 16}
+
+
 def test_one_process_serves_all_services_below_one_port() -> None:
     plan = plan_stack(replace(SETTINGS, one_process=True), PORTS[:4], {})
     (part,) = plan.waves[-1]

@@ -6,7 +6,7 @@ missing, so a forged deletion or an old entry that somebody wrote again is notic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from hmac import compare_digest
 
 from shared.mirror.integrity.contents import Contents
@@ -19,8 +19,10 @@ FOREIGN = "entries that the watcher did not write; is MIRROR_KEY the same for al
 class Verification:
     """Of one reader. ``doubt`` says why its picture may not be acted on; empty while it may be."""
 
-    def __init__(self, key: str, kinds: Collection[str]) -> None:
-        """``kinds``: those that the reader follows; empty: all."""
+    def __init__(
+        self, key: str, kinds: Collection[str], on_rejected: Callable[[], None] | None = None
+    ) -> None:
+        """``kinds``: those that the reader follows; empty: all. ``on_rejected`` hears of what somebody else wrote."""
         self.doubt = "no heartbeat of the watcher was seen yet"
         self.rejected = 0
         """Entries and heartbeats that somebody else wrote, since the start."""
@@ -30,6 +32,7 @@ class Verification:
         """Monotonic time of the writer's last heartbeat that carried positions."""
         self.contradicted = False
         """The writer holds something else at the same generation: load again, then ask for healing."""
+        self._on_rejected = on_rejected
         self._digester = Digester(key)
         self._kinds = kinds
         self._contents = Contents()
@@ -118,3 +121,5 @@ class Verification:
     def _reject(self) -> None:
         self.rejected += 1
         self.doubt = FOREIGN
+        if self._on_rejected is not None:
+            self._on_rejected()

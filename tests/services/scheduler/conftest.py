@@ -69,6 +69,16 @@ class Scheduler:
         generation = await self.writer.apply([Change(kind, key, None)])
         await self.reader.wait_for(generation, 60)
 
+    async def plan_refused(self, trigger: str = "t") -> None:
+        """A window that no round may close."""
+        self.planner.trigger(trigger)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.planner.run(stop))
+            await wait_until(lambda: self.planner.problem, "the refusal")
+            stop.set()
+        assert self.planner.window.opened_at is not None
+
     async def plan(self, trigger: str = "t") -> None:
         """One window and its round."""
         rounds = self.planner.rounds

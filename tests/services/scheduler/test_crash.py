@@ -36,7 +36,7 @@ from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
 from tests.services.launcher.mortal import Died, Life, Mortal
-from tests.services.scheduler.conftest import Scheduler, incarnation
+from tests.services.scheduler.conftest import SOUND, Scheduler, incarnation
 from tests.support.builders import make_node_class, make_pool
 from tests.support.disruption import conditions, make_running, pods_on
 from tests.support.waiting import wait_until
@@ -73,6 +73,8 @@ class Cluster:
     pods: tuple[Pod, ...] = ()
     known: set[tuple[str, str]] = field(default_factory=set)
     """(kind, key) of all that the mirror shows."""
+    version: str = ""
+    """resourceVersion of the machines that the mirror shows."""
     life: Life = field(default_factory=Life)
 
     @property
@@ -158,12 +160,14 @@ class Cluster:
 
     async def is_alive(self) -> None:
         """The watcher says that its picture is not old, however long this test runs."""
-        await self.scheduler.writer.heartbeat()
+        position = replace(SOUND[self.resource.plural], version=self.version)
+        await self.scheduler.writer.heartbeat({**SOUND, self.resource.plural: position})
         reader, clock = self.scheduler.reader, self.scheduler.disruption.clock
         await wait_until(lambda: reader.age(clock.monotonic()) < YOUNG_SECONDS, "a heartbeat")
 
     async def show(self) -> None:
         """The watcher catches up."""
+        self.version = (await self.kube.list(self.resource)).resource_version
         nodes, machines = await self.nodes(), await self.machines()
         full = [
             replace(node, allocatable=size, capacity=size, ready=True)
@@ -172,7 +176,7 @@ class Cluster:
         ]
         now = {("machines", m.key) for m in machines} | {("nodes", n.name) for n in nodes}
         gone, self.known = self.known - now, now
-        await self.scheduler.show(gone=gone, machines=machines, nodes=full, pods=self.pods)
+        await self.scheduler.show_only(gone=gone, machines=machines, nodes=full, pods=self.pods)
 
     async def check(self) -> None:
         """What must hold at every moment."""
@@ -225,7 +229,7 @@ async def clear(cluster: Cluster) -> None:
 async def begin(cluster: Cluster, shape: str) -> None:
     pool = cluster.pool
     classes = [make_node_class(generation_api=pool.generation_api)]
-    await cluster.scheduler.show(nodepools=[pool], nodeclasses=classes)
+    await cluster.scheduler.show_only(nodepools=[pool], nodeclasses=classes)
     await cluster.add("old", 0 if shape == "empty" else 2)
     if shape != "replace":
         await cluster.add("other", 2)

@@ -76,7 +76,8 @@ async def test_pods_are_nominated_as_soon_as_the_node_of_their_machine_joins(
     (raw,) = (await kube.list(MACHINES)).items
     await handover.step()
     assert await nomination(kube, "a") is None
-    machine = make_machine(raw["metadata"]["name"], provider_id=PROVIDER_ID)
+    meta = raw["metadata"]
+    machine = make_machine(meta["name"], uid=meta["uid"], provider_id=PROVIDER_ID)
     node = make_node("n", labels=OURS, provider_id=PROVIDER_ID, ready=False)
     await scheduler.show(machines=[machine], nodes=[node])
     await handover.step()

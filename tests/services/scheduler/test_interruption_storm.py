@@ -165,6 +165,9 @@ async def test_a_replacement_avoids_the_pool_that_was_interrupted(
     gone = [make_bound_pod("moves", "n")]
     await scheduler.hide(PODS, "default/first")
     await scheduler.show(machines=[LEAVING], nodes=[node], pods=gone)
+    (bought,) = scheduler.planner.view.own.with_shown({}).values()
+    await scheduler.planner.machines.patch(bought, {"finalizers": None})
+    await scheduler.planner.machines.delete(bought)
     scheduler.planner.view.own.forget()
     await scheduler.plan("b")
     (replacement,) = scheduler.planner.last_plan.machines
