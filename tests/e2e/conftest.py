@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from local.stack import Stack
-from tests.support.playground import Playground, ShellKubectl, playground_on, running_stack
+from tests.support.gaps.api_proxy import ApiProxy, ProxiedStack, proxied_stack
+from tests.support.playground import Playground, ShellKubectl, playground_on
 
 TIMEOUT = pytest.mark.timeout(400)
 """Also the first test of a worker, for which the stack starts, on a slow machine."""
@@ -28,10 +29,24 @@ def _turn(item: pytest.Item) -> int:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack with all services, whose disruptions take seconds. Its services may be killed, and nothing else."""
-    with running_stack(tmp_path_factory) as stack:
-        yield stack
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedStack]:
+    """A stack with all services, whose disruptions take seconds. Its services may be killed and cut off from the API
+    server, and nothing else."""
+    with proxied_stack(tmp_path_factory) as proxied:
+        yield proxied
+
+
+@pytest.fixture(scope="session")
+def stack(proxied: ProxiedStack) -> Stack:
+    """The stack of most stories."""
+    return proxied.stack
+
+
+@pytest.fixture
+def api_proxy(proxied: ProxiedStack) -> Iterator[ApiProxy]:
+    """What is between its services and its API server. It works after each test."""
+    yield proxied.proxy
+    proxied.proxy.heal()
 
 
 @pytest.fixture

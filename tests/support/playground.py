@@ -120,8 +120,15 @@ def running_stack(
     tmp_path_factory: pytest.TempPathFactory, services: tuple[str, ...] = SERVICES, **extra: str
 ) -> Iterator[Stack]:
     """A stack of its own, stopped at the end. ``extra``: more variables for its services."""
-    stack = Stack(tmp_path_factory.mktemp("stack"))
-    stack.start(short_settings(stack.directory, services, **extra), detach=False)
+    with stack_of(short_settings(tmp_path_factory.mktemp("stack"), services, **extra)) as stack:
+        yield stack
+
+
+@contextmanager
+def stack_of(settings: StackSettings) -> Iterator[Stack]:
+    """The same, with these settings."""
+    stack = Stack(settings.directory)
+    stack.start(settings, detach=False)
     try:
         yield stack
     finally:
