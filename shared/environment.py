@@ -44,6 +44,7 @@ from shared.memory import settle
 from shared.metrics import Metrics
 from shared.mirror.seen_events import SeenEverywhere
 from shared.settings import ServiceSettings, describe, read_early
+from shared.status import PROBE_LIMITS, Listener
 
 log = get_logger(__name__)
 
@@ -240,9 +241,22 @@ async def _run(entries: Sequence[Entry[Any]]) -> None:
     logs.configure(first.log_level)
     async with _services(entries) as services:
         settle()
-        app = status.mount(services, clock, docs=first.api_docs)
-        server = status.server_loop(app, first.status_host, first.status_port)
+        server = status.server_loop(*_listeners(services, first, clock))
         await runtime.run(services, server, clock=clock)
+
+
+def _listeners(
+    services: Sequence[runtime.Service], settings: ServiceSettings, clock: Clock
+) -> list[Listener]:
+    """The status pages, and the probes where they have a port of their own."""
+    pages = status.mount(services, clock, docs=settings.api_docs)
+    found = [Listener(pages, settings.status_host, settings.status_port)]
+    if settings.probe_port:
+        host = settings.probe_host or settings.status_host
+        named = "PROBE_HOST and PROBE_PORT"
+        probes = status.probes(services, clock)
+        found.append(Listener(probes, host, settings.probe_port, PROBE_LIMITS, named))
+    return found
 
 
 def main(*entries: Entry[Any], options: argparse.ArgumentParser | None = None) -> None:

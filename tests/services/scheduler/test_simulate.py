@@ -25,7 +25,7 @@ from shared.live_settings import LiveSettings
 from shared.metrics import Metrics
 from shared.mirror.offerings import CatalogueStore
 from shared.settings import SchedulerSettings, read
-from shared.status import mount, server_loop
+from shared.status import Listener, mount, server_loop
 from tests.services.conftest import CLUSTER
 from tests.shared.simulation.documents import (
     controller,
@@ -34,8 +34,8 @@ from tests.shared.simulation.documents import (
     pod,
     provisioner,
 )
-from tests.shared.test_status import free_port
 from tests.support.builders import make_catalogue
+from tests.support.status_server import free_port, running
 
 
 @pytest.fixture
@@ -51,24 +51,13 @@ async def client(
             settings, live, clock, chance, metrics, kube, bus, recorder, "test", stack
         )
         service = await build(environment)
-        port, stop = free_port(), asyncio.Event()
-        loop = server_loop(mount([service], clock), "127.0.0.1", port)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(loop.run(stop))
-            async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
-                await _answering(session)
-                yield session
-            stop.set()
-
-
-async def _answering(session: aiohttp.ClientSession) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                async with session.get("/healthz"):
-                    return
-            except aiohttp.ClientConnectorError:
-                await asyncio.sleep(0.01)
+        port = free_port()
+        loop = server_loop(Listener(mount([service], clock), "127.0.0.1", port))
+        async with (
+            running(loop, port),
+            aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+        ):
+            yield session
 
 
 async def post(client: aiohttp.ClientSession, body: bytes) -> tuple[int, dict[str, Any]]:
