@@ -242,6 +242,7 @@ def _services(
         "STATUS_HOST": HOST,
         # One arena: a freed catalogue then leaves no holes in the arenas of other threads.
         "MALLOC_ARENA_MAX": "1",
+        "QUESTIONS": "open",
         "LOG_LEVEL": settings.log_level,
         "BATCH_IDLE_DURATION": settings.batch_idle_duration,
         "BATCH_MAX_DURATION": settings.batch_max_duration,

@@ -120,6 +120,12 @@ class WatcherSettings(ServiceSettings):
 class SchedulerSettings(ServiceSettings):
     """Batching and planning."""
 
+    questions: Literal["off", "open", "authenticated"] = Field(
+        "off",
+        description="Who may POST /simulate and /explain: nobody, everybody who reaches the port, or whom the API "
+        "server lets by the token they send.",
+    )
+
     batch_idle_duration: Duration = Field(
         1.0, description="A batch closes after this long without a new pod (BAT-02)."
     )

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
@@ -104,7 +104,21 @@ def _serve_question(app: FastAPI, question: Question) -> None:
         if body is None:
             text = f"the body is larger than {question.most_bytes} bytes"
             return JSONResponse({"error": text}, status_code=413)
-        return _reply(await question.answer(body, dict(request.query_params)))
+        answer = await _unless_gone(request, question.answer(body, dict(request.query_params)))
+        return Response(status_code=400) if answer is None else _reply(answer)
+
+
+async def _unless_gone(request: Request, answer: Awaitable[Answer]) -> Answer | None:
+    """The answer; None when the client went away: nobody works for one who does not wait."""
+    working = asyncio.ensure_future(answer)
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)
+        return await working if working.done() else None
+    finally:
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.wait([working, gone])
 
 
 def _reply(answer: Answer) -> Response:
