@@ -96,8 +96,13 @@ class RedisServer:
         binary: Path | None = None,
         persistent: bool = False,
         extra_arguments: Sequence[str] = (),
+        login: tuple[str, str] | None = None,
     ) -> None:
-        """``port`` None means any free one; ``extra_arguments`` are appended to the command."""
+        """``port`` None means any free one; ``extra_arguments`` are appended to the command.
+
+        ``login``: user and password of one who may PING and INFO, where an ACL among the arguments keeps others out.
+        """
+        self._login = login
         self._directory = Path(directory)
         self._fixed_port = port
         self._binary = binary
@@ -110,6 +115,10 @@ class RedisServer:
     def url(self) -> str:
         """The address for REDIS_URL. Known after ``start``."""
         return f"redis://127.0.0.1:{self.port}/0"
+
+    def url_of(self, user: str, password: str) -> str:
+        """The address for REDIS_URL of one user."""
+        return f"redis://{user}:{password}@127.0.0.1:{self.port}/0"
 
     @property
     def pid(self) -> int | None:
@@ -171,7 +180,7 @@ class RedisServer:
         try:
             async with asyncio.timeout(START_SECONDS):
                 while self._process is not None and self._process.poll() is None:
-                    if await _process_id(self.port) == self._process.pid:
+                    if await _process_id(self.port, self._login) == self._process.pid:
                         return True
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
@@ -185,7 +194,7 @@ class RedisServer:
         return log_file.read_text(errors="replace")[-LOG_QUOTE_CHARACTERS:]
 
 
-async def _process_id(port: int) -> int | None:
+async def _process_id(port: int, login: tuple[str, str] | None) -> int | None:
     """Which process answers on ``port``, asked inline so that this module needs no Redis client.
 
     The id tells our server from a foreign one that holds the port already.
@@ -195,6 +204,10 @@ async def _process_id(port: int) -> int | None:
     except OSError:
         return None
     try:
+        if login is not None:
+            writer.write(f"AUTH {login[0]} {login[1]}\r\n".encode())
+            if await reader.readline() != b"+OK\r\n":
+                return None
         writer.write(b"PING\r\nINFO server\r\n")
         answer = await reader.readuntil(b"\r\nprocess_id:")
         if not answer.startswith(b"+PONG\r\n"):

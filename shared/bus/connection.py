@@ -76,6 +76,8 @@ def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
             retry=Retry(NoBackoff(), 0),
             protocol=2,
             decode_responses=False,
+            # It would name the client library with CLIENT SETINFO, a right that no service has.
+            driver_info=None,
         )
     except ValueError as error:
         raise ConfigurationError(

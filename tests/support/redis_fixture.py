@@ -34,15 +34,15 @@ def _version(binary: Path) -> str:
     return next(word for word in said.stdout.split() if word.startswith("v="))
 
 
-_BINARIES = redis_binaries()
+BINARIES = redis_binaries()
 
 
-@pytest.fixture(scope="session", params=sorted(_BINARIES))
+@pytest.fixture(scope="session", params=sorted(BINARIES))
 def redis_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RedisServer]:
     """A running server, once per distinct binary."""
-    server = RedisServer(tmp_path_factory.mktemp("redis"), binary=_BINARIES[request.param])
+    server = RedisServer(tmp_path_factory.mktemp("redis"), binary=BINARIES[request.param])
     asyncio.run(server.start())
     yield server
     asyncio.run(server.stop())
