@@ -29,6 +29,7 @@ COMMANDS = {
     "convert": "cli.convert",
     "drill": "cli.drill",
     "interruption": "cli.interruption",
+    "secrets": "cli.secrets",
     "cloud": "cli.cloud",
 }
 """Name of a command, and of its function (or group of commands) -> its module."""

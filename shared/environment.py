@@ -21,9 +21,15 @@ import uvloop
 
 from shared import log as logs
 from shared import runtime, status
-from shared.bus import Bus, ConsumerSettings, Handler
+from shared.bus import Bus, ConsumerSettings, Handler, shown
 from shared.clock import Clock, SystemClock
-from shared.errors import ConfigurationError, DovetailError, TransientError, Unavailable
+from shared.errors import (
+    ConfigurationError,
+    DovetailError,
+    TransientError,
+    Unauthorized,
+    Unavailable,
+)
 from shared.kube.client import Kube
 from shared.kube.lease import Lease
 from shared.kube.recorder import Recorder
@@ -180,7 +186,8 @@ async def open_environment(
     await reach("the Kubernetes API server", "KUBECONFIG", ask_server, clock, patience)
     settings = live.settings
     bus = Bus(settings.redis_url, settings.cluster_name, clock=clock, random=chance)
-    await reach(f"Redis at {settings.redis_url}", "REDIS_URL", bus.start, clock, patience)
+    place = f"Redis at {shown(settings.redis_url)}"
+    await reach(place, "REDIS_URL", bus.start, clock, patience)
     stack.push_async_callback(bus.close)
     recorder.share(SeenEverywhere(bus.redis, bus.prefix))
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
@@ -206,7 +213,7 @@ async def reach(
     clock: Clock,
     timeout_seconds: float,
 ) -> None:
-    """Call ``connect`` until it works. Raises ConfigurationError that names cause and variable."""
+    """Call ``connect`` until it works or is refused. Raises ConfigurationError that names cause and variable."""
     deadline = clock.monotonic() + timeout_seconds
     while True:
         try:
@@ -216,6 +223,9 @@ async def reach(
             if clock.monotonic() > deadline:
                 raise ConfigurationError(text) from error
             log.warning("waiting for a connection", problem=text)
+        except Unauthorized as error:
+            text = f"{what} lets nobody in by this name: {error.message}. Check {variable}"
+            raise ConfigurationError(text) from error
         else:
             return
         await asyncio.sleep(min(CONNECT_PAUSE_SECONDS, timeout_seconds))

@@ -18,8 +18,12 @@ from shared import streams
 from shared.bus.connection import key_prefix
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
+AGENT = "interruption-imds"
+"""The agent on each node of a cluster without a queue: a secret on many nodes, so it may do less."""
 OPERATOR = "operator"
 """For people and the ``dovetail`` command: looks at everything, puts dead letters back."""
+USERS = (*SERVICES, AGENT, OPERATOR)
+"""Who has a password."""
 PROBE = "probe"
 """For the kubelet: may say PING, and needs no password."""
 _CONNECTION = ("ping", "select", "time")
@@ -37,9 +41,12 @@ class Right:
 
 
 def rights_of(user: str) -> tuple[Right, ...]:
-    """All rights of a service or of the operator. Raises KeyError for others."""
+    """All rights of a service, the agent or the operator. Raises KeyError for others."""
     if user == OPERATOR:
         return _OPERATOR
+    if user == AGENT:
+        told = (streams.INTERRUPTIONS, streams.TERMINATIONS)
+        return (*_EVERYBODY, *(r for s in told for r in _publish(s)), _UNAVAILABLE)
     published = [r for s, who in streams.PUBLISHERS.items() if user in who for r in _publish(s)]
     consumed = [r for s, who in streams.GROUPS.items() if user in who for r in _consume(s, user)]
     return (*_EVERYBODY, *published, *consumed, *_OWN[user])
@@ -139,7 +146,7 @@ _OPERATOR = (
 
 
 def acl_file(cluster: str, passwords: Mapping[str, str], *, selectors: bool = True) -> str:
-    """The text for ``--aclfile``: a user per name in ``passwords``, of which only digests are kept, and the probe's.
+    """The text for ``--aclfile``: the users in ``passwords``, of which it has digests only, and the probe's.
 
     ``selectors``: for Redis 7.0 and newer. Raises ConfigurationError for a cluster that could not be a prefix.
     """

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -56,6 +57,14 @@ def key_prefix(cluster: str) -> str:
             f"CLUSTER_NAME {cluster!r} must be set and hold no braces, colons or spaces"
         )
     return f"dovetail:{{{cluster}}}:"
+
+
+def shown(url: str) -> str:
+    """The address without its password and options, for people and logs."""
+    parts = urlsplit(url)
+    user, separator, place = parts.netloc.rpartition("@")
+    name = user.partition(":")[0]
+    return urlunsplit((parts.scheme, f"{name}{separator}{place}", parts.path, "", ""))
 
 
 def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:

@@ -11,12 +11,12 @@ from pathlib import Path
 from local.redis_server import RedisServer
 from shared.bus import connect
 from shared.bus.connection import ask
-from shared.redis_rights import OPERATOR, SERVICES, acl_file
+from shared.redis_rights import USERS, acl_file
 
 CLUSTER = "guarded"
 ADMIN = ("admin", "admins-password")
 """Of the tests: it sees what was refused."""
-PASSWORDS = {user: f"password-of-{user}" for user in (*SERVICES, OPERATOR)}
+PASSWORDS = {user: f"password-of-{user}" for user in USERS}
 
 
 @dataclass

@@ -24,6 +24,7 @@ from shared.mirror.reservations import ReservationStore
 from shared.mirror.seen_events import SeenEverywhere
 from shared.mirror.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse
+from shared.redis_rights import AGENT
 from tests.support.builders import make_catalogue
 from tests.support.guarded_redis import CLUSTER
 from tests.support.waiting import wait_until
@@ -59,8 +60,9 @@ async def work_of(service: str, url: str) -> None:
         events = SeenEverywhere(bus.redis, bus.prefix)
         await events.first("a", 60.0)
         await events.has("a")
+        spoken = "interruption" if service == AGENT else service
         for stream, who in streams.PUBLISHERS.items():
-            if service in who:
+            if spoken in who:
                 await bus.publish(stream, envelope(f"{service}-{stream}"))
                 await crowded(url, stream)
         for stream, groups in streams.GROUPS.items():
@@ -227,4 +229,5 @@ _OWN: dict[str, Callable[[Bus, str], Awaitable[None]]] = {
     "launcher": _launcher,
     "terminator": _terminator,
     "interruption": _interruption,
+    AGENT: lambda bus, _url: _mark_offerings(bus),
 }

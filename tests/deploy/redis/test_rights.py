@@ -13,7 +13,7 @@ from shared.bus import connect
 from shared.bus.connection import ask
 from shared.errors import ConfigurationError, DovetailError, Unauthorized
 from shared.mirror import Change, MirrorWriter
-from shared.redis_rights import OPERATOR, PROBE, SERVICES, acl_file
+from shared.redis_rights import AGENT, OPERATOR, PROBE, SERVICES, USERS, acl_file
 from tests.support.guarded_redis import ADMIN, CLUSTER, PASSWORDS, GuardedRedis
 from tests.support.redis_work import bus_at, work_of
 
@@ -30,7 +30,7 @@ async def run_as(guarded: GuardedRedis, user: str, *command: str) -> Any:
         await client.aclose()
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", [*SERVICES, AGENT])
 async def test_a_service_may_do_its_work(guarded: GuardedRedis, service: str) -> None:
     """Redis itself says that nothing was refused, whatever the service made of it."""
     await work_of("watcher", guarded.url("admin"))  # a mirror to read
@@ -39,7 +39,7 @@ async def test_a_service_may_do_its_work(guarded: GuardedRedis, service: str) ->
     assert await guarded.refused() == []
 
 
-@pytest.mark.parametrize("service", sorted({*SERVICES} - {"watcher"}))
+@pytest.mark.parametrize("service", sorted({*USERS} - {"watcher", OPERATOR}))
 @pytest.mark.parametrize(
     "command",
     [
@@ -61,7 +61,7 @@ async def test_only_the_watcher_may_write_the_mirror(
         await run_as(guarded, service, name, PREFIX + key, *rest)
 
 
-@pytest.mark.parametrize("service", sorted({*SERVICES} - {"watcher"}))
+@pytest.mark.parametrize("service", sorted({*USERS} - {"watcher", OPERATOR}))
 async def test_nor_may_a_script_of_theirs(guarded: GuardedRedis, service: str) -> None:
     """What a script does is checked, and which keys it names."""
     forged = f"return redis.call('HSET', '{PREFIX}mirror:pods', 'default/forged', '{{}}')"
@@ -73,7 +73,7 @@ async def test_nor_may_a_script_of_theirs(guarded: GuardedRedis, service: str) -
             await forger.begin({"pods": {"default/forged": b"{}"}})
 
 
-@pytest.mark.parametrize("user", [*SERVICES, OPERATOR])
+@pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize(
     "command",
     [
@@ -112,6 +112,8 @@ async def test_nobody_may_administer_or_reach_another_cluster(
         ("watcher", ("XACK", streams.LAUNCHES, "launcher", "1-1")),
         ("interruption", ("XADD", streams.LAUNCHES, "*", "a", "b")),
         ("interruption", ("ZADD", "disrupted", "1", "a")),
+        (AGENT, ("HGETALL", "mirror:pods")),
+        (AGENT, ("XADD", streams.LAUNCHES, "*", "a", "b")),
         ("scheduler", ("SET", "launch-backoff:NodePool/a", "x")),
         ("scheduler", ("XADD", streams.INTERRUPTIONS + ":dead:names", "*", "a", "b")),
     ],
