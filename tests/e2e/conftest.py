@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from local.stack import Stack
+from tests.support.guarded_redis import refused_by
 from tests.support.playground import Playground, ShellKubectl, playground_on, running_stack
 
 TIMEOUT = pytest.mark.timeout(400)
@@ -36,9 +37,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture
 async def playground(stack: Stack) -> AsyncIterator[Playground]:
-    """The stack; empty before and after each test."""
+    """The stack; empty before and after each test. In none of them may a service lack a right in Redis."""
     async with playground_on(stack) as playground:
         yield playground
+        assert await refused_by(playground.environment.redis_url) == []
 
 
 @pytest.fixture

@@ -34,6 +34,14 @@ def test_users_are_told_every_address() -> None:
     assert environment["DOVETAIL_INTERRUPTION_URL"] == "http://127.0.0.1:21007"
 
 
+def test_each_service_comes_to_redis_as_itself_with_the_rights_that_it_has_in_a_cluster() -> None:
+    (redis, _), _, services = plan_stack(SETTINGS, PORTS, {}).waves
+    for part in services:
+        address = f"redis://{part.name}:local@127.0.0.1:21000/0"
+        assert part.environment["REDIS_URL"] == address
+        assert redis.command[redis.command.index(part.name) - 1] == "--user"
+
+
 def test_one_process_serves_all_services_below_one_port() -> None:
     plan = plan_stack(replace(SETTINGS, one_process=True), PORTS[:4], {})
     (part,) = plan.waves[-1]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.redis_server import RedisServer
+from local.redis_server import RedisServer, redis_version
 from shared.bus import connect
 from shared.bus.connection import ask
 from shared.redis_rights import USERS, acl_file
@@ -32,21 +32,26 @@ class GuardedRedis:
 
     async def refused(self) -> list[str]:
         """What was refused so far: user and command or key."""
-        client = connect(self.url("admin"))
-        try:
-            entries = await ask(client, "read what was refused", "ACL", "LOG")
-        finally:
-            await client.aclose()
-        found = [dict(zip(one[::2], one[1::2], strict=True)) for one in entries]
-        return [f"{one[b'username'].decode()}: {one[b'object'].decode()}" for one in found]
+        return await refused_by(self.url("admin"))
+
+
+async def refused_by(url: str) -> list[str]:
+    """The same of the Redis at ``url``, whose user may ask."""
+    client = connect(url)
+    try:
+        entries = await ask(client, "read what was refused", "ACL", "LOG")
+    finally:
+        await client.aclose()
+    found = [dict(zip(one[::2], one[1::2], strict=True)) for one in entries]
+    return [f"{one[b'username'].decode()}: {one[b'object'].decode()}" for one in found]
 
 
 @contextmanager
 def guarded_redis(
-    folder: Path, binary: Path, version: str, arguments: tuple[str, ...] = ()
+    folder: Path, binary: Path, arguments: tuple[str, ...] = ()
 ) -> Iterator[GuardedRedis]:
-    """Run one; ``version`` as ``redis-server --version`` says it, ``v=7.0.15``; ``arguments`` come before the ACL."""
-    selectors = int(version.removeprefix("v=").split(".")[0]) >= 7
+    """Run one; ``arguments`` come before the ACL."""
+    selectors = redis_version(binary) >= (7,)
     users = acl_file(CLUSTER, PASSWORDS, selectors=selectors)
     name, password = ADMIN
     file = folder / "users.acl"

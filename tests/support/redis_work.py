@@ -134,6 +134,8 @@ async def _watcher(bus: Bus, _url: str) -> None:
     await writer.begin({"pods": {"a/b": b"1"}, "nodes": {}})
     await writer.apply([Change("pods", "a/c", b"2"), Change("pods", "a/b", None)])
     await writer.heartbeat()
+    for stream in streams.GROUPS:
+        await bus.trim(stream)
     outcomes = RegistrationOutcomes(bus.redis, bus.prefix)
     await outcomes.recent([POOL])
     await outcomes.forget(POOL)

@@ -16,5 +16,5 @@ def guarded(
 ) -> Iterator[GuardedRedis]:
     """Protected, as by default: the rights alone let anybody in."""
     folder = tmp_path_factory.mktemp("guarded")
-    with guarded_redis(folder, BINARIES[request.param], request.param) as redis:
+    with guarded_redis(folder, BINARIES[request.param]) as redis:
         yield redis

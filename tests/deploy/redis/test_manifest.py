@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cli.main import commands
-from local.redis_server import RedisServer, free_loopback_port
+from local.redis_server import RedisServer, free_loopback_port, redis_version
 from shared import streams
 from shared.bus import connect
 from shared.bus.connection import ask
@@ -35,7 +35,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 POD: dict[str, Any] = DEPLOYMENT["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 ARGUMENTS: list[str] = CONTAINER["args"]
-SEVEN = [version for version in BINARIES if int(version[2:].split(".")[0]) >= 7]
+SEVEN = [version for version, binary in BINARIES.items() if redis_version(binary) >= (7,)]
 
 
 def option(name: str) -> str:
@@ -110,7 +110,7 @@ def shipped(
 ) -> Iterator[Any]:
     """With every other argument of the manifest."""
     folder, binary = tmp_path_factory.mktemp("shipped"), BINARIES[request.param]
-    with guarded_redis(folder, binary, request.param, without_acl_file()) as redis:
+    with guarded_redis(folder, binary, without_acl_file()) as redis:
         yield redis
 
 
