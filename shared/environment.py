@@ -251,11 +251,11 @@ async def _run(entries: Sequence[Entry[Any]]) -> None:
     logs.configure(first.log_level)
     async with _services(entries) as services:
         settle()
-        server = status.server_loop(*_listeners(services, first, clock))
+        server = status.server_loop(*listeners_of(services, first, clock))
         await runtime.run(services, server, clock=clock)
 
 
-def _listeners(
+def listeners_of(
     services: Sequence[runtime.Service], settings: ServiceSettings, clock: Clock
 ) -> list[Listener]:
     """The status pages, and the probes where they have a port of their own."""

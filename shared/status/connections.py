@@ -19,6 +19,12 @@ import h11
 import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+TELL_SECONDS = 60.0
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -58,6 +64,8 @@ class Connections:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._open: dict[BoundedProtocol, None] = {}
+        self._closed = 0
+        self._told = -math.inf
 
     def admit(self, fresh: BoundedProtocol) -> bool:
         """Count a new connection in, at the cost of one that waits where there is no room. False: refuse it."""
@@ -85,7 +93,17 @@ class Connections:
         oldest = min(waiting, key=lambda one: (-held[one.address], one.waiting_since))
         self.forget(oldest)
         oldest.shed()
+        self._tell(oldest)
         return True
+
+    def _tell(self, shed: BoundedProtocol) -> None:
+        """Somebody keeps many connections open: worth a line now and then, not one each."""
+        self._closed += 1
+        now = shed.loop.time()
+        if now - self._told >= TELL_SECONDS:
+            words = "closed connections that waited for their clients, to make room for others"
+            log.warning(words, closed=self._closed, last_of=shed.address, awaited=shed.phase.value)
+            self._told, self._closed = now, 0
 
 
 class BoundedProtocol(H11Protocol):

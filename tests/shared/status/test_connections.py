@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
 from shared.clock import SystemClock
 from shared.metrics import Metrics
@@ -48,6 +49,14 @@ async def test_connections_that_never_finish_a_request_make_room(said: bytes) ->
     async with serving(PATIENT, question) as port, held(port, 70, said):
         assert await statuses(port, "/healthz", 8) == [200] * 8
         assert await statuses(port, "/status", 8) == [200] * 8
+
+
+async def test_that_connections_are_closed_is_told_once_a_minute() -> None:
+    with capture_logs() as told:
+        async with serving(PATIENT) as port, held(port, 70, HALF_A_HEAD):
+            assert await statuses(port, "/healthz", 1) == [200]
+    (line,) = [one for one in told if one["event"].startswith("closed connections")]
+    assert (line["last_of"], line["awaited"]) == ("127.0.0.1", "the head of the request")
 
 
 async def test_idle_connections_make_room() -> None:
