@@ -38,6 +38,7 @@ COMMANDS = {
     "convert": Command("cli.convert", "Print manifests in the words of the other API generation."),
     "drill": Command("cli.drill", "Rehearse a spot interruption."),
     "interruption": Command("cli.interruption", "Interruption notices: check queue and rules."),
+    "secrets": Command("cli.secrets", "Write the secrets that the manifests in deploy/ need."),
     "cloud": Command("cli.cloud", "Make the local AWS misbehave, and look at it."),
 }
 """By the name of the command, which is also that of its function or group of commands."""

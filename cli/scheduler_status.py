@@ -7,6 +7,7 @@ message says what to do next.
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +16,11 @@ from local.probe import exchange_json
 from shared.errors import ConfigurationError, NotFound, Unavailable, Unreachable
 
 VARIABLE = "DOVETAIL_SCHEDULER_URL"
+TOKEN = "DOVETAIL_TOKEN"
+"""A Kubernetes token, where the scheduler asks for one (QUESTIONS=authenticated)."""
 PATIENCE_SECONDS = 10.0
+WORK_SECONDS = 130.0
+"""For a question that the scheduler has to compute."""
 MOST_BYTES = 16 * 2**20
 MOST_TOLD = 64 * 2**10
 
@@ -34,8 +39,11 @@ def scheduler_url(variables: Mapping[str, str]) -> str:
 
 def ask(url: str, body: Mapping[str, Any] | None = None) -> Any:
     """The JSON answer of GET, or of POST with a body. Raises NotFound, ConfigurationError, Unavailable, Unreachable."""
+    patience = PATIENCE_SECONDS if body is None else WORK_SECONDS
+    # A GET reveals no more to who has a token; it is not sent where it is not needed.
+    token = "" if body is None else os.environ.get(TOKEN, "")
     try:
-        return exchange_json(url, body, timeout=PATIENCE_SECONDS, limit=MOST_BYTES)
+        return exchange_json(url, body, timeout=patience, limit=MOST_BYTES, token=token)
     except urllib.error.HTTPError as refused:
         raise _refusal(url, refused) from refused
     except (OSError, ValueError) as error:
@@ -53,6 +61,8 @@ def _refusal(
         told = f"{url} answered {refused.code}"
     if refused.code == 404:
         return NotFound(f"{told}; `kubectl get nodes` lists them")
+    if refused.code == 401:
+        return ConfigurationError(f"{told}; put one into {TOKEN}: kubectl create token ACCOUNT")
     if refused.code >= 500:
         return Unavailable(f"{told}; the scheduler's log says why")
     return ConfigurationError(told)

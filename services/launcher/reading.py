@@ -1,7 +1,6 @@
 """One reading of the catalogue in a process of its own, which ends afterwards.
 
-Parsing 6 MB of XML neither stalls this process' event loop nor stays in its memory. A thread waits for the child, so
-starting it and burying it do not stall the loop either.
+Parsing 6 MB of XML neither stalls this process' event loop nor stays in its memory.
 
 What may go wrong: AWS cannot be read (the child's error is raised here), the child dies or hangs (Unavailable; it is
 killed after READ_SECONDS, and at once when nobody waits any more).
@@ -10,27 +9,20 @@ killed after READ_SECONDS, and at once when nobody waits any more).
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import random
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 
 from shared import log as logs
+from shared.child import Bounds, in_child
 from shared.clock import SystemClock
 from shared.cloud.catalogue import load_catalogue, with_memory
 from shared.cloud.instance_model import ModelSettings
 from shared.cloud.pricing import decode_prices, encode_prices
 from shared.cloud.session import Cloud, Role
 from shared.domain.instance_types import encode_catalogue
-from shared.errors import DovetailError, Unavailable
 
 READ_SECONDS = 300.0
-POLL_SECONDS = 0.2
-"""How soon a child is killed that nobody waits for."""
-END_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -101,55 +93,4 @@ async def read_in_child(reading: Reading) -> Encoded:
 
 async def read_apart(read: Read, reading: Reading) -> Encoded:
     """``read(reading)`` in a new process; ``read`` is a function of a module. Raises DovetailError."""
-    abandoned = threading.Event()
-    try:
-        return await asyncio.to_thread(_in_child, read, reading, abandoned)
-    finally:
-        abandoned.set()
-
-
-def _in_child(read: Read, reading: Reading, abandoned: threading.Event) -> Encoded:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_answer, args=(theirs, read, reading), daemon=True)
-    with ours:
-        child.start()
-        theirs.close()  # so that the end of the child is the end of the pipe
-        try:
-            found = _received(ours, abandoned)
-        finally:
-            _bury(child)
-    if isinstance(found, DovetailError):
-        raise found
-    return found
-
-
-def _received(pipe: Connection, abandoned: threading.Event) -> Encoded | DovetailError:
-    for _ in range(int(READ_SECONDS / POLL_SECONDS)):
-        if pipe.poll(POLL_SECONDS):
-            try:
-                found: Encoded | DovetailError = pipe.recv()
-            except EOFError as error:
-                raise Unavailable("the process that reads the catalogue died") from error
-            return found
-        if abandoned.is_set():
-            break
-    raise Unavailable(f"the catalogue was not read within {READ_SECONDS:.0f} s")
-
-
-def _bury(child: BaseProcess) -> None:
-    """It has nothing left to do once it answered."""
-    child.join(END_SECONDS)
-    if child.is_alive():
-        child.kill()
-        child.join(END_SECONDS)
-
-
-def _answer(pipe: Connection, read: Read, reading: Reading) -> None:
-    """The child's life."""
-    try:
-        found: Encoded | DovetailError = read(reading)
-    except DovetailError as error:
-        found = error
-    with pipe:
-        pipe.send(found)
+    return await in_child(read, reading, Bounds("the reading of the catalogue", READ_SECONDS))

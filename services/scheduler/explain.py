@@ -17,7 +17,7 @@ from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.pods import is_reschedulable
-from shared.runtime import Answer, Question
+from shared.runtime import Answer
 
 PATH = "/explain"
 MOST_BYTES = 4096
@@ -29,10 +29,6 @@ class Explainer:
     """Answers about one node at a time."""
 
     disruption: Disruption
-
-    def question(self) -> Question:
-        """How the status server offers it."""
-        return Question(PATH, "Why this node is still there", self.answer, MOST_BYTES)
 
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
         """Body or query: ``node`` names a node or a machine."""

@@ -18,6 +18,7 @@ from services.scheduler.explain import Explainer
 from services.scheduler.handlers import Departures, Handlers
 from services.scheduler.handover import Handover
 from services.scheduler.planning import Planner
+from services.scheduler.questions import offered
 from services.scheduler.report import Reporter
 from services.scheduler.simulate import Simulator
 from services.scheduler.telling import Teller
@@ -39,6 +40,7 @@ from shared.domain.records import (
 from shared.environment import Entry, Environment
 from shared.errors import ConfigurationError, InvalidObject
 from shared.kube.machines import Machines
+from shared.kube.token_access import TokenAccess
 from shared.leadership import Leadership
 from shared.log import get_logger
 from shared.mirror import Change, MirrorReader
@@ -122,10 +124,12 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         env.metrics,
         status,
         lambda: list(filter(None, [planner.not_synced(PATIENCE_SECONDS)])),
-        questions=[
-            Simulator(catalogues, env.clock).question(),
-            Explainer(disruption).question(),
-        ],
+        questions=offered(
+            env.settings.questions,
+            Simulator(catalogues),
+            Explainer(disruption),
+            TokenAccess(env.kube, env.clock),
+        ),
     )
 
 

@@ -1,10 +1,11 @@
 """``POST /simulate``: what the planner would do with the objects in the body (design, section 8).
 
-Never touches the cluster. One request at a time, in a thread: planning shares the processor with the rounds that buy,
-so a second request is told to come back (429) instead of waiting.
+Never touches the cluster. One request at a time, in a process of its own that yields to this one, with bounds on its
+time and memory: the rounds that buy never wait for it. A second request is told to come back (429).
 
 What may go wrong: a body that is no JSON (400), too large (413) or too many objects (413), options that nobody knows
-(400), nothing usable among the objects (422). Redis without an answer leaves the bundled catalogue.
+(400), nothing usable among the objects (422), more time or memory than there is (503). Redis without an answer leaves
+the bundled catalogue.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from typing import Any
 
 import orjson
 
-from shared.clock import Clock
+from shared.child import Bounds, ChildFailed, in_child
+from shared.clock import SystemClock
 from shared.cloud.bundled import BUNDLED_REGION, bundled_catalogue
-from shared.domain.instance_types import Catalogue
+from shared.domain.instance_types import Catalogue, decode_catalogue, encode_catalogue
 from shared.errors import ConfigurationError, DovetailError
 from shared.log import get_logger
 from shared.mirror.offerings import CatalogueSource
-from shared.runtime import Answer, Question
+from shared.runtime import Answer
 from shared.simulation.objects import flattened
 from shared.simulation.options import Options, read_options
 from shared.simulation.simulate import Simulation, simulate
@@ -35,8 +37,20 @@ MOST_OBJECTS = 20_000
 MOST_PODS = 20_000
 """Replicas included. Some seconds of work."""
 MOST_EFFORT = 5_000
+MOST_ANSWER_BYTES = 32 * 1024 * 1024
+"""The answer passes through the scheduler, whose memory is for the cluster."""
+BOUNDS = Bounds("the simulation", seconds=120.0, memory_bytes=640 << 20, niceness=10)
 ENVELOPE = ("objects", "items")
 """Where the objects are in a body that is neither a list nor an object of Kubernetes."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the simulating process is given. ``catalogue``: that of the cluster, encoded; empty: not known yet."""
+
+    body: bytes
+    query: Mapping[str, str]
+    catalogue: bytes = b""
 
 
 class Refused(Exception):
@@ -53,14 +67,8 @@ class Simulator:
     """Answers one request at a time."""
 
     catalogues: CatalogueSource
-    clock: Clock
+    bounds: Bounds = BOUNDS
     _busy: bool = field(default=False, init=False)
-
-    def question(self) -> Question:
-        """How the status server offers it."""
-        return Question(
-            PATH, "What the planner would do with these objects", self.answer, MOST_BYTES
-        )
 
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
         """The answer to one request. ``query``: the options of ``dovetail simulate``, by the same names."""
@@ -68,42 +76,54 @@ class Simulator:
             return _refusal(429, "another simulation runs; try again when it is done")
         self._busy = True
         try:
-            return await self._answer(body, query)
-        except Refused as refused:
-            return _refusal(refused.status, refused.message)
-        except ConfigurationError as error:
-            return _refusal(400, error.message)
+            request = Request(body, query, await self._held())
+            return await in_child(answer_request, request, self.bounds)
+        except ChildFailed as error:
+            return _refusal(503, f"{error.message}; send fewer objects, or use dovetail simulate")
         finally:
             self._busy = False
 
-    async def _answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
-        held = await self._held()
-        return await asyncio.to_thread(self._simulate, body, query, held)
-
-    async def _held(self) -> Catalogue | None:
+    async def _held(self) -> bytes:
         try:
-            return await self.catalogues.get()
+            held = await self.catalogues.get()
         except DovetailError as error:
             log.warning("simulating with the bundled catalogue", error=error.message)
-            return None
+            return b""
+        return await asyncio.to_thread(encode_catalogue, held) if held else b""
 
-    def _simulate(self, body: bytes, query: Mapping[str, str], held: Catalogue | None) -> Answer:
-        documents, said = read_body(body)
-        options = read_options({**said, **query})
-        if options.settings.effort > MOST_EFFORT:
-            raise Refused(400, f"effort must be at most {MOST_EFFORT} here")
-        found = simulate(
-            documents,
-            catalogue=lambda: choose_catalogue(options, held),
-            settings=options.settings,
-            clock=self.clock,
-            most_pods=MOST_PODS,
-        )
-        return _answer(found)
+
+def answer_request(request: Request) -> Answer:
+    """The body of the simulating process."""
+    try:
+        return _simulated(request)
+    except Refused as refused:
+        return _refusal(refused.status, refused.message)
+    except ConfigurationError as error:
+        return _refusal(400, error.message)
+
+
+def _simulated(request: Request) -> Answer:
+    documents, said = read_body(request.body)
+    options = read_options({**said, **request.query})
+    if options.settings.effort > MOST_EFFORT:
+        raise Refused(400, f"effort must be at most {MOST_EFFORT} here")
+    held = decode_catalogue(request.catalogue) if request.catalogue else None
+    found = simulate(
+        documents,
+        catalogue=lambda: choose_catalogue(options, held),
+        settings=options.settings,
+        clock=SystemClock(),
+        most_pods=MOST_PODS,
+    )
+    return _answer(found)
 
 
 def _answer(found: Simulation) -> Answer:
-    return Answer(200 if found.usable else 422, orjson.dumps(found.answer))
+    body = orjson.dumps(found.answer)
+    if len(body) > MOST_ANSWER_BYTES:
+        text = f"the answer has {len(body)} bytes, at most {MOST_ANSWER_BYTES}"
+        raise Refused(413, f"{text}; send fewer pods, or use dovetail simulate")
+    return Answer(200 if found.usable else 422, body)
 
 
 def _refusal(status: int, message: str) -> Answer:

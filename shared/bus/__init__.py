@@ -2,7 +2,7 @@
 
 from shared.bus.attempt import AttemptLimits
 from shared.bus.bus import Bus, GroupDepth, StreamDepth
-from shared.bus.connection import connect, key_prefix
+from shared.bus.connection import connect, key_prefix, shown
 from shared.bus.consumer import Consumer, ConsumerSettings
 from shared.bus.dead_letters import DeadLetter
 from shared.bus.envelope import (
@@ -32,4 +32,5 @@ __all__ = [
     "StreamDepth",
     "connect",
     "key_prefix",
+    "shown",
 ]

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from redis import exceptions
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -58,6 +59,14 @@ def key_prefix(cluster: str) -> str:
     return f"dovetail:{{{cluster}}}:"
 
 
+def shown(url: str) -> str:
+    """The address without its password and options, for people and logs."""
+    parts = urlsplit(url)
+    user, separator, place = parts.netloc.rpartition("@")
+    name = user.partition(":")[0]
+    return urlunsplit((parts.scheme, f"{name}{separator}{place}", parts.path, "", ""))
+
+
 def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
     """A client for ``url`` (redis://, rediss:// or unix://). Opens nothing yet.
 
@@ -76,6 +85,8 @@ def connect(url: str, *, connections: int = POOL_CONNECTIONS) -> Redis:
             retry=Retry(NoBackoff(), 0),
             protocol=2,
             decode_responses=False,
+            # It would name the client library with CLIENT SETINFO, a right that no service has.
+            driver_info=None,
         )
     except ValueError as error:
         raise ConfigurationError(

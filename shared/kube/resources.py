@@ -74,6 +74,11 @@ VOLUME_ATTACHMENTS = Resource(
 )
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True)
 
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False)
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False
+)
+
 PROVISIONERS = Resource("karpenter.sh", "v1alpha5", "provisioners", "Provisioner", False)
 MACHINES = Resource("karpenter.sh", "v1alpha5", "machines", "Machine", False)
 AWS_NODE_TEMPLATES = Resource(

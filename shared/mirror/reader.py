@@ -45,20 +45,21 @@ Objects = dict[str, dict[str, bytes]]
 """kind -> object key -> record."""
 
 _LOAD = """
--- KEYS: epoch generation complete heartbeat kinds stream seal; ARGV: hash prefix, then kinds or nothing
-if redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) < 3 then return false end
+-- ARGV: epoch generation complete heartbeat kinds stream hash-prefix seal, then kinds or nothing. All keys are
+-- arguments: Redis takes declared keys for written ones, and a reader may only read (shared.redis_rights).
+if redis.call('EXISTS', ARGV[1], ARGV[2], ARGV[3]) < 3 then return false end
 local time = redis.call('TIME')
 local last = '0-0'
-if redis.call('EXISTS', KEYS[6]) == 1 then
-  local info = redis.call('XINFO', 'STREAM', KEYS[6])
+if redis.call('EXISTS', ARGV[6]) == 1 then
+  local info = redis.call('XINFO', 'STREAM', ARGV[6])
   for i = 1, #info, 2 do if info[i] == 'last-generated-id' then last = info[i + 1] end end
 end
-local kinds = {unpack(ARGV, 2)}
-if #kinds == 0 then kinds = redis.call('SMEMBERS', KEYS[5]) end
+local kinds = {unpack(ARGV, 9)}
+if #kinds == 0 then kinds = redis.call('SMEMBERS', ARGV[5]) end
 local hashes = {}
-for i, kind in ipairs(kinds) do hashes[i] = redis.call('HGETALL', ARGV[1] .. kind) end
+for i, kind in ipairs(kinds) do hashes[i] = redis.call('HGETALL', ARGV[7] .. kind) end
 return {
-  redis.call('MGET', KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[7]),
+  redis.call('MGET', ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[8]),
   time[1] * 1000 + math.floor(time[2] / 1000), last, kinds, hashes}
 """
 
@@ -210,10 +211,9 @@ class MirrorReader:
     async def _load(self) -> bool:
         names = self._keys
         keys = [names.epoch, names.generation, names.complete, names.heartbeat, names.kinds]
-        arguments = [names.hash_prefix, *self._wanted]
+        arguments = [*keys, names.stream, names.hash_prefix, names.seal, *self._wanted]
         with redis_errors("load the mirror"):
-            keys += [names.stream, names.seal]
-            reply = await self._load_script(keys=keys, args=arguments)
+            reply = await self._load_script(args=arguments)
         if reply is None:
             self.complete = False
             return False

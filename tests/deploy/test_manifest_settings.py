@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from pydantic_settings import BaseSettings
 
+from cli import secrets
 from shared import settings
+from shared.redis_rights import USERS
 from tests.support.documents import documents
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 OURS = ("watcher", "scheduler", "launcher", "terminator", "interruption")
+HOST = "dovetail-redis.dovetail.svc:6379"
 OBJECTS = [
     one for file in sorted((DEPLOY / "kubernetes").glob("*.yaml")) for one in documents(file)
 ]
@@ -23,8 +26,13 @@ WORKLOADS = {
     if one["kind"] in {"Deployment", "DaemonSet"}
 }
 PYTHON = sorted(WORKLOADS.keys() - {"redis"})
-ELSEWHERE = {"AWS_EC2_METADATA_DISABLED"}
-"""Variables of botocore."""
+ELSEWHERE = {"AWS_EC2_METADATA_DISABLED", "MIRROR_KEY"}
+"""A variable of botocore, and one that not every service has a use for."""
+SECRETS = {
+    (one["metadata"]["namespace"], one["metadata"]["name"]): one["stringData"]
+    for one in secrets.documents("dovetail-local", dict.fromkeys(USERS, "a"), "key", host=HOST)
+}
+"""As `dovetail secrets` prints them."""
 
 
 def container(workload: str) -> dict[str, Any]:
@@ -38,7 +46,10 @@ def variables(workload: str) -> dict[str, str]:
     namespace = WORKLOADS[workload]["metadata"]["namespace"]
     found: dict[str, str] = {}
     for source in stated["envFrom"]:
-        found |= config_map(namespace, source["configMapRef"]["name"])
+        if "secretRef" in source:
+            found |= SECRETS[namespace, source["secretRef"]["name"]]
+        else:
+            found |= config_map(namespace, source["configMapRef"]["name"])
     return found | {one["name"]: one.get("value", "a-node") for one in stated.get("env", [])}
 
 
@@ -86,19 +97,45 @@ def test_every_variable_is_a_setting_with_a_good_value(
 @pytest.mark.parametrize("workload", OURS)
 def test_its_probes_ask_where_it_listens(workload: str) -> None:
     stated = container(workload)
+    told = variables(workload)
     assert stated["ports"] == [
-        {"name": "status", "containerPort": int(variables(workload)["STATUS_PORT"])}
+        {"name": "status", "containerPort": int(told["STATUS_PORT"])},
+        {"name": "probes", "containerPort": int(told["PROBE_PORT"])},
     ]
-    assert variables(workload)["STATUS_HOST"] == "0.0.0.0"
-    assert stated["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "status"}
-    assert stated["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "status"}
+    assert told["STATUS_HOST"] == "0.0.0.0"
+    assert told.get("PROBE_HOST", told["STATUS_HOST"]) == "0.0.0.0"
+    assert stated["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "probes"}
+    assert stated["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "probes"}
+
+
+@pytest.mark.parametrize("workload", PYTHON)
+def test_it_comes_to_redis_as_itself(workload: str) -> None:
+    (reference,) = [
+        one["secretRef"] for one in container(workload)["envFrom"] if "secretRef" in one
+    ]
+    assert reference["name"] == f"dovetail-redis-{workload}"
+    address = variables(workload)["REDIS_URL"]
+    assert address.startswith(f"redis://{workload}:")
+    service = next(
+        one
+        for one in OBJECTS
+        if one["kind"] == "Service" and one["metadata"]["name"] == "dovetail-redis"
+    )["metadata"]
+    assert f"@{service['name']}.{service['namespace']}.svc:6379/" in address
+
+
+def test_no_configmap_has_a_secret_and_no_secret_is_shipped() -> None:
+    assert not [one for one in OBJECTS if one["kind"] == "Secret"]
+    for one in OBJECTS:
+        if one["kind"] == "ConfigMap":
+            assert not {"REDIS_URL", "MIRROR_KEY"} & one["data"].keys()
 
 
 def test_agents_are_told_what_the_services_are_told() -> None:
     agents = config_map("dovetail-agents", "dovetail")
     services = config_map("dovetail", "dovetail")
     assert agents == {name: services[name] for name in agents}
-    assert {"CLUSTER_NAME", "AWS_REGION", "REDIS_URL", "SYSTEM_NAMESPACE"} <= agents.keys()
+    assert {"CLUSTER_NAME", "AWS_REGION", "SYSTEM_NAMESPACE"} <= agents.keys()
 
 
 @pytest.mark.parametrize("workload", sorted(WORKLOADS))

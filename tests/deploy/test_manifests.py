@@ -1,5 +1,6 @@
 """What is shipped for real clusters: CRDs with descriptions, roles without wildcards, closed containers."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -233,3 +234,30 @@ def test_operators_and_effects_are_refused_by_the_schema() -> None:
     found = dict(fields(version["schema"]["openAPIV3Schema"], "Provisioner"))
     assert found["Provisioner.spec.requirements[].operator"]["enum"]
     assert found["Provisioner.spec.taints[].effect"]["enum"]
+
+
+def test_the_document_pins_every_image_of_the_manifests() -> None:
+    """The digests are the administrator's to fill in: that of our own image is not known before it is built."""
+    text = (DEPLOY.parent / "docs" / "security.md").read_text()
+    pinned = set(re.findall(r"- {name: (\S+?),.*digest:", text))
+    shipped_images = {
+        container["image"].partition(":")[0]
+        for workload in of_kind("Deployment", "DaemonSet")
+        for container in workload["spec"]["template"]["spec"]["containers"]
+    }
+    assert shipped_images == pinned
+
+
+def test_the_scheduler_may_have_tokens_looked_at() -> None:
+    """QUESTIONS=authenticated: it creates reviews, which nobody stores."""
+    may = {
+        (group, resource)
+        for rule in named("ClusterRole", "scheduler")["rules"]
+        if rule["verbs"] == ["create"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert {
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+    } == may

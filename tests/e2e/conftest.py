@@ -6,6 +6,7 @@ import pytest
 
 from local.stack import Stack
 from tests.support.gaps.api_proxy import ApiProxy, ProxiedStack, proxied_stack
+from tests.support.guarded_redis import refused_by
 from tests.support.playground import Playground, ShellKubectl, playground_on
 
 TIMEOUT = pytest.mark.timeout(400)
@@ -51,9 +52,10 @@ def api_proxy(proxied: ProxiedStack) -> Iterator[ApiProxy]:
 
 @pytest.fixture
 async def playground(stack: Stack) -> AsyncIterator[Playground]:
-    """The stack; empty before and after each test."""
+    """The stack; empty before and after each test. In none of them may a service lack a right in Redis."""
     async with playground_on(stack) as playground:
         yield playground
+        assert await refused_by(playground.environment.redis_url) == []
 
 
 @pytest.fixture

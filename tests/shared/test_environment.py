@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from shared.api.global_settings import NAME
+from shared.bus import shown
 from shared.environment import Environment, check_kinds, open_environment
 from shared.errors import ConfigurationError, Unavailable
 from shared.kube.resources import CONFIG_MAPS, Resource
@@ -124,3 +125,30 @@ async def test_a_wrong_variable_is_refused_without_asking_anybody(
     with pytest.raises(ConfigurationError, match="BATCH_MAX_DURATION"):
         async with started():
             pass
+
+
+async def test_a_password_that_redis_refuses_is_named_by_its_variable_and_never_shown(
+    variables: pytest.MonkeyPatch, cluster: Cluster, redis_url: str
+) -> None:
+    await install(cluster)
+    variables.setenv("CLUSTER_NAME", "test")
+    variables.setenv("REDIS_URL", redis_url.replace("://", "://scheduler:sesame@"))
+    with pytest.raises(ConfigurationError) as refused:
+        async with started():
+            pass
+    assert "Check REDIS_URL" in refused.value.message
+    assert "://scheduler@127.0.0.1" in refused.value.message
+    assert "sesame" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
+        ("redis://:sesame@redis:6379/0", "redis://@redis:6379/0"),
+        ("rediss://a:se:s@me@redis:1/2?ssl_ca_certs=/x&password=sesame", "rediss://a@redis:1/2"),
+        ("unix://a:sesame@/run/redis.sock?db=1", "unix://a@/run/redis.sock"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(url: str, said: str) -> None:
+    assert shown(url) == said

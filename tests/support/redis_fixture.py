@@ -11,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from local.redis_server import RedisServer, wheel_redis_server
+from local.redis_server import RedisServer, redis_version, wheel_redis_server
 
 _numbers = itertools.count(1)
 
@@ -26,23 +25,19 @@ def redis_binaries() -> dict[str, Path]:
     """Redis binaries by version: the one on PATH and the wheel's, or one of them when they are equal."""
     on_path = shutil.which("redis-server")
     candidates = [wheel_redis_server(), Path(on_path) if on_path else None]
-    return {_version(binary): binary for binary in candidates if binary is not None}
+    found = [binary for binary in candidates if binary is not None]
+    return {"v=" + ".".join(map(str, redis_version(binary))): binary for binary in found}
 
 
-def _version(binary: Path) -> str:
-    said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True)
-    return next(word for word in said.stdout.split() if word.startswith("v="))
+BINARIES = redis_binaries()
 
 
-_BINARIES = redis_binaries()
-
-
-@pytest.fixture(scope="session", params=sorted(_BINARIES))
+@pytest.fixture(scope="session", params=sorted(BINARIES))
 def redis_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RedisServer]:
     """A running server, once per distinct binary."""
-    server = RedisServer(tmp_path_factory.mktemp("redis"), binary=_BINARIES[request.param])
+    server = RedisServer(tmp_path_factory.mktemp("redis"), binary=BINARIES[request.param])
     asyncio.run(server.start())
     yield server
     asyncio.run(server.stop())

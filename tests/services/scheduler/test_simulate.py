@@ -6,15 +6,25 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import orjson
 import pytest
 
+from services.scheduler import simulate as simulate_module
 from services.scheduler.service import build
-from services.scheduler.simulate import MOST_BYTES, MOST_OBJECTS, Simulator
+from services.scheduler.simulate import (
+    BOUNDS,
+    MOST_BYTES,
+    MOST_OBJECTS,
+    Request,
+    Simulator,
+    answer_request,
+)
 from shared.bus import Bus
+from shared.child import Bounds
 from shared.clock import SystemClock
 from shared.domain.instance_types import encode_catalogue
 from shared.environment import Environment
@@ -25,7 +35,7 @@ from shared.live_settings import LiveSettings
 from shared.metrics import Metrics
 from shared.mirror.offerings import CatalogueStore
 from shared.settings import SchedulerSettings, read
-from shared.status import mount, server_loop
+from shared.status import Listener, mount, server_loop
 from tests.services.conftest import CLUSTER
 from tests.shared.simulation.documents import (
     controller,
@@ -34,8 +44,10 @@ from tests.shared.simulation.documents import (
     pod,
     provisioner,
 )
-from tests.shared.test_status import free_port
 from tests.support.builders import make_catalogue
+from tests.support.child_processes import working_children
+from tests.support.status_server import free_port, running
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -43,7 +55,7 @@ async def client(
     kube: Kube, bus: Bus, redis_url: str, metrics: Metrics, recorder: Recorder
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of the scheduler's status server. Its loops do not run: a simulation needs none of them."""
-    settings = read(SchedulerSettings, cluster_name=CLUSTER, redis_url=redis_url)
+    settings = read(SchedulerSettings, cluster_name=CLUSTER, redis_url=redis_url, questions="open")
     live = LiveSettings(SchedulerSettings, kube, recorder, namespace="karpenter")
     clock, chance = SystemClock(), random.Random(1)
     async with contextlib.AsyncExitStack() as stack:
@@ -51,24 +63,13 @@ async def client(
             settings, live, clock, chance, metrics, kube, bus, recorder, "test", stack
         )
         service = await build(environment)
-        port, stop = free_port(), asyncio.Event()
-        loop = server_loop(mount([service], clock), "127.0.0.1", port)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(loop.run(stop))
-            async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
-                await _answering(session)
-                yield session
-            stop.set()
-
-
-async def _answering(session: aiohttp.ClientSession) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                async with session.get("/healthz"):
-                    return
-            except aiohttp.ClientConnectorError:
-                await asyncio.sleep(0.01)
+        port = free_port()
+        loop = server_loop(Listener(mount([service], clock), "127.0.0.1", port))
+        async with (
+            running(loop, port),
+            aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+        ):
+            yield session
 
 
 async def post(client: aiohttp.ClientSession, body: bytes) -> tuple[int, dict[str, Any]]:
@@ -95,7 +96,7 @@ OBJECTS = [pod("a"), node_pool(), instance_type()]
 
 @pytest.fixture
 def simulator(bus: Bus) -> Simulator:
-    return Simulator(CatalogueStore(bus.redis, bus.prefix), SystemClock())
+    return Simulator(CatalogueStore(bus.redis, bus.prefix))
 
 
 async def ask(
@@ -103,6 +104,13 @@ async def ask(
 ) -> tuple[int, dict[str, Any]]:
     octets = body if isinstance(body, bytes) else orjson.dumps(body)
     answer = await simulator.answer(octets, query or {})
+    return answer.status, orjson.loads(answer.body)
+
+
+def answer_here(body: Any, query: Mapping[str, str] | None = None) -> tuple[int, dict[str, Any]]:
+    """As the simulating process answers, without the process."""
+    octets = body if isinstance(body, bytes) else orjson.dumps(body)
+    answer = answer_request(Request(octets, query or {}))
     return answer.status, orjson.loads(answer.body)
 
 
@@ -115,13 +123,13 @@ async def ask(
     ],
     ids=["List", "objects", "items"],
 )
-async def test_other_forms_of_bodies(simulator: Simulator, body: Any) -> None:
-    assert len((await ask(simulator, body))[1]["machines"]) == 1
+def test_other_forms_of_bodies(body: Any) -> None:
+    assert len(answer_here(body)[1]["machines"]) == 1
 
 
-async def test_options_may_stand_beside_the_objects(simulator: Simulator) -> None:
+def test_options_may_stand_beside_the_objects() -> None:
     body = {"objects": OBJECTS, "policy": "LowestCost", "effort": 10}
-    assert (await ask(simulator, body))[1]["policy"] == "LowestCost"
+    assert answer_here(body)[1]["policy"] == "LowestCost"
 
 
 async def test_without_a_catalogue_that_of_the_cluster_is_used_or_the_bundled_one(
@@ -152,23 +160,23 @@ async def test_without_a_catalogue_that_of_the_cluster_is_used_or_the_bundled_on
         (b"[" + b"{}," * MOST_OBJECTS + b"{}]", {}, 413, "objects"),
     ],
 )
-async def test_requests_that_cannot_be_answered_say_why(
-    simulator: Simulator, body: Any, query: dict[str, str], status: int, told: str
+def test_requests_that_cannot_be_answered_say_why(
+    body: Any, query: dict[str, str], status: int, told: str
 ) -> None:
-    found = await ask(simulator, body, query)
+    found = answer_here(body, query)
     assert found[0] == status
     assert told in found[1]["error"]
 
 
-async def test_nothing_usable_is_422_with_every_fault(simulator: Simulator) -> None:
-    status, found = await ask(simulator, [{"kind": "Pod"}, {"kind": "NodePool"}])
+def test_nothing_usable_is_422_with_every_fault() -> None:
+    status, found = answer_here([{"kind": "Pod"}, {"kind": "NodePool"}])
     assert status == 422
     assert [one["field"] for one in found["faults"]] == ["metadata.name", "metadata.name"]
 
 
-async def test_replicas_are_bounded(simulator: Simulator) -> None:
+def test_replicas_are_bounded() -> None:
     crowd = controller("Deployment", replicas=2_000_000_000)
-    status, found = await ask(simulator, [crowd, *OBJECTS])
+    status, found = answer_here([crowd, *OBJECTS])
     assert status == 200
     assert [one["field"] for one in found["faults"]] == ["spec.replicas"]
 
@@ -179,3 +187,59 @@ async def test_a_second_request_at_the_same_time_is_told_to_come_back(
     answers = await asyncio.gather(*(ask(simulator, OBJECTS) for _ in range(3)))
     assert sorted(status for status, _ in answers) == [200, 429, 429]
     assert (await ask(simulator, OBJECTS))[0] == 200
+
+
+def crowd(replicas: int) -> Any:
+    """A Deployment whose pods stay apart: one machine each, and much work."""
+    found = controller("Deployment", replicas=replicas)
+    template = found["spec"]["template"]
+    term = {
+        "labelSelector": {"matchLabels": template["metadata"]["labels"]},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    template["spec"]["affinity"] = {"podAntiAffinity": required}
+    return found
+
+
+async def test_the_scheduler_goes_on_while_a_large_simulation_runs(
+    client: aiohttp.ClientSession,
+) -> None:
+    """20,000 pods that stay apart: it is another process that works, and it is gone when nobody waits."""
+    body = orjson.dumps([crowd(20_000), node_pool()])
+    asking = asyncio.ensure_future(client.post("/simulate", data=body))
+    (child,) = await wait_until(working_children, "a process simulates")
+    for _ in range(50):
+        async with client.get("/healthz") as response:
+            assert response.status == 200
+    assert not asking.done()
+    async with client.post("/simulate", data=orjson.dumps(OBJECTS)) as second:
+        assert second.status == 429
+    asking.cancel()
+    await wait_until(lambda: not child.is_running(), "the client went away, and the process")
+    assert (await post(client, orjson.dumps(OBJECTS)))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        (replace(BOUNDS, seconds=0.2), "the simulation took longer than 0.2 s"),
+        (replace(BOUNDS, memory_bytes=192 << 20), "the simulation needs more than 192 MiB"),
+    ],
+    ids=["time", "memory"],
+)
+async def test_a_simulation_beyond_its_bounds_is_refused_in_words(
+    bus: Bus, bounds: Bounds, told: str
+) -> None:
+    simulator = Simulator(CatalogueStore(bus.redis, bus.prefix), bounds)
+    status, found = await ask(simulator, [crowd(20_000), node_pool()])
+    assert status == 503
+    assert told in found["error"]
+    assert working_children() == []
+
+
+def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate_module, "MOST_ANSWER_BYTES", 100)
+    status, found = answer_here(OBJECTS)
+    assert status == 413
+    assert "send fewer pods" in found["error"]

@@ -1,4 +1,4 @@
-"""The status server of a service: ``/healthz`` ``/readyz`` ``/metrics`` ``/status``, and its own questions. Read only.
+"""The pages of a service: ``/healthz`` ``/readyz`` ``/metrics`` ``/status``, and its own questions. Read only.
 
 ``/healthz`` says that the event loop turns and asks nobody: a blip of Redis must not restart five services.
 ``/readyz`` is 200 or 503 with the reasons.
@@ -7,27 +7,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Mount, Route
 
 from shared.clock import Clock
-from shared.errors import ConfigurationError
-from shared.runtime import Loop, Question, Service
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its own signal handlers: the runtime owns the signals."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+from shared.runtime import Answer, Question, Service
 
 
 def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
@@ -42,23 +32,16 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
 
     _explain_refusals(app)
 
-    @app.head("/healthz", include_in_schema=False)
-    @app.get("/healthz", summary="The event loop turns")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
+    _serve_health(app, lambda: service.unready(clock.monotonic()))
 
-    @app.head("/readyz", include_in_schema=False)
-    @app.get("/readyz", summary="The service can do its work; 503 says why not")
-    async def readyz() -> JSONResponse:
-        reasons = service.unready(clock.monotonic())
-        return JSONResponse(
-            {"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200
-        )
+    one_at_a_time = asyncio.Lock()
 
     @app.get("/metrics", summary="Prometheus metrics")
     async def metrics() -> Response:
-        # Tens of thousands of lines in a large cluster: the loop has other work meanwhile.
-        text = await asyncio.to_thread(service.metrics.text)
+        # Tens of thousands of lines in a large cluster: the loop has other work meanwhile. One thread, however many
+        # ask: the others are the service's own.
+        async with one_at_a_time:
+            text = await asyncio.to_thread(service.metrics.text)
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/status", summary="What the service holds and does")
@@ -74,6 +57,21 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
     for question in service.questions:
         _serve_question(app, question)
     return app
+
+
+def _serve_health(app: FastAPI, unready: Callable[[], list[str]]) -> None:
+    @app.head("/healthz", include_in_schema=False)
+    @app.get("/healthz", summary="The event loop turns")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.head("/readyz", include_in_schema=False)
+    @app.get("/readyz", summary="The service can do its work; 503 says why not")
+    async def readyz() -> JSONResponse:
+        reasons = unready()
+        return JSONResponse(
+            {"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200
+        )
 
 
 def _explain_refusals(app: FastAPI) -> None:
@@ -95,12 +93,36 @@ def _explain_refusals(app: FastAPI) -> None:
 def _serve_question(app: FastAPI, question: Question) -> None:
     @app.post(question.path, summary=question.summary)
     async def ask(request: Request) -> Response:
-        body = await _body(request, question.most_bytes)
+        if question.admit is not None:
+            refusal = await question.admit(request.headers.get("authorization", ""))
+            if refusal is not None:
+                return _reply(refusal)
+        try:
+            body = await _body(request, question.most_bytes)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
         if body is None:
             text = f"the body is larger than {question.most_bytes} bytes"
             return JSONResponse({"error": text}, status_code=413)
-        answer = await question.answer(body, dict(request.query_params))
-        return Response(answer.body, answer.status, media_type="application/json")
+        answer = await _unless_gone(request, question.answer(body, dict(request.query_params)))
+        return Response(status_code=400) if answer is None else _reply(answer)
+
+
+async def _unless_gone(request: Request, answer: Awaitable[Answer]) -> Answer | None:
+    """The answer; None when the client went away: nobody works for one who does not wait."""
+    working = asyncio.ensure_future(answer)
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)
+        return await working if working.done() else None
+    finally:
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.wait([working, gone])
+
+
+def _reply(answer: Answer) -> Response:
+    return Response(answer.body, answer.status, media_type="application/json")
 
 
 async def _body(request: Request, most_bytes: int) -> bytes | None:
@@ -134,28 +156,9 @@ def mount(services: Sequence[Service], clock: Clock, *, docs: bool = False) -> F
     return root
 
 
-def server_loop(app: FastAPI, host: str, port: int) -> Loop:
-    """A loop that serves ``app`` until told to stop. Raises ConfigurationError when the port is taken."""
-    config = uvicorn.Config(
-        app, host=host, port=port, log_level="warning", access_log=False, lifespan="off",
-        timeout_graceful_shutdown=2, limit_concurrency=64,
-    )  # fmt: skip
-    server = _Server(config)
-
-    async def run(stop: asyncio.Event) -> None:
-        async with asyncio.TaskGroup() as group:
-            serving = group.create_task(_serve(server, host, port))
-            await stop.wait()
-            server.should_exit = True
-            await serving
-
-    return Loop(name="status server", run=run)
-
-
-async def _serve(server: _Server, host: str, port: int) -> None:
-    try:
-        await server.serve()
-    except SystemExit as error:
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port}; set STATUS_HOST and STATUS_PORT to a free address"
-        ) from error
+def probes(services: Sequence[Service], clock: Clock) -> FastAPI:
+    """What a kubelet asks, for a listener of its own; a process with several services is ready when all are."""
+    app = FastAPI(title="Dovetail probes", docs_url=None, redoc_url=None, openapi_url=None)
+    _explain_refusals(app)
+    _serve_health(app, lambda: [why for one in services for why in one.unready(clock.monotonic())])
+    return app

@@ -15,14 +15,10 @@ from shared.clock import SystemClock
 from shared.errors import ConfigurationError
 from shared.metrics import Metrics
 from shared.runtime import Answer, Question, Service
-from shared.status import mount, server_loop
+from shared.status import Listener, mount, server_loop
+from tests.support.status_server import free_port, running
 
 CLOCK = SystemClock()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def service(name: str = "one", missing: tuple[str, ...] = ()) -> Service:
@@ -32,24 +28,13 @@ def service(name: str = "one", missing: tuple[str, ...] = ()) -> Service:
 @asynccontextmanager
 async def serving(*services: Service, docs: bool = False) -> AsyncIterator[aiohttp.ClientSession]:
     """The services' status pages, and a client of them."""
-    port, stop = free_port(), asyncio.Event()
-    loop = server_loop(mount(services, CLOCK, docs=docs), "127.0.0.1", port)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(loop.run(stop))
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
-            await _answering(client)
-            yield client
-        stop.set()
-
-
-async def _answering(client: aiohttp.ClientSession) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                async with client.get("/healthz"):
-                    return
-            except aiohttp.ClientConnectorError:
-                await asyncio.sleep(0.01)
+    port = free_port()
+    loop = server_loop(Listener(mount(services, CLOCK, docs=docs), "127.0.0.1", port))
+    async with (
+        running(loop, port),
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
+    ):
+        yield client
 
 
 async def answer(client: aiohttp.ClientSession, path: str) -> tuple[int, object]:
@@ -138,7 +123,7 @@ async def test_a_question_is_answered_unless_its_body_is_too_large() -> None:
 
 async def test_a_taken_port_is_a_fault_of_the_settings() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        loop = server_loop(mount([service()], CLOCK), "127.0.0.1", taken.getsockname()[1])
+        loop = server_loop(Listener(mount([service()], CLOCK), *taken.getsockname()))
         with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationError, match="STATUS_PORT")):
             async with asyncio.timeout(60):
                 await loop.run(asyncio.Event())

@@ -1,0 +1,114 @@
+"""Who may ask: the API server's word on the caller's token, kept for some seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from shared.kube.client import Kube
+from shared.kube.token_access import KEPT_SECONDS, MOST_ASKED_AT_ONCE, MOST_KEPT, TokenAccess
+from tests.support.fake_clock import FakeClock
+from tests.support.scripted_api import ScriptedApi, Step, answer, refusal
+
+USER = {
+    "username": "system:serviceaccount:ops:ann",
+    "uid": "7",
+    "groups": ["system:authenticated"],
+    "extra": {"authentication.kubernetes.io/pod-name": ["shell"]},
+}
+TOKEN = "Bearer a-token"
+
+
+def reviewed(status: dict[str, Any], kind: str) -> Step:
+    """As an API server answers: the object that came, with a status; nothing is stored, so it has no name."""
+    group = "authentication" if kind == "TokenReview" else "authorization"
+    head = {"kind": kind, "apiVersion": f"{group}.k8s.io/v1", "metadata": {}, "spec": {}}
+    return answer({**head, "status": status}, 201)
+
+
+KNOWN = reviewed({"authenticated": True, "user": USER, "audiences": ["api"]}, "TokenReview")
+UNKNOWN = reviewed({"user": {}, "error": "token lookup failed"}, "TokenReview")
+ALLOWED = reviewed({"allowed": True, "reason": "RBAC: allowed"}, "SubjectAccessReview")
+DENIED = reviewed({"allowed": False}, "SubjectAccessReview")
+
+
+@pytest.fixture
+def access(kube: Kube, clock: FakeClock) -> TokenAccess:
+    return TokenAccess(kube, clock)
+
+
+async def test_who_may_post_the_path_is_let_in(api: ScriptedApi, access: TokenAccess) -> None:
+    api.others = [KNOWN, ALLOWED]
+    assert (await access.judge(TOKEN, "/simulate")).status == 200
+    token_review, access_review = api.requests
+    assert token_review.path == "/apis/authentication.k8s.io/v1/tokenreviews"
+    assert token_review.body["spec"] == {"token": "a-token"}
+    assert access_review.path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    assert access_review.body["spec"] == {
+        "user": USER["username"],
+        "uid": "7",
+        "groups": USER["groups"],
+        "extra": USER["extra"],
+        "nonResourceAttributes": {"path": "/simulate", "verb": "post"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("answers", "status", "told"),
+    [
+        ([UNKNOWN], 401, "does not accept this token"),
+        ([KNOWN, DENIED], 403, "system:serviceaccount:ops:ann may not post to /simulate"),
+        ([refusal(403, "Forbidden")], 503, "cannot say who you are"),
+        ([KNOWN, refusal(500, "InternalError")], 503, "cannot say who you are"),
+    ],
+)
+async def test_who_may_not_is_told_why(
+    api: ScriptedApi, access: TokenAccess, answers: list[Step], status: int, told: str
+) -> None:
+    api.others = answers
+    found = await access.judge(TOKEN, "/simulate")
+    assert (found.status, told in found.reason) == (status, True)
+    assert "a-token" not in found.reason
+
+
+@pytest.mark.parametrize("sent", ["", "Bearer ", "Basic YTpi", "a-token", "Bearer " + "x" * 20_000])
+async def test_without_a_token_the_api_server_is_not_asked(
+    api: ScriptedApi, access: TokenAccess, sent: str
+) -> None:
+    assert (await access.judge(sent, "/simulate")).status == 401
+    assert api.requests == []
+
+
+async def test_a_verdict_is_kept_for_some_seconds_and_for_its_path(
+    api: ScriptedApi, access: TokenAccess, clock: FakeClock
+) -> None:
+    api.others = [KNOWN, ALLOWED, KNOWN, DENIED, KNOWN, DENIED]
+    assert [(await access.judge(TOKEN, "/simulate")).status for _ in range(3)] == [200] * 3
+    assert len(api.requests) == 2
+    assert (await access.judge(TOKEN, "/explain")).status == 403
+    assert len(api.requests) == 4
+    clock.advance(KEPT_SECONDS)
+    assert (await access.judge(TOKEN, "/simulate")).status == 403
+
+
+async def test_what_the_api_server_could_not_say_is_asked_again(
+    api: ScriptedApi, access: TokenAccess
+) -> None:
+    api.others = [refusal(403, "Forbidden"), KNOWN, ALLOWED]
+    assert (await access.judge(TOKEN, "/simulate")).status == 503
+    assert (await access.judge(TOKEN, "/simulate")).status == 200
+
+
+async def test_few_verdicts_are_kept_and_few_are_asked_for_at_once(
+    api: ScriptedApi, access: TokenAccess
+) -> None:
+    """A stream of made-up tokens costs neither memory nor the API server's time."""
+    api.others = [UNKNOWN]
+    many = MOST_ASKED_AT_ONCE + 3
+    found = await asyncio.gather(*(access.judge(f"Bearer {n}", "/explain") for n in range(many)))
+    assert sorted(one.status for one in found) == [401] * MOST_ASKED_AT_ONCE + [429] * 3
+    for number in range(MOST_KEPT + 10):
+        await access.judge(f"Bearer more-{number}", "/explain")
+    assert len(access._kept) == MOST_KEPT
