@@ -48,6 +48,8 @@ TICK_SECONDS = 0.02
 """How often an open window is looked at: a part of the 300 ms between its end and CreateFleet."""
 RECHECK_SECONDS = 10.0
 """Pods that still wait trigger a new round this often (BAT-01)."""
+LACKING_SECONDS = 1.0
+"""The same while the catalogue lacks what some node class offers: that is told within seconds."""
 NOT_SYNCED_PAUSE_SECONDS = 1.0
 SOLVE_SECONDS = 60.0
 """After this a plan holds what is placed by then (BAT-07)."""
@@ -82,6 +84,8 @@ class Planner:
     """For pods without constraints of their own (SCH-85)."""
     _looked_at: float = float("-inf")
     _stale: bool = False
+    _lacking: bool = False
+    """Did the last round's catalogue lack anything?"""
     _nominated: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -115,7 +119,8 @@ class Planner:
             # Both may change while we run: they stand in a ConfigMap (OPS-04).
             self.window.idle_seconds = self.settings.batch_idle_duration
             self.window.max_seconds = self.settings.batch_max_duration
-            if self._stale or now - checked > RECHECK_SECONDS:
+            recheck = LACKING_SECONDS if self._lacking else RECHECK_SECONDS
+            if self._stale or now - checked > recheck:
                 checked, self._stale = now, False
                 await self.catalogues.get()  # decoded before the first batch waits for it
                 self._recheck()
@@ -151,6 +156,7 @@ class Planner:
             self.problem = "no catalogue of instance types yet: is the launcher running?"
             await pause(stop, NOT_SYNCED_PAUSE_SECONDS)
             return
+        self._lacking = bool(catalogue.lacking)
         count, opened = self.window.close()
         log.info("batched pods", triggers=count, seconds=round(opened, 3))
         unavailable = await self.unavailable.current()

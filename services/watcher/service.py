@@ -16,7 +16,7 @@ from services.watcher.conditions import Conditions
 from services.watcher.inline_templates import InlineTemplates
 from services.watcher.journal import Journal
 from services.watcher.pod_events import PodEvents
-from services.watcher.records import KINDS, Kind
+from services.watcher.records import Kind, kinds
 from services.watcher.statuses import Statuses
 from shared.api.faults import Parsed
 from shared.domain.pods import Pod
@@ -54,7 +54,8 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     )
     pod_events = PodEvents(env.clock)
     note = _note(env, journal, statuses, leadership)
-    informers = {kind.resource.plural: _informer(kind, env, note, pod_events) for kind in KINDS}
+    watched = kinds(env.settings.feature_gates)
+    informers = {kind.resource.plural: _informer(kind, env, note, pod_events) for kind in watched}
 
     async def tell() -> None:
         if journal.begun:  # before that a class that is not listed yet would look missing

@@ -104,7 +104,8 @@ def usable_templates(snapshot: Snapshot, table: TypeTable) -> tuple[list[PoolTem
     templates, refusals = [], []
     for pool in by_preference(list(snapshot.pools)):
         node_class = classes.get(pool.node_class_key)
-        cause = _unusable(pool, node_class)
+        lacking = snapshot.catalogue.lacking.get(pool.node_class_key, "")
+        cause = _unusable(pool, node_class) or lacking
         try:
             found = (
                 None if cause or not node_class else _template(pool, node_class, snapshot, table)
