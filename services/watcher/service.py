@@ -14,12 +14,14 @@ from typing import Any
 
 from services.watcher.conditions import Conditions
 from services.watcher.inline_templates import InlineTemplates
+from services.watcher.joins import Joins
 from services.watcher.journal import Journal
 from services.watcher.pod_events import PodEvents
 from services.watcher.records import Kind, kinds
 from services.watcher.statuses import Statuses
 from shared.api.faults import Parsed
 from shared.domain.pods import Pod
+from shared.domain.records import NODES
 from shared.environment import Entry, Environment
 from shared.kube.informer import Informer
 from shared.kube.machines import Machines
@@ -52,8 +54,8 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         inline=InlineTemplates(env.kube, env.recorder, env.clock),
         registrations=RegistrationOutcomes(env.bus.redis, env.bus.prefix),
     )
-    pod_events = PodEvents(env.clock)
-    note = _note(env, journal, statuses, leadership)
+    pod_events, joins = PodEvents(env.clock), Joins(env.clock)
+    note = _note(env, journal, statuses, leadership, joins)
     watched = kinds(env.settings.feature_gates)
     informers = {kind.resource.plural: _informer(kind, env, note, pod_events) for kind in watched}
 
@@ -62,6 +64,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
             await statuses.refresh()
             if pod_events.latest:
                 await pod_events.write(env.kube, journal.machines())
+            await joins.write(journal, statuses.machines)
 
     async def write(stop: asyncio.Event) -> None:
         for informer in informers.values():
@@ -109,6 +112,7 @@ def _note(
     journal: Journal,
     statuses: Statuses,
     leadership: Leadership,
+    joins: Joins,
 ) -> Note:
     """Tell everybody who remembers objects."""
     conditions = Conditions(env.metrics, env.clock, lambda: leadership.held)
@@ -118,6 +122,8 @@ def _note(
         journal.note(kind, raw, parsed.record if parsed else None)
         statuses.note(kind, raw, parsed)
         conditions.note(kind, raw, gone=parsed is None)
+        if kind.name == NODES:
+            joins.note(str(raw["metadata"]["name"]), parsed.record if parsed else None)
 
     return note
 
