@@ -110,7 +110,17 @@ class WatcherSettings(ServiceSettings):
     """The watcher needs nothing more."""
 
 
-class SchedulerSettings(ServiceSettings):
+class LimitSettings(ServiceSettings):
+    """What whoever plans and whoever buys must count alike."""
+
+    limits_count_terminating: bool = Field(
+        True,
+        description="Count machines on their way out towards their pool's limits until their instance is gone, all but "
+        "the largest; false: count none of them, as Karpenter does.",
+    )
+
+
+class SchedulerSettings(LimitSettings):
     """Batching and planning."""
 
     batch_idle_duration: Duration = Field(
@@ -187,7 +197,7 @@ class SchedulerSettings(ServiceSettings):
     )
 
 
-class LauncherSettings(AwsSettings):
+class LauncherSettings(LimitSettings, AwsSettings):
     """Building instances."""
 
     cluster_endpoint: str = Field(

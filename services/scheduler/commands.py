@@ -15,14 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from services.scheduler.command_record import (
-    CommandRecord,
-    Step,
-    holder,
-    running,
-    step,
-    written,
-)
+from services.scheduler.command_record import Step, running, step
 from services.scheduler.marks import occupied_nodes
 from services.scheduler.planning import Planner
 from services.scheduler.telling import Teller
@@ -35,6 +28,7 @@ from shared.clock import Clock
 from shared.disruption import emptiness
 from shared.disruption.records import Command
 from shared.domain import labels as keys
+from shared.domain.commands import CommandRecord, holder, written
 from shared.domain.machines import DISRUPTION_REASON, INITIALIZED, MACHINE_KINDS, Condition, Machine
 from shared.domain.nodepools import POOL_KINDS, V1
 from shared.domain.pods import is_reschedulable

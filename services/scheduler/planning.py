@@ -25,6 +25,7 @@ from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain.machines import MACHINE_KINDS
 from shared.domain.pods import Pod, SpreadConstraint, is_provisionable
+from shared.domain.pool_usage import Counting
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists, DovetailError
@@ -247,6 +248,7 @@ class Planner:
             most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
             ignore_device_claims=self.settings.ignore_dra_requests,
             default_spread=self.default_spread,
+            counting=Counting(self.settings.limits_count_terminating),
         )
 
     async def _create(

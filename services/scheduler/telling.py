@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from services.scheduler.command_record import CommandRecord
 from services.scheduler.counting import count_command, count_failed, count_replaced
 from services.scheduler.marks import Mark
 from shared import streams
@@ -28,6 +27,7 @@ from shared.disruption.records import (
     Rejection,
 )
 from shared.disruption.verdict import CHURN, Verdict
+from shared.domain.commands import CommandRecord
 from shared.domain.machines import EMPTY, INITIALIZED, Machine
 from shared.domain.nodepools import V1ALPHA5, NodePool
 from shared.domain.nodes import Node

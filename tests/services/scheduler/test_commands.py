@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.command_record import CommandRecord, holder, written
 from services.scheduler.commands import Commands
 from shared import streams
 from shared.api.node_claims import parse_node_claim
 from shared.api.nodes import parse_node, taint_objects
 from shared.domain import labels as keys
+from shared.domain.commands import CommandRecord, holder, written
 from shared.domain.machines import CONSOLIDATABLE, DISRUPTION_REASON, INITIALIZED, Machine
 from shared.domain.nodepools import V1, WHEN_UNDERUTILIZED, Budget
 from shared.domain.nodes import DISRUPTED
