@@ -18,7 +18,7 @@ from shared.domain.nodepools import V1, WHEN_UNDERUTILIZED, Budget
 from shared.domain.nodes import DISRUPTED
 from shared.errors import NotFound
 from shared.kube.client import Kube
-from shared.kube.resources import NODE_CLAIMS, NODES
+from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES
 from shared.messages import DisruptionDecided, LaunchMachine, TerminateMachine
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import make_node_class, make_pool
@@ -172,6 +172,15 @@ async def test_a_replacement_is_ready_before_the_old_node_goes(
     assert {"DisruptionLaunching", "DisruptionWaitingReadiness"} <= {reason for reason, _ in told}
     ended = {("DisruptionTerminating", name) for name in (LARGE.machine.name, LARGE.node.name)}
     assert ended <= told
+    said = {
+        one["involvedObject"]["kind"]: one["message"]
+        for one in (await kube.list(EVENTS)).items
+        if one["reason"] == "DisruptionTerminating"
+    }
+    assert said == {
+        "NodeClaim": "Disrupting NodeClaim: Underutilized/Replace",
+        "Node": "Disrupting Node: Underutilized",
+    }
     metrics = oversized.disruption.commands.metrics
     assert metrics.pods_disrupted.labels("underutilized")._value.get() == 2
 
