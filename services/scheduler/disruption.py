@@ -97,9 +97,13 @@ class Disruption:
     """(machine UID, condition) -> what we wrote last, and when (monotonic)."""
 
     def status(self) -> dict[str, object]:
-        """For ``/status``."""
+        """For ``/status``. ``off``: nothing is disrupted, whoever switched it off; ``poolsOff``: keys."""
+        pools = self.view.pools()
+        halted = sorted(key for key, pool in pools.items() if pool.disruption_off)
         return {
-            "off": self._is_off(),
+            "off": self._is_off() or (bool(pools) and len(halted) == len(pools)),
+            "offBySetting": self._is_off(),
+            "poolsOff": halted,
             "candidates": len(self.candidates),
             "waitingForASecondLook": [
                 {"method": c.method, "reason": c.reason, "text": c.text} for c in self.pending()
