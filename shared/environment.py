@@ -24,6 +24,7 @@ from shared import runtime, status
 from shared.bus import Bus, ConsumerSettings, Handler
 from shared.clock import Clock, SystemClock
 from shared.errors import ConfigurationError, DovetailError, TransientError, Unavailable
+from shared.foreign_settings import without_meaning
 from shared.kube.client import Kube
 from shared.kube.lease import Lease
 from shared.kube.recorder import Recorder
@@ -159,6 +160,8 @@ async def open_environment(
     """
     clock, chance = SystemClock(), random.SystemRandom()
     early = read_early(kind)
+    for setting, instead in without_meaning(os.environ).items():
+        log.warning("a setting of Karpenter has no meaning here", setting=setting, instead=instead)
     kube = await Kube.connect(
         early.kubeconfig or None,
         clock=clock,

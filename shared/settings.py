@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from shared.errors import ConfigurationError
-from shared.setting_types import Duration, Gates, Tags, WebhookTemplate
+from shared.setting_types import CountTerminating, Duration, Gates, Tags, WebhookTemplate
 
 AT_START = ("cluster_name",)
 """Streams, tags and leases carry these: a change waits for the next start."""
@@ -54,10 +54,7 @@ class ServiceSettings(BaseSettings):
         validate_default=True,
         description="Gates that are not named keep their defaults (OPS-02).",
     )
-    disable_leader_election: bool = Field(
-        False,
-        description="Work without a Lease: for a service that runs once and no more (OPS-11).",
-    )
+    disable_leader_election: bool = Field(False, description="Work without a Lease (OPS-11).")
     leader_election_name: str = Field(
         "karpenter-leader-election",
         min_length=1,
@@ -110,19 +107,10 @@ class WatcherSettings(ServiceSettings):
     """The watcher needs nothing more."""
 
 
-class LimitSettings(ServiceSettings):
-    """What whoever plans and whoever buys must count alike."""
-
-    limits_count_terminating: bool = Field(
-        True,
-        description="Count machines on their way out towards their pool's limits until their instance is gone, all but "
-        "the largest; false: count none of them, as Karpenter does.",
-    )
-
-
-class SchedulerSettings(LimitSettings):
+class SchedulerSettings(ServiceSettings):
     """Batching and planning."""
 
+    limits_count_terminating: CountTerminating = True
     batch_idle_duration: Duration = Field(
         1.0, description="A batch closes after this long without a new pod (BAT-02)."
     )
@@ -197,9 +185,10 @@ class SchedulerSettings(LimitSettings):
     )
 
 
-class LauncherSettings(LimitSettings, AwsSettings):
+class LauncherSettings(AwsSettings):
     """Building instances."""
 
+    limits_count_terminating: CountTerminating = True
     cluster_endpoint: str = Field(
         "", description="URL of the Kubernetes API for nodes; empty: eks:DescribeCluster."
     )
