@@ -26,6 +26,7 @@ from services.launcher.reading import Reading
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.cloud.instance_model import ModelSettings
+from shared.domain.nodepools import V1, NodeClass, SelectorTerm
 from shared.domain.reservations import Reservation
 from shared.memory import settle
 from shared.mirror.learned_memory import LearnedMemory
@@ -106,8 +107,13 @@ class World:
         rows.append(await watched("scheduler reads it", plain.get))
         rows.append(await watched("scheduler reads it again", plain.get))
         known = ReservationStore(self.bus.redis, self.bus.prefix)
-        await known.put(reservations())
-        reserved = ReservedCatalogues(CatalogueStore(self.bus.redis, self.bus.prefix), known)
+        terms = (SelectorTerm(match_criteria="open"),)
+        node_class = NodeClass(
+            uid="u", name="default", generation_api=V1, reservation_terms=terms, ready=True
+        )
+        await known.put(node_class, reservations())
+        store = CatalogueStore(self.bus.redis, self.bus.prefix)
+        reserved = ReservedCatalogues(store, known, lambda: [node_class])
         rows.append(await watched("scheduler reads it with reservations", reserved.get))
         rows.append(await watched("the same again", reserved.get))
         return rows

@@ -38,7 +38,7 @@ async def watch(kube: Kube, picture: Picture, targets: Sequence[Target]) -> Json
     return report_of(
         targets, emptied, simulated=False, moved=len(names) - len(stayed), stayed=stayed,
         blocked=await _held(kube, set(left), picture.budgets(targets)), narrow=[], homeless=[],
-        placedAfterSeconds=placed, machines=await _new_machines(kube, picture),
+        placedAfterSeconds=placed, machines=await _new_machines(kube, picture, targets),
     )  # fmt: skip
 
 
@@ -83,13 +83,33 @@ def held(message: str, budgets: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return {"pod": pod, "why": f"{why} ({names})" if names else why}
 
 
-async def _new_machines(kube: Kube, picture: Picture) -> list[str]:
-    """Bought since the picture."""
+async def _new_machines(kube: Kube, picture: Picture, targets: Sequence[Target]) -> list[str]:
+    """Bought since the picture, for pods that had to move. What others needed meanwhile is not the drill's."""
+    nodes = new_homes((await kube.list(PODS)).items, picture.objects[PODS], targets)
     found = []
     for resource in (MACHINES, NODE_CLAIMS):
         if not picture.objects[resource] and not await kube.serves(resource):
             continue
         before = {raw["metadata"]["uid"] for raw in picture.objects[resource]}
-        items = (await kube.list(resource)).items
-        found += [raw["metadata"]["name"] for raw in items if raw["metadata"]["uid"] not in before]
+        found += [
+            raw["metadata"]["name"]
+            for raw in (await kube.list(resource)).items
+            if raw["metadata"]["uid"] not in before
+            and (raw.get("status") or {}).get("nodeName") in nodes
+        ]
     return sorted(found)
+
+
+def new_homes(
+    pods: Sequence[Json], before: Sequence[Json], targets: Sequence[Target]
+) -> frozenset[str]:
+    """Nodes of the pods that controllers made in the place of those that had to move. ``before``: all pods then."""
+    known = {raw["metadata"]["uid"] for raw in before}
+    owners = {pod.owner.uid for target in targets for pod in target.pods if pod.owner}
+    fresh = (raw for raw in pods if raw["metadata"]["uid"] not in known)
+    return frozenset(
+        str(node)
+        for raw in fresh
+        if (node := (raw.get("spec") or {}).get("nodeName"))
+        and owners & {str(one.get("uid")) for one in raw["metadata"].get("ownerReferences") or ()}
+    )

@@ -169,7 +169,7 @@ def _is_off(variables: Mapping[str, str]) -> bool:
         return False
     try:
         status: Any = ask(f"{url.rstrip('/')}/status")
-        return bool(status["disruption"]["off"])
+        return bool(status["disruption"]["offBySetting"])
     except (DovetailError, KeyError, TypeError):
         return False
 

@@ -30,6 +30,7 @@ from shared.errors import (
     Unauthorized,
     Unavailable,
 )
+from shared.foreign_settings import without_meaning
 from shared.kube.client import Kube
 from shared.kube.lease import Lease
 from shared.kube.recorder import Recorder
@@ -166,6 +167,8 @@ async def open_environment(
     """
     clock, chance = SystemClock(), random.SystemRandom()
     early = read_early(kind)
+    for setting, instead in without_meaning(os.environ).items():
+        log.warning("a setting of Karpenter has no meaning here", setting=setting, instead=instead)
     kube = await Kube.connect(
         early.kubeconfig or None,
         clock=clock,

@@ -37,3 +37,11 @@ WebhookTemplate = Annotated[str, AfterValidator(json_object)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=30 * 24 * 3600)]
 Gates = Annotated[FeatureGates, NoDecode, BeforeValidator(_gates)]
 Tags = Annotated[dict[str, str], NoDecode, BeforeValidator(_tags)]
+CountTerminating = Annotated[
+    bool,
+    Field(
+        description="Count machines on their way out towards their pool's limits until their instance is gone, all but "
+        "the largest; false: count none of them, as Karpenter does."
+    ),
+]
+"""Whoever plans and whoever buys must count alike."""

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from shared.errors import ConfigurationError
-from shared.setting_types import Duration, Gates, Tags, WebhookTemplate
+from shared.setting_types import CountTerminating, Duration, Gates, Tags, WebhookTemplate
 
 AT_START = ("cluster_name", "mirror_key")
 """Streams, tags, leases and the mirror carry these: a change waits for the next start."""
@@ -61,10 +61,7 @@ class ServiceSettings(BaseSettings):
         validate_default=True,
         description="Gates that are not named keep their defaults (OPS-02).",
     )
-    disable_leader_election: bool = Field(
-        False,
-        description="Work without a Lease: for a service that runs once and no more (OPS-11).",
-    )
+    disable_leader_election: bool = Field(False, description="Work without a Lease (OPS-11).")
     leader_election_name: str = Field(
         "karpenter-leader-election",
         min_length=1,
@@ -139,6 +136,7 @@ class SchedulerSettings(ServiceSettings):
         "server lets by the token they send.",
     )
 
+    limits_count_terminating: CountTerminating = True
     batch_idle_duration: Duration = Field(
         1.0, description="A batch closes after this long without a new pod (BAT-02)."
     )
@@ -216,6 +214,7 @@ class SchedulerSettings(ServiceSettings):
 class LauncherSettings(AwsSettings):
     """Building instances."""
 
+    limits_count_terminating: CountTerminating = True
     cluster_endpoint: str = Field(
         "", description="URL of the Kubernetes API for nodes; empty: eks:DescribeCluster."
     )

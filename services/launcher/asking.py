@@ -139,9 +139,9 @@ class Asking:
         limits = now.limits[pool]
         if not limits:
             return chosen
-        kept = now.ledger.within(pool, limits, chosen.choices)
+        kept = now.ledger.within(machine, limits, chosen.choices)
         if not kept:
-            raise NotNow("LimitsExceeded", now.ledger.exceeded(pool, limits))
+            raise NotNow("LimitsExceeded", now.ledger.exceeded(machine, limits))
         return Chosen(chosen.capacity_type, tuple(kept))
 
     async def _request(

@@ -1,7 +1,8 @@
 """The capacity reservations that node classes select (EC-05, LCH-84, LCH-90).
 
 All that the account may use are listed once a minute, and terms are matched here: EC2 has no filter by id, and refuses
-a call that names an unknown one. What is found is told to the scheduler, with what is left of each.
+a call that names an unknown one. What is found is told to the scheduler, with what is left of each, before the class is
+called Ready: else its pools would buy beside reserved places that are paid for.
 
 What may go wrong: EC2 does not answer. What was listed last serves for a day to say which there are (LCH-90), but what
 is left of them is then not known, so nothing new is planned into them.
@@ -25,11 +26,14 @@ from shared.domain.reservations import (
 )
 from shared.errors import TransientError
 from shared.log import get_logger
+from shared.mirror.reservations import ReservationStore
 
 log = get_logger(__name__)
 
 NOT_FOUND = "CapacityReservationsNotFound"
 COUNT_SECONDS = 60.0
+RETRY_SECONDS = 30.0
+"""How soon EC2 is asked again when it did not answer."""
 FRESH_SECONDS = 24 * 3600.0
 """LCH-90: how long it is known which there are, and how soon they are listed again."""
 BLOCK_END_SECONDS = 40 * 60.0
@@ -95,10 +99,13 @@ class CapacityReservations:
     clock: Clock
     enabled: bool = True
     """The gate ReservedCapacity."""
+    store: ReservationStore | None = None
+    """Where the scheduler reads; None: nobody does."""
     counted_at: float = 0.0
     """When they were listed; seconds since the epoch."""
     _listed: tuple[CapacityReservation, ...] = ()
     _listed_at: float = float("-inf")
+    _failed_at: float = float("-inf")
 
     async def find(self, node_class: NodeClass) -> tuple[CapacityReservation, ...]:
         """What the class selects, sorted by id. Raises Unauthorized, and TransientError before anything was listed."""
@@ -111,16 +118,29 @@ class CapacityReservations:
             if any(selects(term, one) for term in node_class.reservation_terms)
         )
 
+    async def publish(self, node_class: NodeClass) -> None:
+        """Tell the scheduler what this version of the class selects, also if that is nothing.
+
+        Raises what ``find`` raises, and TransientError when it cannot be told.
+        """
+        if self.store is None or not node_class.reservation_terms:
+            return
+        found = {node_class.key: await self.find(node_class)}
+        news = offered(found, counted_at=self.counted_at, now=self.clock.now())
+        await self.store.put(node_class, news if self.is_counted else ())
+
     async def listed(self) -> tuple[CapacityReservation, ...]:
         """All active ones, at most a minute old unless EC2 is silent."""
         now = self.clock.monotonic()
-        if now - self._listed_at < COUNT_SECONDS:
+        age = now - self._listed_at
+        if age < COUNT_SECONDS or (age < FRESH_SECONDS and now - self._failed_at < RETRY_SECONDS):
             return self._listed
         try:
             found = await self.cloud.ec2.capacity_reservations()
         except TransientError as error:
-            if now - self._listed_at >= FRESH_SECONDS:
+            if age >= FRESH_SECONDS:
                 raise
+            self._failed_at = now
             log.warning("capacity reservations cannot be listed", error=error.message)
             return self._listed
         self._listed, self._listed_at, self.counted_at = tuple(found), now, self.clock.now()

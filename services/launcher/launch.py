@@ -32,6 +32,7 @@ from shared.clock import Clock
 from shared.cloud.batching import Batcher
 from shared.domain.instance_types import Catalogue
 from shared.domain.machines import Machine
+from shared.domain.pool_usage import Counting
 from shared.errors import (
     DovetailError,
     InsufficientCapacity,
@@ -144,7 +145,8 @@ class Launch:
         if fresh:
             catalogue = await self.asking.catalogues.get()
             reserved = {**recorded(records, machines, catalogue), **before, **self._reserved}
-            ledger = Ledger(listed, reserved, now=self.clock.now())
+            counting = Counting(self.settings.limits_count_terminating)
+            ledger = Ledger(listed, reserved, now=self.clock.now(), counting=counting)
             more, asked = await self._ask(fresh, ledger, machines)
             answers |= more
             jobs += asked

@@ -2,6 +2,7 @@
 
 A machine whose call is written down but not answered counts with the largest type that it may become, for EC2 chooses.
 So the limits hold whatever EC2 answers, and whoever is refused for a guess that was too large gets in a moment later.
+Machines on their way out count as ``shared.domain.pool_usage`` says; a replacement has the room of what it replaces.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import dataclass
 import msgspec
 
 from services.launcher.fleet import Choice
+from shared.domain.commands import holder
 from shared.domain.machines import LAUNCHED, Machine
-from shared.domain.resources import format_resources
+from shared.domain.pool_usage import NODES, USUAL, Counting, replacing, still_costs, usage
+from shared.domain.resources import Resources, add, format_resources
 
-NODES = "nodes"
-"""The limit on the number of a pool's nodes (SCH-101)."""
 MINUTE_SECONDS = 60.0
 
 
@@ -39,23 +40,27 @@ class Ledger:
     """Usage now. ``admit`` adds to it."""
 
     def __init__(
-        self, machines: Iterable[Machine], reserved: Mapping[str, Reservation], *, now: float
+        self,
+        machines: Iterable[Machine],
+        reserved: Mapping[str, Reservation],
+        *,
+        now: float,
+        counting: Counting = USUAL,
     ) -> None:
         """``reserved``: by uid; of those that are launched meanwhile the machine counts."""
+        launched = [machine for machine in machines if machine.provider_id]
+        self._nodes = len(launched)
+        self._recent = sum(_since(machine) > now - MINUTE_SECONDS for machine in launched)
         self._used: dict[str, dict[str, int]] = {}
-        self._nodes = 0
-        self._recent = 0
-        launched = set()
-        for machine in machines:
-            if not machine.provider_id:
-                continue
-            launched.add(machine.uid)
-            self._nodes += 1
-            self._recent += _since(machine) > now - MINUTE_SECONDS
-            if not machine.terminating:
-                self._add(machine.pool_key, machine.capacity)
+        self._let_off: dict[str, dict[str, int]] = {}
+        """By pool: what a machine that replaces no other need not count."""
+        for pool_key, mine in _by_pool(launched).items():
+            self._used[pool_key] = usage(mine, replacing(counting))
+            self._let_off[pool_key] = _less(self._used[pool_key], usage(mine, counting))
+        self._replaced = _replaced(launched, counting)
+        known = {machine.uid for machine in launched}
         for uid, one in reserved.items():
-            if uid not in launched:
+            if uid not in known:
                 self._take(one)
 
     def refusal(self, limits: SafetyLimits) -> str:
@@ -69,10 +74,10 @@ class Ledger:
         return ""
 
     def within(
-        self, pool_key: str, limits: Mapping[str, int], choices: Iterable[Choice]
+        self, machine: Machine, limits: Mapping[str, int], choices: Iterable[Choice]
     ) -> list[Choice]:
-        """The choices that keep the pool within its limits (BAT-08)."""
-        used = self._used.get(pool_key, {})
+        """The choices that keep the machine's pool within its limits (BAT-08)."""
+        used = self._used_for(machine)
         room = {name: most - used.get(name, 0) for name, most in limits.items()}
         return [
             choice
@@ -80,14 +85,21 @@ class Ledger:
             if all(_amount(choice.type.capacity, name) <= left for name, left in room.items())
         ]
 
-    def exceeded(self, pool_key: str, limits: Mapping[str, int]) -> str:
+    def exceeded(self, machine: Machine, limits: Mapping[str, int]) -> str:
         """In words: which limits are used up how far."""
-        most = format_resources(dict(limits))
-        used = format_resources(
-            {name: self._used.get(pool_key, {}).get(name, 0) for name in limits}
-        )
+        most, now = format_resources(dict(limits)), self._used_for(machine)
+        used = format_resources({name: now.get(name, 0) for name in limits})
         parts = (f"{name} {used[name]} of {most[name]}" for name in sorted(limits))
-        return f"{pool_key} has no room for another machine within its limits: {', '.join(parts)}"
+        return (
+            f"{machine.pool_key} has no room for another machine within its limits: "
+            f"{', '.join(parts)}, nodes that are still draining included"
+        )
+
+    def _used_for(self, machine: Machine) -> dict[str, int]:
+        """Of its pool, without what this machine need not count."""
+        used = self._used.get(machine.pool_key, {})
+        mine = self._replaced.get((machine.pool_key, machine.key))
+        return _less(used, self._let_off.get(machine.pool_key, {}) if mine is None else mine)
 
     def admit(self, pool_key: str, choices: Iterable[Choice]) -> Reservation:
         """Keep room for the largest of these choices."""
@@ -98,12 +110,34 @@ class Ledger:
     def _take(self, one: Reservation) -> None:
         self._nodes += 1
         self._recent += 1
-        self._add(one.pool_key, one.capacity)
+        used = self._used.get(one.pool_key, {})
+        self._used[one.pool_key] = add(used, {**one.capacity, NODES: 1})
 
-    def _add(self, pool_key: str, capacity: Mapping[str, int]) -> None:
-        used = self._used.setdefault(pool_key, {})
-        for name, amount in {**capacity, NODES: 1}.items():
-            used[name] = used.get(name, 0) + amount
+
+def _by_pool(machines: Iterable[Machine]) -> dict[str, list[tuple[Machine, Resources]]]:
+    found: dict[str, list[tuple[Machine, Resources]]] = {}
+    for machine in machines:
+        found.setdefault(machine.pool_key, []).append((machine, machine.capacity))
+    return found
+
+
+def _replaced(
+    machines: Iterable[Machine], counting: Counting
+) -> dict[tuple[str, str], dict[str, int]]:
+    """(pool key, key of a replacement) -> what its command replaces in that pool."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for machine in machines:
+        record = holder(machine)
+        counts = not machine.terminating or (counting.terminating and still_costs(machine))
+        for key in record.replacements if record is not None else ():
+            before = found.get((machine.pool_key, key), {})
+            size = {**machine.capacity, NODES: 1} if counts else {}
+            found[machine.pool_key, key] = add(before, size)
+    return found
+
+
+def _less(used: Mapping[str, int], off: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount - off.get(name, 0) for name, amount in used.items()}
 
 
 def largest(capacities: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -65,21 +65,16 @@ def registered_taints(machine: Machine, node: Node) -> tuple[Taint, ...]:
     come back (LCH-74). One that renders its taints itself gets none (LCH-39).
     """
     kept = [t for t in node.taints if t.key != keys.UNREGISTERED_TAINT_KEY]
-    if not is_marked(node) and node.labels.get(keys.DO_NOT_SYNC_TAINTS) != "true":
+    if not node.is_registered and node.labels.get(keys.DO_NOT_SYNC_TAINTS) != "true":
         known = {(t.key, t.effect) for t in kept}
         ours = (*machine.taints, *machine.startup_taints)
         kept += [t for t in ours if (t.key, t.effect) not in known]
     return tuple(kept)
 
 
-def is_marked(node: Node) -> bool:
-    """Was this node registered before?"""
-    return node.labels.get(keys.REGISTERED) == "true"
-
-
 def lacks_boot_taint(node: Node) -> bool:
     """LCH-73: a new node without it may have taken pods too early."""
-    return not is_marked(node) and not any(
+    return not node.is_registered and not any(
         taint.key == keys.UNREGISTERED_TAINT_KEY for taint in node.taints
     )
 

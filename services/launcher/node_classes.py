@@ -36,6 +36,7 @@ from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, Resource
 from shared.log import get_logger
+from shared.mirror.reservations import ReservationStore
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
@@ -62,6 +63,8 @@ class NodeClasses:
     clock: Clock
     recorder: Recorder
     settings: LauncherSettings
+    reservation_store: ReservationStore | None = None
+    """Where the scheduler reads what classes select; None: nobody does."""
     _cluster: tuple[float, EksCluster] | None = None
     _known: dict[str, tuple[float, Resolved]] = field(default_factory=dict)
     _leaving: set[str] = field(default_factory=set)
@@ -72,7 +75,9 @@ class NodeClasses:
         self._groups = PlacementGroups(self.cloud, self.clock)
         images = Images(self.cloud, self.clock)
         gate = self.settings.feature_gates.reserved_capacity
-        self.reservations = CapacityReservations(self.cloud, self.clock, gate)
+        self.reservations = CapacityReservations(
+            self.cloud, self.clock, gate, self.reservation_store
+        )
         self._discovery = Discovery(
             self.cloud, images, self.profiles, self._groups, self.reservations
         )
@@ -200,6 +205,9 @@ class NodeClasses:
         try:
             held = await self._hold(raw)
             status = await self._status(held, parsed)
+            resolved = self._known.get(_key(raw))
+            if resolved is not None:  # first: who reads that the class is ready plans with it
+                await self.reservations.publish(resolved[1].node_class)
             if status is not None:
                 await self._write(held, status)
         except (NotFound, Conflict):

@@ -1,4 +1,4 @@
-"""Reads NodeOverlays, says on each whether it holds, and hands those that hold to who decides by prices (NO-01).
+"""Reads NodeOverlays: for launches, which go by corrected prices, and to say on each whether it holds (NO-01).
 
 What may go wrong: an overlay that cannot be read, or contradicts another. It says so in its condition Ready and is
 left out; the others hold. With the gate NodeOverlay off nothing is read and nothing is corrected.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,15 +24,48 @@ from shared.kube.client import Kube
 from shared.kube.resources import NODE_OVERLAYS
 from shared.log import get_logger
 from shared.mirror.offerings import CatalogueSource
-from shared.mirror.overlays import OverlayStore
 
 log = get_logger(__name__)
 
 PERIOD_SECONDS = 10.0
+LISTED_SECONDS = 1.0
 INVALID = "ValidationFailed"
 CONFLICT = "Conflict"
 LONGEST_MESSAGE = 1000
 Json = Mapping[str, Any]
+
+
+async def listed_overlays(kube: Kube) -> list[dict[str, Any]]:
+    """All that stay, as stored; none where the cluster does not know the kind. Raises TransientError."""
+    try:
+        items = (await kube.list(NODE_OVERLAYS)).items
+    except NotFound:
+        return []
+    return [raw for raw in items if not raw["metadata"].get("deletionTimestamp")]
+
+
+@dataclass
+class ListedOverlays:
+    """The overlays of this very moment, for launches: what is bought must not go by a price that was corrected since.
+
+    A call for each of hundreds of machines that come up together would be too many: a list serves for a second.
+    """
+
+    kube: Kube
+    clock: Clock
+    _found: tuple[Overlay, ...] = ()
+    _listed_at: float = float("-inf")
+    _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def __call__(self) -> tuple[Overlay, ...]:
+        """Those that can be read. Raises TransientError."""
+        async with self._listing:
+            if self.clock.monotonic() - self._listed_at >= LISTED_SECONDS:
+                began = self.clock.monotonic()
+                read = map(parse_node_overlay, await listed_overlays(self.kube))
+                self._found = tuple(one.record for one in read if one.record is not None)
+                self._listed_at = began
+            return self._found
 
 
 @dataclass
@@ -40,7 +73,6 @@ class Overlays:
     """One look at all of them, again and again."""
 
     kube: Kube
-    store: OverlayStore
     catalogues: CatalogueSource
     """EC2's own facts, uncorrected."""
     clock: Clock
@@ -48,11 +80,11 @@ class Overlays:
     """The gate NodeOverlay."""
 
     async def look(self) -> None:
-        """Conditions first: what is said to hold is used a moment later."""
+        """Say on each whether it holds."""
         catalogue = await self.catalogues.get() if self.enabled else None
         if catalogue is None:
             return
-        listed = await self._listed()
+        listed = await listed_overlays(self.kube)
         read: dict[str, Overlay] = {}
         refused: dict[str, tuple[str, str]] = {}
         for raw in listed:
@@ -66,14 +98,6 @@ class Overlays:
         refused |= {name: (CONFLICT, text) for name, text in found.refused.items()}
         for raw in listed:
             await self._tell(raw, refused.get(str(raw["metadata"]["name"])))
-        await self.store.put(found.used)
-
-    async def _listed(self) -> list[dict[str, Any]]:
-        try:
-            items = (await self.kube.list(NODE_OVERLAYS)).items
-        except NotFound:
-            return []  # the cluster does not know the kind
-        return [raw for raw in items if not raw["metadata"].get("deletionTimestamp")]
 
     async def _tell(self, raw: Json, problem: tuple[str, str] | None) -> None:
         """Write the condition where it says something else."""

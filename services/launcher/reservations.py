@@ -1,5 +1,5 @@
-"""Machines in capacity reservations, once a minute (LCH-84): what left its reservation is on-demand, what is in a
-capacity block that ends goes, and the scheduler is told what is left.
+"""Machines in capacity reservations (LCH-84): once a minute, what left its reservation is on-demand; every few seconds,
+what is in a capacity block that ends goes, and the scheduler is told what is left.
 
 EC2 moves an instance out of a reservation that ends or is cancelled, and the machine then costs money. Its labels and
 those of its node say so, or consolidation would keep it for free.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from services.launcher.capacity_reservations import is_ending, offered
+from services.launcher.capacity_reservations import is_ending
 from services.launcher.lifecycle import worded
 from services.launcher.node_classes import NodeClasses
 from services.launcher.writing import Writer
@@ -26,11 +26,12 @@ from shared.kube.machines import Machines
 from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.reservations import ReservationStore
 
 log = get_logger(__name__)
 
 PERIOD_SECONDS = 60.0
+TOLD_SECONDS = 5.0
+"""Pools of a class whose reservations Redis lost wait for so long. EC2 is asked once a minute all the same."""
 BLOCK_ENDS = "capacity_block_expiring"
 _RESERVATION_LABELS = ("id", "type", "interruptible")
 
@@ -91,23 +92,18 @@ class ReservationNews:
 
     machines: Machines
     node_classes: NodeClasses
-    store: ReservationStore
     clock: Clock
     writer: Writer
     metrics: Metrics
 
     async def look(self) -> None:
         """One round. Without a class that selects any, EC2 is not asked."""
-        ready = self.node_classes.ready()
-        known = self.node_classes.reservations
-        if not any(one.node_class.reservation_terms for one in ready.values()):
-            await self.store.put(())
-            return
-        await known.listed()
-        found = {key: one.reservations for key, one in ready.items()}
-        news = offered(found, counted_at=known.counted_at, now=self.clock.now())
-        await self.store.put(news if known.is_counted else ())
-        await self._end_blocks()
+        ready = [resolved.node_class for resolved in self.node_classes.ready().values()]
+        selecting = [one for one in ready if one.reservation_terms]
+        for node_class in selecting:
+            await self.node_classes.reservations.publish(node_class)
+        if selecting:
+            await self._end_blocks()
 
     async def _end_blocks(self) -> None:
         """LCH-84: EC2 takes the machines of a block back before its end; their pods move while there is time."""

@@ -24,7 +24,6 @@ from services.launcher.handlers import Handlers
 from services.launcher.launch import MOST_MACHINES
 from services.launcher.memory import DiscoveredMemory
 from services.launcher.node_classes import NodeClasses
-from services.launcher.overlays import Overlays
 from services.launcher.reading import READ_SECONDS, Reading
 from services.launcher.registration import Registration
 from services.launcher.template_store import SWEEP_SECONDS, TemplateStore
@@ -40,7 +39,7 @@ from shared.kube.machines import Machines
 from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.learned_memory import LearnedMemory
 from shared.mirror.offerings import CatalogueSource, CatalogueStore, UnavailableOfferings
-from shared.mirror.overlays import OverlaidCatalogues, OverlayStore
+from shared.mirror.overlays import OverlaidCatalogues
 from shared.mirror.pool_health import PoolHealth
 from shared.mirror.registrations import RegistrationOutcomes
 from shared.mirror.reservations import ReservationStore
@@ -63,7 +62,10 @@ async def build(env: Environment[LauncherSettings]) -> Service:
     catalogues = Catalogues(store, _reading(settings), env.clock, discovered)
     machines = Machines(env.kube)
     writer = Writer(machines, env.bus, env.clock, env.recorder)
-    node_classes = NodeClasses(env.kube, cloud, env.clock, env.recorder, settings)
+    node_classes = NodeClasses(
+        env.kube, cloud, env.clock, env.recorder, settings,
+        ReservationStore(env.bus.redis, env.bus.prefix),
+    )  # fmt: skip
     use = TemplateUse(env.bus.redis, env.bus.prefix, env.clock)
     stored = TemplateStore(env.kube, cloud, env.clock, settings, use)
     backoff = LaunchBackoff(env.bus.redis, env.bus.prefix, env.clock)
@@ -149,7 +151,7 @@ def _corrected(env: Environment[LauncherSettings], store: CatalogueStore) -> Cat
     """As administrators correct it (NO-01)."""
     if not env.settings.feature_gates.node_overlay:
         return store
-    return OverlaidCatalogues(store, OverlayStore(env.bus.redis, env.bus.prefix))
+    return OverlaidCatalogues(store, overlays.ListedOverlays(env.kube, env.clock))
 
 
 def _work(
@@ -188,9 +190,8 @@ def _upkeep(
     """What is looked at by the clock alone, beside launches and the lives of machines."""
     settings, redis, prefix = env.settings, env.bus.redis, env.bus.prefix
     timed = partial(periodic, clock=env.clock, jitter=env.random)
-    holding = OverlayStore(redis, prefix)
     gate = settings.feature_gates.node_overlay
-    corrections = Overlays(env.kube, holding, store, env.clock, gate)
+    corrections = overlays.Overlays(env.kube, store, env.clock, gate)
     checks = consistency.Consistency(env.kube, machines, env.clock, env.metrics, writer)
     shifted = ShiftedZones(redis, prefix, env.clock)
     tags = tagging.Tagging(machines, cloud, env.clock, shifted)
@@ -203,9 +204,7 @@ def _upkeep(
         settings.enable_zonal_shift,
     )  # fmt: skip
     reserved = reservations.Reservations(env.kube, machines, cloud)
-    told = reservations.ReservationNews(
-        machines, node_classes, ReservationStore(redis, prefix), env.clock, writer, env.metrics
-    )
+    told = reservations.ReservationNews(machines, node_classes, env.clock, writer, env.metrics)
     return [
         timed("consistency", consistency.PERIOD_SECONDS, checks.check_all),
         timed("overlays", overlays.PERIOD_SECONDS, corrections.look),
@@ -213,7 +212,7 @@ def _upkeep(
         timed("instance profiles", profile_garbage.PERIOD_SECONDS, unused.sweep),
         timed("zonal shifts", zonal_shift.PERIOD_SECONDS, shifts.look),
         timed("reservations", reservations.PERIOD_SECONDS, reserved.relabel),
-        timed("capacity reservations", reservations.PERIOD_SECONDS, told.look),
+        timed("capacity reservations", reservations.TOLD_SECONDS, told.look),
     ]
 
 

@@ -2,7 +2,8 @@
 
 What EC2 itself calls terminated is proof. What is merely absent is not (F20): then the list must show other instances
 of ours, the Machine must be old enough for EC2 to know it, and no more may go than the breaker allows. A node that was
-taken off the API server by force leaves its Machine a widow too, although the instance runs.
+taken off the API server by force, or deleted before it was registered, leaves its Machine a widow too, although the
+instance runs.
 
 A Machine must look lost in two looks a grace apart (R7). A node that is Ready speaks for its instance, whatever EC2
 lists.
@@ -23,6 +24,7 @@ from shared.api.nodes import parse_node
 from shared.clock import Clock
 from shared.cloud.endings import ENDED, ending_of, would_end_again
 from shared.cloud.session import Cloud
+from shared.domain import labels as keys
 from shared.domain.machines import LAUNCHED, REGISTERED, Machine
 from shared.domain.nodes import provider_instance_id, provider_zone
 from shared.errors import InvalidObject, NotFound
@@ -56,14 +58,19 @@ def without_instance(look: Inventory) -> list[Machine]:
 
 
 def without_node(look: Inventory) -> list[Machine]:
-    """Pure: it was registered, its instance runs, and its node is not there (F24)."""
+    """Pure: its node was seen, its instance runs, and its node is not there (F24)."""
     return [
         machine
         for machine in _launched(look)
-        if machine.has(REGISTERED)
+        if (machine.has(REGISTERED) or _joined(machine))
         and machine.provider_id not in look.nodes.provider_ids
         and look.alive(provider_instance_id(machine.provider_id))
     ]
+
+
+def _joined(machine: Machine) -> str:
+    """Name of the node that was last seen of it; empty: none was."""
+    return machine.node_name or machine.annotations.get(keys.JOINED_ANNOTATION, "")
 
 
 def _launched(look: Inventory) -> Iterable[Machine]:
@@ -137,7 +144,7 @@ class Widows:
             why = "the API server lists no node at all"
         for machine in lost if not why else ():
             if await self._has_node(machine):
-                why = f"the list of nodes left out {machine.node_name}"
+                why = f"the list of nodes left out {_joined(machine)}"
                 break
         if why:
             await self.alarm.hold(WITHOUT_NODE, ANY_POOL, names, why)
@@ -146,10 +153,11 @@ class Widows:
         return await self._end_few(WITHOUT_NODE, lost, look, said)
 
     async def _has_node(self, machine: Machine) -> bool:
-        if not machine.node_name:
+        name = _joined(machine)
+        if not name:
             return False
         try:
-            node = parse_node(await self.kube.get(NODES, machine.node_name))
+            node = parse_node(await self.kube.get(NODES, name))
         except NotFound:
             return False
         except InvalidObject:

@@ -1,8 +1,8 @@
-"""A disruption command as it stands on its machines: pure.
+"""What a disruption command needs next, from its record and from what became of its machines: pure.
 
 Every candidate carries the whole record as an annotation, written before anything else is done. What a command has come
 to follows from the record and from what became of its machines, so any scheduler can go on with it after a crash, and
-no machine can be in two commands. What may go wrong: an annotation that a person edited; it counts as none.
+no machine can be in two commands.
 """
 
 from __future__ import annotations
@@ -12,29 +12,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from shared.domain import labels as keys
+from shared.domain.commands import CommandRecord, holder
 from shared.domain.machines import INITIALIZED, Machine
 
 LEAST_WAIT_SECONDS, MOST_WAIT_SECONDS = 600.0, 3600.0
 WAIT_PER_CANDIDATE_SECONDS = 0.08
 """EXE-05: how long replacements may take, by the number of machines that are being disrupted."""
 MOST_CANDIDATES = 200
-
-
-class CommandRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands in the annotation."""
-
-    id: str
-    method: str
-    reason: str
-    candidates: tuple[str, ...]
-    """Keys of machines."""
-    replacements: tuple[str, ...] = ()
-    begun_at: float = 0.0
-    """Seconds since the epoch."""
-    created: bool = False
-    """All replacements exist: from now on a missing one was lost."""
-    text: str = ""
 
 
 class Assumed(NamedTuple):
@@ -53,25 +37,6 @@ class Step(msgspec.Struct, frozen=True):
 
     next: Next
     why: str = ""
-
-
-def written(record: CommandRecord) -> str:
-    """For the annotation."""
-    return msgspec.json.encode(record).decode()
-
-
-def read(text: str) -> CommandRecord | None:
-    """The inverse; None for what no scheduler wrote."""
-    try:
-        return msgspec.json.decode(text, type=CommandRecord)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return None
-
-
-def holder(machine: Machine) -> CommandRecord | None:
-    """The command that holds this machine, by its own annotation; a record copied from another machine does not."""
-    record = read(machine.annotations.get(keys.COMMAND_ANNOTATION, ""))
-    return record if record is not None and machine.key in record.candidates else None
 
 
 def running(machines: Iterable[Machine]) -> dict[str, CommandRecord]:

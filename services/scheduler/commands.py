@@ -14,16 +14,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from services.scheduler.command_record import (
-    Assumed,
-    CommandRecord,
-    Step,
-    holder,
-    is_shown,
-    running,
-    step,
-    written,
-)
+from services.scheduler.command_record import Assumed, Step, is_shown, running, step
 from services.scheduler.marks import occupied_nodes
 from services.scheduler.planning import Planner
 from services.scheduler.telling import Teller
@@ -36,6 +27,7 @@ from shared.clock import Clock
 from shared.disruption import emptiness
 from shared.disruption.records import Command
 from shared.domain import labels as keys
+from shared.domain.commands import CommandRecord, holder, written
 from shared.domain.machines import DISRUPTION_REASON, INITIALIZED, MACHINE_KINDS, Condition, Machine
 from shared.domain.nodepools import POOL_KINDS, V1
 from shared.domain.pods import is_reschedulable

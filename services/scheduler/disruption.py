@@ -30,7 +30,7 @@ from services.scheduler.replicas import Replicas
 from services.scheduler.view import View
 from shared.clock import Clock
 from shared.disruption import expiration
-from shared.disruption.budgets import REASONS, allowed_now, usage
+from shared.disruption.budgets import REASONS, allowed_now, by_budget, usage
 from shared.disruption.candidates import offering_prices, survey
 from shared.disruption.churn import Churn
 from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
@@ -97,9 +97,13 @@ class Disruption:
     """(machine UID, condition) -> what we wrote last, and when (monotonic)."""
 
     def status(self) -> dict[str, object]:
-        """For ``/status``."""
+        """For ``/status``. ``off``: nothing is disrupted, whoever switched it off; ``poolsOff``: keys."""
+        pools = self.view.pools()
+        halted = sorted(key for key, pool in pools.items() if pool.disruption_off)
         return {
-            "off": self._is_off(),
+            "off": self._is_off() or (bool(pools) and len(halted) == len(pools)),
+            "offBySetting": self._is_off(),
+            "poolsOff": halted,
             "candidates": len(self.candidates),
             "waitingForASecondLook": [
                 {"method": c.method, "reason": c.reason, "text": c.text} for c in self.pending()
@@ -271,7 +275,7 @@ class Disruption:
         teller = self.commands.teller
         count_eligible(self.commands.metrics, self.candidates)
         teller.consuming(snapshot, usage(snapshot.machines, nodes, busy)[1], REASONS)
-        await teller.budgets(snapshot, self._allowed, REASONS)
+        await teller.budgets(snapshot, by_budget(snapshot.pools, snapshot.machines, nodes, now=now))
         await teller.annotations(snapshot.pods, now=now)
 
     async def _spent(self) -> dict[str, int]:

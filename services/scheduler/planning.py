@@ -28,6 +28,7 @@ from shared.bus import Bus
 from shared.clock import Clock
 from shared.domain.machines import MACHINE_KINDS
 from shared.domain.pods import Pod, SpreadConstraint, is_provisionable
+from shared.domain.pool_usage import Counting
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists, DovetailError
@@ -51,6 +52,8 @@ TICK_SECONDS = 0.02
 """How often an open window is looked at: a part of the 300 ms between its end and CreateFleet."""
 RECHECK_SECONDS = 10.0
 """Pods that still wait trigger a new round this often (BAT-01)."""
+LACKING_SECONDS = 1.0
+"""The same while the catalogue lacks what some node class offers: that is told within seconds."""
 NOT_SYNCED_PAUSE_SECONDS = 1.0
 VERIFY_SECONDS = 3.0
 """Longer than between two heartbeats of the watcher: by then a picture is verified or wrong."""
@@ -88,6 +91,8 @@ class Planner:
     """For pods without constraints of their own (SCH-85)."""
     _looked_at: float = float("-inf")
     _stale: bool = False
+    _lacking: bool = False
+    """Did the last round's catalogue lack anything?"""
     _nominated: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -122,7 +127,8 @@ class Planner:
             # Both may change while we run: they stand in a ConfigMap (OPS-04).
             self.window.idle_seconds = self.settings.batch_idle_duration
             self.window.max_seconds = self.settings.batch_max_duration
-            if self._stale or now - checked > RECHECK_SECONDS:
+            recheck = LACKING_SECONDS if self._lacking else RECHECK_SECONDS
+            if self._stale or now - checked > recheck:
                 checked, self._stale = now, False
                 await self.catalogues.get()  # decoded before the first batch waits for it
                 self._recheck()
@@ -175,6 +181,7 @@ class Planner:
         unavailable = await self.unavailable.current()
         if not await self.view.reader.wait_until_verified(VERIFY_SECONDS):
             return  # the window is still open
+        self._lacking = bool(catalogue.lacking)
         count, opened = self.window.close()
         log.info("batched pods", triggers=count, seconds=round(opened, 3))
         snapshot = self.view.snapshot(catalogue, unavailable)
@@ -264,6 +271,7 @@ class Planner:
             most_node_cpu_milli=self.settings.packing_most_cpu * 1000 or None,
             ignore_device_claims=self.settings.ignore_dra_requests,
             default_spread=self.default_spread,
+            counting=Counting(self.settings.limits_count_terminating),
         )
 
     async def _create(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from services.scheduler import plan_logs
 from services.scheduler.futility import Hold, workload_of
@@ -19,7 +19,7 @@ from shared.solver.reasons import NO_DEVICES, NO_TYPES, pool_unusable
 log = get_logger(__name__)
 
 MOST_POD_EVENTS = 200
-"""Per plan and kind; the events say the same for 10,000 pods of one Deployment."""
+"""Per plan and kind. Of pods that no plan places each plan tells as many more as this, until all were told."""
 FAILED_SCHEDULING_SECONDS = 300.0
 NO_TYPES_SECONDS = 60.0
 NO_POOLS = "no dynamic nodepools found"
@@ -34,6 +34,8 @@ class Reporter:
     last_reasons: dict[str, str]
     _told: frozenset[str] = frozenset()
     """What the log says of pools already (OPS-22)."""
+    _failed_pods: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Pod UID -> why the last plan could not place it, and how often that was told."""
 
     async def tell(self, plan: Plan, snapshot: Snapshot, created: list[PlannedMachine]) -> None:
         """Report one plan (BAT-09, SCH-110, SCH-111)."""
@@ -99,17 +101,29 @@ class Reporter:
         }
         reasons = {**plan.unschedulable, **faulty}
         self.last_reasons = {pods[uid].key: text for uid, text in reasons.items() if uid in pods}
-        for uid, reason in list(reasons.items())[:MOST_POD_EVENTS]:
-            if uid not in pods:
-                continue
-            _log(pods[uid], reason)
-            await self.recorder.publish(
-                to_pod(pods[uid]),
-                "Warning",
-                "FailedScheduling",
-                f"Failed to schedule pod, {reason}",
-                dedupe_seconds=FAILED_SCHEDULING_SECONDS,
-            )
+        known = self._failed_pods
+        self._failed_pods = {
+            uid: known[uid] if known.get(uid, ("",))[0] == reason else (reason, 0)
+            for uid, reason in reasons.items()
+            if uid in pods
+        }
+        # Who was told least comes first: all are told in the end, then again as long as they wait.
+        turns = sorted(self._failed_pods.items(), key=lambda one: one[1][1])
+        for uid, (reason, times) in turns[:MOST_POD_EVENTS]:
+            self._failed_pods[uid] = reason, times + 1
+            await self._tell_failed(pods[uid], reason, first=times == 0)
+
+    async def _tell_failed(self, pod: Pod, reason: str, *, first: bool) -> None:
+        """The log says it once, events as often as the recorder lets them."""
+        if first:
+            _log(pod, reason)
+        await self.recorder.publish(
+            to_pod(pod),
+            "Warning",
+            "FailedScheduling",
+            f"Failed to schedule pod, {reason}",
+            dedupe_seconds=FAILED_SCHEDULING_SECONDS,
+        )
 
 
 def _targets(snapshot: Snapshot) -> dict[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from services.scheduler.catalogues import catalogue_source
 from services.scheduler.cluster_metrics import LOOK_SECONDS, ClusterMetrics
 from services.scheduler.commands import Commands
 from services.scheduler.disruption import Disruption
@@ -32,6 +33,7 @@ from shared.domain.records import (
     MACHINES,
     NAMESPACES,
     NODE_CLASSES,
+    NODE_OVERLAYS,
     NODE_POOLS,
     NODES,
     STORAGE_CLASSES,
@@ -45,16 +47,16 @@ from shared.leadership import Leadership
 from shared.log import get_logger
 from shared.mirror import Change, MirrorReader
 from shared.mirror.disruption_rate import DisruptionRate
-from shared.mirror.offerings import CatalogueSource, CatalogueStore, UnavailableOfferings
-from shared.mirror.overlays import OverlaidCatalogues, OverlayStore
-from shared.mirror.reservations import ReservationStore, ReservedCatalogues
+from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
 from shared.runtime import Loop, Service, periodic
 from shared.settings import SchedulerSettings
 
 log = get_logger(__name__)
 
 DISRUPTION_SECONDS = 1.0
-RECONSIDERED = (NODE_POOLS, NODE_CLASSES, CLAIMS, VOLUMES, STORAGE_CLASSES, NAMESPACES)
+RECONSIDERED = (
+    NODE_POOLS, NODE_CLASSES, NODE_OVERLAYS, CLAIMS, VOLUMES, STORAGE_CLASSES, NAMESPACES,
+)  # fmt: skip
 """Kinds whose change may give a place to pods that had none."""
 
 
@@ -78,10 +80,11 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         key=env.settings.mirror_key,
         on_rejected=env.metrics.mirror_rejected.inc,
     )
-    for gate in without_effect(env.settings.feature_gates):
+    gates = env.settings.feature_gates
+    for gate in without_effect(gates):
         log.warning("a feature gate has no effect", gate=gate)
     view, machines = View(reader), Machines(env.kube)
-    catalogues = _catalogues(env)
+    catalogues = catalogue_source(env.bus, gates, view)
     reporter = Reporter(env.recorder, {})
     handover = Handover(env.settings, view, env.kube, env.clock)
     planner = _planner(env, view, machines, catalogues, reporter, handover, leadership)
@@ -162,17 +165,6 @@ def _metrics_loop(env: Environment[SchedulerSettings], planner: Planner) -> Loop
     cluster = ClusterMetrics(planner, env.clock)
     env.metrics.add_page(cluster.text)
     return periodic("metrics", LOOK_SECONDS, cluster.look, clock=env.clock, jitter=env.random)
-
-
-def _catalogues(env: Environment[SchedulerSettings]) -> CatalogueSource:
-    """As it may be bought now: what administrators correct, then what is paid for already (NO-01, IT-04)."""
-    redis, prefix, gates = env.bus.redis, env.bus.prefix, env.settings.feature_gates
-    source: CatalogueSource = CatalogueStore(redis, prefix)
-    if gates.node_overlay:
-        source = OverlaidCatalogues(source, OverlayStore(redis, prefix))
-    if gates.reserved_capacity:
-        source = ReservedCatalogues(source, ReservationStore(redis, prefix))
-    return source
 
 
 def _planner(

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from services.scheduler.command_record import CommandRecord
 from services.scheduler.counting import count_command, count_failed, count_replaced
 from services.scheduler.marks import Mark
 from shared import streams
@@ -17,6 +16,7 @@ from shared.api.references import to_machine, to_node, to_pod, to_pool
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.disruption import drift, emptiness, expiration, static_drift
+from shared.disruption.budgets import Allowance
 from shared.disruption.pod_blocks import note_on
 from shared.disruption.records import (
     APPROVED,
@@ -28,6 +28,7 @@ from shared.disruption.records import (
     Rejection,
 )
 from shared.disruption.verdict import CHURN, Verdict
+from shared.domain.commands import CommandRecord
 from shared.domain.machines import EMPTY, INITIALIZED, Machine
 from shared.domain.nodepools import V1ALPHA5, NodePool
 from shared.domain.nodes import Node
@@ -109,11 +110,15 @@ class Teller:
         self, record: CommandRecord, machine: Machine, pool: NodePool | None, node: Node | None
     ) -> None:
         """EXE-06."""
-        text = _ending(record, machine, pool)
+        timed = _timed_ending(record, machine, pool)
+        decision = "Replace" if record.replacements else "Delete"
+        text = timed or f"Disrupting {machine.kind}: {record.reason}/{decision}"
         log.info(text, node=machine.node_name, machine=machine.name)
-        for involved in (to_machine(machine), node and to_node(node)):
-            if involved:
-                await self.recorder.publish(involved, "Normal", "DisruptionTerminating", text)
+        told = [(to_machine(machine), text)]
+        if node is not None:
+            told.append((to_node(node), timed or f"Disrupting Node: {record.reason}"))
+        for involved, message in told:
+            await self.recorder.publish(involved, "Normal", "DisruptionTerminating", message)
         mode = EVENTUAL if record.method in (drift.METHOD, static_drift.METHOD) else GRACEFUL
         policy = pool.consolidation_policy if pool else ""
         self.metrics.count_disrupted(machine, record.reason.lower(), mode, policy=policy)
@@ -149,20 +154,21 @@ class Teller:
         self.metrics.consuming_budgets.replace(used)
 
     async def budgets(
-        self, snapshot: Snapshot, allowed: Mapping[tuple[str, str], int], reasons: Iterable[str]
+        self, snapshot: Snapshot, allowed: Mapping[tuple[str, str], Allowance]
     ) -> None:
-        """DIS-25: gauges, and an event where nothing is allowed although there are nodes."""
-        used = {machine.pool_key for machine in snapshot.machines if machine.node_name}
+        """DIS-25: gauges, and an event where a budget allows nothing although there are nodes. That some go already is
+        no news of the budget."""
         told: Counter[tuple[str, str]] = Counter()
-        for pool in snapshot.pools:
-            for reason in reasons:
-                left = allowed.get((pool.key, reason), 0)
-                told[pool.name, reason] += left
-                if left == 0 and pool.key in used and pool.budgets:
-                    text = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
-                    await self.recorder.publish(
-                        to_pool(pool), "Normal", BLOCKED, text, dedupe_seconds=60
-                    )
+        pools = {pool.key: pool for pool in snapshot.pools}
+        for (key, reason), allowance in allowed.items():
+            told[pools[key].name, reason] += allowance.most
+            if allowance.blocks:
+                text = (
+                    f"No allowed disruptions for disruption reason {reason} due to blocking budget"
+                )
+                await self.recorder.publish(
+                    to_pool(pools[key]), "Normal", BLOCKED, text, dedupe_seconds=60
+                )
         self.metrics.allowed_disruptions.replace(told)
 
     async def proposed(self, command: Command) -> None:
@@ -246,13 +252,12 @@ def _deprovisioning(command: Command) -> str:
     return text
 
 
-def _ending(record: CommandRecord, machine: Machine, pool: NodePool | None) -> str:
-    """The seeds' lines for v1alpha5 (DIS-32, DIS-61), EXE-06 for v1."""
+def _timed_ending(record: CommandRecord, machine: Machine, pool: NodePool | None) -> str:
+    """The seeds' lines for v1alpha5 (DIS-32, DIS-61); empty for what they have no line for."""
     if machine.generation_api == V1ALPHA5 and pool is not None:
         ttl = pool.empty_ttl_seconds
         if record.method == emptiness.METHOD and ttl is not None:
             return f"triggering termination after {ttl:.0f}s for empty node"
         if record.method == expiration.METHOD and pool.expire_seconds is not None:
             return f"triggering termination for expired node after TTL {pool.expire_seconds:.0f}s"
-    decision = "Replace" if record.replacements else "Delete"
-    return f"Disrupting {machine.kind}: {record.reason}/{decision}"
+    return ""

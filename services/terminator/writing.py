@@ -221,8 +221,9 @@ class Writer:
 
     async def disrupted(self, pod: Pod, grace_seconds: int) -> None:
         """TRM-11."""
+        cut = f" of its {pod.grace_seconds} s" if grace_seconds < pod.grace_seconds else ""
         text = (
-            f"Deleted pod with {grace_seconds} s of its {pod.grace_seconds} s of grace, past budgets and annotations: "
+            f"Deleted pod with {grace_seconds} s{cut} of grace, past budgets and annotations: "
             "its node's termination grace period ends"
         )
         await self.recorder.publish(to_pod(pod), "Normal", "Disrupted", text)

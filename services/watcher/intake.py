@@ -13,13 +13,16 @@ from functools import partial
 from typing import Any
 
 from services.watcher.conditions import Conditions
+from services.watcher.joins import Joins
 from services.watcher.journal import Journal
 from services.watcher.object_faults import ObjectFaults, Sight
 from services.watcher.pod_events import PodEvents
 from services.watcher.records import Json, Kind
 from services.watcher.statuses import Statuses
 from shared.api.faults import Fault, Parsed
+from shared.domain.nodes import Node
 from shared.domain.pods import Pod
+from shared.domain.records import NODES
 from shared.kube.informer import Deleted, Event, key_of, known_of
 
 Act = Callable[[], None]
@@ -33,6 +36,7 @@ class Intake:
     statuses: Statuses
     conditions: Conditions
     pod_events: PodEvents
+    joins: Joins
     faults: ObjectFaults
 
     def take(self, kind: Kind, event: Event, *, first: bool) -> None:
@@ -54,6 +58,7 @@ class Intake:
             partial(self.statuses.note, kind, raw, parsed),
             partial(self.conditions.note, kind, raw),
             partial(self._note_pod, parsed.record, first=first),
+            partial(self._note_node, kind, sight.key.name, parsed.record),
         )
 
     def _forget(self, kind: Kind, gone: Deleted) -> None:
@@ -63,6 +68,7 @@ class Intake:
             partial(self.statuses.forget, kind, gone.key),
             partial(self.conditions.forget, kind, gone.uid),
             partial(self.pod_events.forget, gone.uid),
+            partial(self._note_node, kind, gone.key.name, None),
         )
         self.faults.forget(kind, gone.key)
 
@@ -74,6 +80,10 @@ class Intake:
     def _note_pod(self, record: object, *, first: bool) -> None:
         if isinstance(record, Pod):
             self.pod_events.note(record, first=first)
+
+    def _note_node(self, kind: Kind, name: str, record: Node | None) -> None:
+        if kind.name == NODES:
+            self.joins.note(name, record)
 
     def _each(self, sight: Sight, *acts: Act) -> None:
         """Every one of them, whatever happens to the others."""

@@ -16,6 +16,7 @@ from shared.api.faults import Fault, Parsed
 from shared.api.machines import parse_machine
 from shared.api.namespaces import parse_namespace
 from shared.api.node_claims import parse_node_claim
+from shared.api.node_overlays import parse_node_overlay
 from shared.api.node_pools import parse_node_pool
 from shared.api.node_templates import parse_node_template
 from shared.api.nodes import parse_node
@@ -23,6 +24,7 @@ from shared.api.pdbs import parse_pdb
 from shared.api.pods import parse_daemon_set, parse_pod
 from shared.api.provisioners import parse_provisioner
 from shared.api.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
+from shared.domain.feature_gates import FeatureGates
 from shared.domain.records import (
     CLAIMS,
     CSI_NODES,
@@ -30,6 +32,7 @@ from shared.domain.records import (
     MACHINES,
     NAMESPACES,
     NODE_CLASSES,
+    NODE_OVERLAYS,
     NODE_POOLS,
     NODES,
     PDBS,
@@ -54,6 +57,15 @@ def _lenient(
         except InvalidObject as error:
             message = error.message.removeprefix(f"{error.field}: ")
             return Parsed(None, (Fault((error.field,), message),))
+
+    return convert
+
+
+def _staying(parse: Callable[[Json], Parsed[Any]]) -> Callable[[Json], Parsed[Any]]:
+    """One that is being deleted counts no more."""
+
+    def convert(raw: Json) -> Parsed[Any]:
+        return Parsed(None) if raw["metadata"].get("deletionTimestamp") else parse(raw)
 
     return convert
 
@@ -93,4 +105,10 @@ KINDS = (
     Kind(CSI_NODES, resources.CSI_NODES, _lenient(parse_csi_node)),
     Kind(PDBS, resources.PDBS, _lenient(parse_pdb)),
     Kind(NAMESPACES, resources.NAMESPACES, _lenient(parse_namespace)),
+    Kind(NODE_OVERLAYS, resources.NODE_OVERLAYS, _staying(parse_node_overlay)),
 )
+
+
+def kinds(gates: FeatureGates) -> tuple[Kind, ...]:
+    """Those that are watched. A cluster without the gate NodeOverlay need not know that kind (OPS-02)."""
+    return tuple(kind for kind in KINDS if gates.node_overlay or kind.name != NODE_OVERLAYS)

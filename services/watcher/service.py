@@ -16,10 +16,11 @@ from services.watcher.comparison import Comparison, Watch
 from services.watcher.conditions import Conditions
 from services.watcher.inline_templates import InlineTemplates
 from services.watcher.intake import Intake
+from services.watcher.joins import Joins
 from services.watcher.journal import Journal
 from services.watcher.object_faults import ObjectFaults
 from services.watcher.pod_events import PodEvents
-from services.watcher.records import KINDS, Kind
+from services.watcher.records import Kind, kinds
 from services.watcher.soundness import complaint, positions
 from services.watcher.statuses import Statuses
 from shared.environment import Entry, Environment
@@ -56,9 +57,10 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         registrations=RegistrationOutcomes(env.bus.redis, env.bus.prefix),
         faults=ObjectFaults(env.metrics),
     )
-    pod_events = PodEvents(env.clock)
-    intake = _intake(env, journal, statuses, pod_events, leadership)
-    watches = [Watch(kind, _informer(kind, env, intake)) for kind in KINDS]
+    pod_events, joins = PodEvents(env.clock), Joins(env.clock)
+    intake = _intake(env, journal, statuses, pod_events, joins, leadership)
+    watched = kinds(env.settings.feature_gates)
+    watches = [Watch(kind, _informer(kind, env, intake)) for kind in watched]
     informers = {kind.resource.plural: informer for kind, informer in watches}
     journal.positions = lambda: positions(informers, env.clock.monotonic())
     comparison = Comparison(env.kube, watches, journal, env.metrics, env.clock, env.random)
@@ -68,6 +70,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
             await statuses.refresh()
             if pod_events.latest:
                 await pod_events.write(env.kube, journal.machines())
+            await joins.write(journal, statuses.machines)
 
     async def write(stop: asyncio.Event) -> None:
         for informer in informers.values():
@@ -120,12 +123,13 @@ def _intake(
     journal: Journal,
     statuses: Statuses,
     pod_events: PodEvents,
+    joins: Joins,
     leadership: Leadership,
 ) -> Intake:
     """Everybody who remembers objects."""
     conditions = Conditions(env.metrics, env.clock, lambda: leadership.held)
     env.metrics.add_page(conditions.text)
-    return Intake(journal, statuses, conditions, pod_events, statuses.faults)
+    return Intake(journal, statuses, conditions, pod_events, joins, statuses.faults)
 
 
 def _informer(kind: Kind, env: Environment[WatcherSettings], intake: Intake) -> Informer:

@@ -31,10 +31,13 @@ def _is_within(path: str, field: str) -> bool:
 
 
 def with_status(node_class: NodeClass, status: object) -> NodeClass:
-    """Status is ours: what cannot be read there counts as absent."""
+    """Status is ours: what cannot be read there counts as absent. That an older version of the class was ready says
+    nothing of this one: its subnets and images are not looked up yet."""
     if not isinstance(status, Mapping):
         return node_class
     ready = known_conditions(status).get(READY, Condition("Unknown"))
+    if ready.generation not in (0, node_class.generation):
+        ready = Condition("Unknown", message="its latest change is not looked at yet")
     found, images = status.get("subnets"), status.get("amis")
     return msgspec.structs.replace(
         node_class,

@@ -1,8 +1,9 @@
 """kube-scheduler's configuration, as far as it decides where pods go: its default spread constraints (SCH-85).
 
-Read is the plugin ``PodTopologySpread`` of the profile ``default-scheduler``, or of the only profile. Everything else
-of the file is kube-scheduler's own business. What may go wrong: no YAML, or a constraint that kube-scheduler would
-refuse as well: ``InvalidObject`` names the field.
+Two forms are read. kube-scheduler's own file: the plugin ``PodTopologySpread`` of the profile ``default-scheduler``, or
+of the only profile; everything else of it is kube-scheduler's own business. Karpenter's short form: the arguments of
+that plugin under ``podTopologySpread``. What may go wrong: no YAML, neither form, or a constraint that kube-scheduler
+would refuse as well: ``InvalidObject`` names the field.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from shared.domain.pods import SpreadConstraint
 from shared.errors import InvalidObject
 
 PLUGIN = "PodTopologySpread"
+SHORT = "podTopologySpread"
+KIND = "KubeSchedulerConfiguration"
 DEFAULT_PROFILE = "default-scheduler"
-SYSTEM = "System"
+SYSTEM, LIST = "System", "List"
 SYSTEM_CONSTRAINTS = (
     SpreadConstraint(3, keys.HOSTNAME, "ScheduleAnyway"),
     SpreadConstraint(5, keys.ZONE, "ScheduleAnyway"),
@@ -37,7 +40,13 @@ def default_spread(document: str) -> tuple[SpreadConstraint, ...]:
         raise InvalidObject(f"is not YAML: {error}", field="SCHEDULER_CONFIG") from error
     if raw is None:
         return ()
-    profiles = entries(mapping(raw, "SCHEDULER_CONFIG").get("profiles"), "profiles")
+    file = mapping(raw, "SCHEDULER_CONFIG")
+    if SHORT in file:
+        return _short(file)
+    if file and "profiles" not in file and file.get("kind") != KIND:
+        known = f"write {SHORT}, or a {KIND} with profiles"
+        raise InvalidObject(f"says nothing that is known here; {known}", field=min(map(str, file)))
+    profiles = entries(file.get("profiles"), "profiles")
     index = _ours(profiles)
     if index is None:
         return ()
@@ -47,6 +56,20 @@ def default_spread(document: str) -> tuple[SpreadConstraint, ...]:
             field = f"{place}[{number}].args"
             return _constraints(mapping(plugin.get("args"), field), field)
     return ()
+
+
+def _short(file: Json) -> tuple[SpreadConstraint, ...]:
+    """Who lists constraints means these."""
+    others = sorted(str(name) for name in file if name not in (SHORT, "apiVersion", "kind"))
+    if others:
+        raise InvalidObject(f"remove it, or {SHORT}", field=others[0])
+    args = mapping(file[SHORT], SHORT)
+    unknown = sorted(str(n) for n in args if n not in ("defaultingType", "defaultConstraints"))
+    if unknown:
+        known = "known are defaultConstraints and defaultingType"
+        raise InvalidObject(known, field=f"{SHORT}.{unknown[0]}")
+    kind = args.get("defaultingType") or (LIST if args.get("defaultConstraints") else SYSTEM)
+    return _constraints({**args, "defaultingType": kind}, SHORT)
 
 
 def _ours(profiles: list[Json]) -> int | None:
@@ -60,7 +83,7 @@ def _ours(profiles: list[Json]) -> int | None:
 def _constraints(args: Json, field: str) -> tuple[SpreadConstraint, ...]:
     kind = text(args.get("defaultingType"), f"{field}.defaultingType") or SYSTEM
     listed = entries(args.get("defaultConstraints"), f"{field}.defaultConstraints")
-    if kind not in (SYSTEM, "List"):
+    if kind not in (SYSTEM, LIST):
         raise InvalidObject("must be List or System", field=f"{field}.defaultingType")
     if kind == SYSTEM:
         if listed:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
+from typing import NamedTuple
 
 from shared.disruption.records import EXPIRED, REBALANCE
 from shared.domain.budgets import UNLIMITED, allowed_disruptions
@@ -43,6 +44,34 @@ def allowed_now(
                 now=now,
             )
             found[pool.key, reason] = min(budget, ceiling)
+    return found
+
+
+class Allowance(NamedTuple):
+    """What the budgets of a pool allow at once, whoever is on the way out already. ``most``: as many as there are
+    where none applies."""
+
+    most: int
+    machines: int
+    """That count."""
+
+    @property
+    def blocks(self) -> bool:
+        """Do they let none of its machines go?"""
+        return self.machines > 0 and self.most == 0
+
+
+def by_budget(
+    pools: Iterable[NodePool], machines: Iterable[Machine], nodes: Mapping[str, Node], *, now: float
+) -> dict[tuple[str, str], Allowance]:
+    """(pool key, reason) -> what is allowed. ``nodes`` by name."""
+    counted, _ = usage(machines, nodes, frozenset())
+    found = {}
+    for pool in pools:
+        total = counted[pool.key]
+        for reason in REASONS:
+            most = allowed_disruptions(pool.budgets, reason, total=total, consuming=0, now=now)
+            found[pool.key, reason] = Allowance(total if most == UNLIMITED else most, total)
     return found
 
 

@@ -21,6 +21,7 @@ from shared.disruption.records import Candidate, World
 from shared.domain import labels as keys
 from shared.domain.expressions import first_untolerated
 from shared.domain.pods import Pod, is_reschedulable
+from shared.domain.pool_usage import replacing
 from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject
 from shared.solver.daemons import with_running_daemons
@@ -173,7 +174,9 @@ class _Encoded:
         """[classes]: in the pool where it is cheapest, rounded down; 0 where nothing can be bought."""
         found = np.full(len(counts), LARGEST, dtype=np.int64)
         rules = Rules(best_effort=self._world.solver.min_values_policy == BEST_EFFORT)
-        templates, _ = usable_templates(self._snapshot, self._table)
+        templates, _ = usable_templates(
+            self._snapshot, self._table, replacing(self._world.solver.counting)
+        )
         for template in templates:
             for row, price in self._worth_in(template, rules, counts).items():
                 found[row] = min(found[row], price)

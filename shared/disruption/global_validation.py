@@ -23,12 +23,12 @@ from shared.disruption.replacement_price import price_now, total_price
 from shared.disruption.simulation import Simulation, simulate
 from shared.disruption.verdict import BUDGET, CHURN, SCHEDULING, Verdict
 from shared.domain.machines import Machine
-from shared.domain.resources import exceeded, subtract, sum_of
+from shared.domain.pool_usage import NODES, replacing, usage
+from shared.domain.resources import add, exceeded, subtract, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.solver import reasons
 from shared.solver.plan import PlannedMachine
 from shared.solver.pod_classes import effective_requests
-from shared.solver.templates import NODES
 
 MOST_TRIES = 3
 """Each leaves out those that are in the way."""
@@ -65,11 +65,11 @@ def _unbuyable(world: World, command: Command) -> str:
         if key not in pools:
             return f"{key} is gone"
         mine = (m for m in world.snapshot.machines if m.pool_key == key and m.uid not in going)
-        sizes = [m.capacity or m.requests for m in mine if not m.terminating]
+        sizes = ((m, m.capacity or m.requests) for m in mine)
+        used = usage(sizes, replacing(world.solver.counting))
         bought = (p.instance_type for p in command.replacements if p.pool_key == key)
-        sizes += [kinds.get(name, {}) for name in bought]
-        usage = {**sum_of(sizes), NODES: len(sizes)}
-        if exceeded(usage, pools[key].limits):
+        used = add(used, *({**kinds.get(name, {}), NODES: 1} for name in bought))
+        if exceeded(used, pools[key].limits):
             return reasons.limits_exceeded(pools[key])
     return ""
 

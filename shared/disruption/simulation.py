@@ -16,6 +16,7 @@ from shared.disruption.records import Candidate, World
 from shared.domain.machines import CONSOLIDATABLE, INITIALIZED, Machine
 from shared.domain.nodepools import NodePool
 from shared.domain.pods import is_reschedulable
+from shared.domain.pool_usage import replacing
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import solve
@@ -68,7 +69,7 @@ def simulate(
     plan = solve(
         snapshot,
         now=world.now,
-        settings=world.solver,
+        settings=replace(world.solver, counting=replacing(world.solver.counting)),
         reschedule=moved | found.moving,
     )
     needed = tuple(machine for machine in plan.machines if moved & set(machine.pods))

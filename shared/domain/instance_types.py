@@ -80,12 +80,14 @@ class InstanceType(msgspec.Struct, frozen=True, omit_defaults=True):
         }
 
 
-class Catalogue(msgspec.Struct, frozen=True):
+class Catalogue(msgspec.Struct, frozen=True, omit_defaults=True):
     """All types of one region. ``generation`` is a hash of the content: equal hash, equal types."""
 
     region: str
     generation: str
     types: tuple[InstanceType, ...]
+    lacking: dict[str, str] = {}
+    """Key of a node class -> what is not known yet of its offerings: nothing may be planned for it by these."""
 
 
 class _Document(msgspec.Struct):

@@ -41,6 +41,11 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
         return bool(self.pool)
 
     @property
+    def is_registered(self) -> bool:
+        """Does it carry what its machine gives it (LCH-73)?"""
+        return self.labels.get(keys.REGISTERED) == "true"
+
+    @property
     def is_initialized(self) -> bool:
         return self.labels.get(keys.INITIALIZED) == "true"
 

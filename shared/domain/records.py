@@ -10,6 +10,7 @@ from shared.domain.machines import Machine
 from shared.domain.namespaces import Namespace
 from shared.domain.nodepools import NodeClass, NodePool
 from shared.domain.nodes import DaemonSet, Node
+from shared.domain.overlays import Overlay
 from shared.domain.pdbs import PodDisruptionBudget
 from shared.domain.pods import Pod
 from shared.domain.volumes import CsiNode, StorageClass, Volume, VolumeClaim
@@ -19,6 +20,7 @@ NODE_POOLS, NODE_CLASSES, MACHINES = "nodepools", "nodeclasses", "machines"
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 STORAGE_CLASSES, CSI_NODES = "storageclasses", "csinodes"
 PDBS, NAMESPACES = "poddisruptionbudgets", "namespaces"
+NODE_OVERLAYS = "nodeoverlays"
 
 RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     PODS: Pod,
@@ -33,6 +35,7 @@ RECORD_TYPES: dict[str, type[msgspec.Struct]] = {
     CSI_NODES: CsiNode,
     PDBS: PodDisruptionBudget,
     NAMESPACES: Namespace,
+    NODE_OVERLAYS: Overlay,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(record) for kind, record in RECORD_TYPES.items()

@@ -8,7 +8,7 @@ micro-USD, so that order is a number of its own, ``Offering.order``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -36,6 +36,23 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     """When EC2 was asked; seconds since the epoch."""
     node_classes: tuple[str, ...] = ()
     """Keys."""
+
+
+def merged(by_class: Mapping[str, Iterable[Reservation]]) -> tuple[Reservation, ...]:
+    """What classes select, told class by class (key -> its reservations): each once, with all its classes and the
+    latest count, sorted by id. Pure."""
+    latest: dict[str, Reservation] = {}
+    classes: dict[str, set[str]] = defaultdict(set)
+    for key, selected in sorted(by_class.items()):
+        for one in selected:
+            classes[one.id].add(key)
+            known = latest.get(one.id)
+            if known is None or (one.counted_at, -one.left) > (known.counted_at, -known.left):
+                latest[one.id] = one
+    return tuple(
+        replace(one, node_classes=tuple(sorted(classes[name])))
+        for name, one in sorted(latest.items())
+    )
 
 
 def with_reserved(catalogue: Catalogue, reservations: Iterable[Reservation]) -> Catalogue:

@@ -87,7 +87,7 @@ class DisruptionMetrics:
         self.allowed_disruptions = Series(
             declare.gauge(
                 "karpenter_nodepools_allowed_disruptions",
-                "How many more machines the budgets allow to be disrupted now (MET-05).",
+                "How many machines the budgets allow to be disrupted at once (MET-05).",
                 "nodepool", "reason",
                 by="scheduler",
             )

@@ -1,7 +1,8 @@
 """The cluster's own spread constraints, for pods that say nothing about it (SCH-85).
 
-kube-scheduler counts the pods that the pod's controller selects. The controller is not looked up: its pods carry the
-labels of one template, so the pod's own labels select them, without those that differ from pod to pod.
+kube-scheduler counts the pods that the pod's controller and its Services select. Neither is looked up: the controller's
+pods carry the labels of one template, so the pod's own labels select them, without those that differ from pod to pod.
+A Job's or DaemonSet's selector is none of kube-scheduler's sources, so their pods get no constraints.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ OF_ONE_POD = frozenset(
 )
 """Labels that a controller gives to single pods, or to all of one revision."""
 
+SELECTING = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
+"""Kinds of controllers whose selector kube-scheduler takes."""
+
 
 def with_default_spread(pod: Pod, constraints: tuple[SpreadConstraint, ...]) -> Pod:
-    """The pod with these constraints, if it has a controller, labels, and no constraint of its own."""
-    if not constraints or pod.spread or pod.owner is None:
+    """The pod with these constraints, if it has such a controller, labels, and no constraint of its own."""
+    if not constraints or pod.spread or pod.owner is None or pod.owner.kind not in SELECTING:
         return pod
     labels = {key: value for key, value in pod.labels.items() if key not in OF_ONE_POD}
     if not labels:

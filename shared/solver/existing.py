@@ -156,7 +156,7 @@ def _node_target(
 
 def _is_registered(node: Node, machine: Machine) -> bool:
     """LCH-73: does the node carry what its machine has decided? The machine names it from then on."""
-    marked = node.labels.get(keys.REGISTERED) == "true" or node.is_initialized
+    marked = node.is_registered or node.is_initialized
     return marked or machine.node_name == node.name
 
 

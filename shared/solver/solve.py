@@ -16,6 +16,7 @@ import msgspec
 
 from shared.domain.expressions import PREFER_NO_SCHEDULE
 from shared.domain.pods import Pod, SpreadConstraint, is_provisionable, is_reschedulable
+from shared.domain.pool_usage import USUAL, Counting
 from shared.domain.resources import CPU, MEMORY
 from shared.domain.snapshot import Snapshot
 from shared.errors import ConfigurationError, InvalidObject
@@ -58,6 +59,8 @@ class SolverSettings(msgspec.Struct, frozen=True):
     """Leave pods with resource claims alone; else they are planned by what else they ask for (POD-08)."""
     default_spread: tuple[SpreadConstraint, ...] = ()
     """For pods with a controller and without constraints of their own (SCH-85)."""
+    counting: Counting = USUAL
+    """Which machines on their way out count towards their pool's limits."""
 
     def __post_init__(self) -> None:
         """Raises ConfigurationError for a value that no plan could follow."""
@@ -174,7 +177,7 @@ def _prepare(
         [*(p.requests for p in chosen), *(d.requests for d in snapshot.daemon_sets)]
     )
     table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
-    templates, refusals = usable_templates(snapshot, table)
+    templates, refusals = usable_templates(snapshot, table, settings.counting)
     selected = frozenset[str]().union(*map(label_keys, _with_rules([*chosen, *owners])))
     topology = _topology(snapshot, templates, bound, selected)
     for pod in owners:

@@ -15,6 +15,7 @@ import numpy as np
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1, NodeClass, NodePool, by_preference
+from shared.domain.pool_usage import NODES, USUAL, Counting, usage
 from shared.domain.requirements import DOES_NOT_EXIST, Requirement, Requirements
 from shared.domain.resources import Resources, add, at_least
 from shared.domain.size_settings import SizeSettings
@@ -25,9 +26,6 @@ from shared.solver.daemons import DaemonLoad, load_on_new_nodes
 from shared.solver.encode import LARGEST, Amounts, Indices, Mask, TypeTable
 from shared.solver.hosts import Host
 from shared.solver.type_sets import TypeSet, TypeSets
-
-NODES = "nodes"
-"""The limit on the number of nodes (SCH-101)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -98,16 +96,21 @@ class PoolTemplate:
             self.remaining[name] -= largest.get(name, 0)
 
 
-def usable_templates(snapshot: Snapshot, table: TypeTable) -> tuple[list[PoolTemplate], list[str]]:
+def usable_templates(
+    snapshot: Snapshot, table: TypeTable, counting: Counting = USUAL
+) -> tuple[list[PoolTemplate], list[str]]:
     """Templates in order of preference, and why the other pools cannot be used."""
     classes = {node_class.key: node_class for node_class in snapshot.node_classes}
     templates, refusals = [], []
     for pool in by_preference(list(snapshot.pools)):
         node_class = classes.get(pool.node_class_key)
-        cause = _unusable(pool, node_class)
+        lacking = snapshot.catalogue.lacking.get(pool.node_class_key, "")
+        cause = _unusable(pool, node_class) or lacking
         try:
             found = (
-                None if cause or not node_class else _template(pool, node_class, snapshot, table)
+                None
+                if cause or not node_class
+                else _template(pool, node_class, snapshot, table, counting)
             )
         except InvalidObject as error:
             cause, found = str(error), None
@@ -144,7 +147,11 @@ def pool_requirements(pool: NodePool) -> Requirements:
 
 
 def _template(
-    pool: NodePool, node_class: NodeClass, snapshot: Snapshot, table: TypeTable
+    pool: NodePool,
+    node_class: NodeClass,
+    snapshot: Snapshot,
+    table: TypeTable,
+    counting: Counting,
 ) -> PoolTemplate:
     requirements = pool_requirements(pool)
     table = table.sized(SizeSettings.of(pool, node_class))
@@ -170,7 +177,7 @@ def _template(
         daemons=daemons,
         available=table.allocatable - daemons.overhead,
         overhead=daemons.total(),
-        remaining=_remaining(pool, snapshot, table),
+        remaining=_remaining(pool, snapshot, table, counting),
         zone_ids=zone_ids,
     )
 
@@ -187,25 +194,26 @@ def _has_id(requirements: Requirements, zone_id: str) -> bool:
     return wanted is None or wanted.has(zone_id)
 
 
-def _remaining(pool: NodePool, snapshot: Snapshot, table: TypeTable) -> dict[str, int] | None:
+def _remaining(
+    pool: NodePool, snapshot: Snapshot, table: TypeTable, counting: Counting
+) -> dict[str, int] | None:
     if not pool.limits:
         return None
-    used = _usage(pool, snapshot, table)
+    used = _usage(pool, snapshot, table, counting)
     return {name: limit - used.get(name, 0) for name, limit in pool.limits.items()}
 
 
-def _usage(pool: NodePool, snapshot: Snapshot, table: TypeTable) -> dict[str, int]:
-    """Capacity of the pool's machines and of its nodes without a machine, not of those that go.
+def _usage(
+    pool: NodePool, snapshot: Snapshot, table: TypeTable, counting: Counting
+) -> dict[str, int]:
+    """Capacity of the pool's machines and of its nodes without a machine.
 
     It is summed from the snapshot, since ``status.resources`` may lag behind the machines just
-    made.
+    made, and leaves out those that go.
     """
     machines = [m for m in snapshot.machines if m.pool_key == pool.key]
     known = {m.provider_id for m in machines if m.provider_id}
-    used: dict[str, int] = {}
-    for machine in machines:
-        if not machine.terminating:
-            used = add(used, machine.capacity or _largest(machine, table), {NODES: 1})
+    used = usage(((m, m.capacity or _largest(m, table)) for m in machines), counting)
     for node in snapshot.nodes:
         if node.pool_key == pool.key and node.provider_id not in known and not node.terminating:
             used = add(used, node.capacity, {NODES: 1})

@@ -8,7 +8,7 @@ import pytest
 
 from cli.drill import MOST_LINES, Where, _planner, lines_of
 from cli.drill_picture import READ, Picture, Target, chosen, plan_here, rehearse, report_of
-from cli.drill_watch import held, waiting
+from cli.drill_watch import held, new_homes, waiting
 from shared.domain import labels as keys
 from shared.errors import ConfigurationError
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODE_POOLS, NODES, PDBS, PODS
@@ -233,3 +233,13 @@ def test_what_held_a_pod_is_said_without_the_call_and_with_the_budgets_name() ->
     assert held(budget, {}) == {"pod": "default/a", "why": why}
     annotated = "Failed to drain node, pod default/a stays: it has the annotation x"
     assert held(annotated, {"default/a": ["web"]})["why"] == "it has the annotation x"
+
+
+def test_only_machines_for_pods_that_moved_are_counted() -> None:
+    """What an expiry or another workload buys meanwhile is not the drill's."""
+    before = [pod("a", "old"), pod("stays", "other")]
+    picture = Picture({**{key: [] for key in READ}, NODES: [node("old")], PODS: before})
+    stranger = pod("b", "bought-for-another")
+    stranger["metadata"]["ownerReferences"][0]["uid"] = "another"
+    now = [before[1], pod("a2", "bought"), pod("a3", ""), stranger]
+    assert new_homes(now, before, picture.targets()) == {"bought"}

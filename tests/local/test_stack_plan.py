@@ -39,6 +39,8 @@ def test_services_and_users_know_the_mirror_by_the_same_key() -> None:
     keyed = plan_stack(replace(SETTINGS, mirror_key="k" * 16), PORTS, {})
     keys = {part.environment.get("MIRROR_KEY") for part in keyed.waves[-1]}
     assert keys == {keyed.environment["MIRROR_KEY"]} == {"k" * 16}
+
+
 def test_each_service_comes_to_redis_as_itself_with_the_rights_that_it_has_in_a_cluster() -> None:
     (redis, _), _, services = plan_stack(SETTINGS, PORTS, {}).waves
     for part in services:

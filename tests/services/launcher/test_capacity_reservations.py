@@ -19,6 +19,7 @@ from services.launcher.capacity_reservations import (
 from services.launcher.choices import choose
 from services.launcher.node_classes import NodeClasses
 from services.launcher.reservations import ReservationNews
+from shared.api.ec2_node_classes import parse_ec2_node_class
 from shared.cloud.records import CapacityReservation
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
@@ -142,13 +143,13 @@ class Reserving:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.store = ReservationStore(world.bus.redis, world.bus.prefix)
         self.classes = NodeClasses(
             world.kube, world.cloud, world.clock, world.recorder,
-            world.settings.model_copy(update={"disable_dry_run": True}),
+            world.settings.model_copy(update={"disable_dry_run": True}), self.store,
         )  # fmt: skip
-        self.store = ReservationStore(world.bus.redis, world.bus.prefix)
         self.news = ReservationNews(
-            world.machines, self.classes, self.store, world.clock, world.writer, world.metrics
+            world.machines, self.classes, world.clock, world.writer, world.metrics
         )
 
     async def told(self) -> tuple[Reservation, ...]:
@@ -156,7 +157,13 @@ class Reserving:
         self.world.clock.advance(COUNT_SECONDS + 1)
         await self.classes.refresh_all()
         await self.news.look()
-        return await self.store.get()
+        return await self.known() or ()
+
+    async def known(self) -> tuple[Reservation, ...] | None:
+        """What the scheduler finds for the class as it is stored now; None: nobody has told."""
+        raw = await self.world.kube.get(EC2_NODE_CLASSES, "default")
+        node_class = parse_ec2_node_class(raw).require("default")
+        return (await self.store.get([node_class])).get(node_class.key)
 
 
 @pytest.fixture
@@ -180,7 +187,12 @@ async def test_a_claim_is_launched_into_its_reservation(
     ready = {c["type"]: c["status"] for c in status["conditions"]}
     assert ready["CapacityReservationsReady"] == ready["Ready"] == "True"
     redis, prefix = world.bus.redis, world.bus.prefix
-    source = ReservedCatalogues(CatalogueStore(redis, prefix), ReservationStore(redis, prefix))
+    raw = await kube.get(EC2_NODE_CLASSES, "default")
+    source = ReservedCatalogues(
+        CatalogueStore(redis, prefix),
+        reserving.store,
+        lambda: [parse_ec2_node_class(raw).require("default")],
+    )
     catalogue = await source.get()
     assert catalogue is not None
     offers = [o for kind in catalogue.types for o in kind.offerings if o.reservation_id]
@@ -208,6 +220,36 @@ async def test_a_claim_is_launched_into_its_reservation(
     assert full == {(keys.RESERVED, "m5.large", ZONES[1])}
     assert (await kube.get(NODE_CLAIMS, "b"))["metadata"]["deletionTimestamp"]
     assert [one.left for one in await reserving.told()] == [0]
+
+
+async def test_the_scheduler_is_told_before_the_class_is_ready(
+    reserving: Reserving, kube: Kube, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EC-15, IT-04: whoever reads Ready finds the reservations of that very version; one that cannot be told is not
+    ready."""
+    control.post("reservations", instanceType="m5.large", zone=ZONES[1], count=1, tags={"team": "a"})  # fmt: skip
+
+    async def is_ready() -> bool:
+        raw = await kube.get(EC2_NODE_CLASSES, "default")
+        return parse_ec2_node_class(raw).require("default").ready
+
+    async def deaf(*_: object) -> None:
+        raise Unavailable("Redis is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reserving.store, "put", deaf)
+        with pytest.raises(Unavailable):
+            await reserving.classes.refresh_one("EC2NodeClass/default")
+        assert not await is_ready()
+    await reserving.classes.refresh_one("EC2NodeClass/default")
+    assert await is_ready()
+    assert [one.left for one in await reserving.known() or ()] == [1]
+    edit = {"spec": {"capacityReservationSelectorTerms": [{"tags": {"team": "b"}}]}}
+    await kube.patch(EC2_NODE_CLASSES, "default", edit)
+    assert await reserving.known() is None
+    assert not await is_ready(), "what is said of the old version says nothing of this one"
+    await reserving.classes.refresh_one("EC2NodeClass/default")
+    assert (await is_ready(), await reserving.known()) == (True, ())
 
 
 async def test_the_machines_of_a_block_that_ends_go(

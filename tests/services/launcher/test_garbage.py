@@ -9,14 +9,20 @@ import pytest
 
 from services.launcher.fleet import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from services.launcher.garbage import FIRST_ROUNDS
+from services.watcher.joins import Joins
+from services.watcher.journal import Journal
+from services.watcher.records import KINDS
 from shared.domain import labels as keys
+from shared.domain.machines import REGISTERED
 from shared.domain.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import provider_instance_id
 from shared.kube.client import Kube
 from shared.kube.listing import KubeList
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
+from shared.mirror import MirrorWriter
 from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
 from tests.services.launcher.lifecycle_world import World
+from tests.support.builders import make_node
 
 BOTH = pytest.mark.parametrize("generation_api", [V1ALPHA5, V1])
 Events = Any
@@ -156,6 +162,50 @@ async def test_a_registered_machine_whose_node_was_taken_away_goes(
     assert await world.is_leaving(widow)
     assert ("NodeRemoved", "default-a") in await events()
     assert not await world.is_leaving(other)
+
+
+@BOTH
+async def test_a_machine_whose_node_was_deleted_before_it_was_registered_goes(
+    world: World, events: Events, generation_api: str
+) -> None:
+    """F24: its node was seen, so it is no machine that still boots. Two looks, and nobody remembers anything between
+    them but the API server and the clock of the second launcher."""
+    machine = await world.launched("default-a", generation_api)
+    booting = await world.launched("default-b", generation_api)
+    await world.join(booting)
+    joined = Joins(world.clock)
+    journal = Journal(
+        MirrorWriter(world.bus.redis, world.bus.prefix, epoch="a"), world.bus, world.clock
+    )
+    kind = next(one for one in KINDS if one.resource.kind == machine.kind)
+    raw = await world.kube.get(kind.resource, machine.name)
+    journal.note(kind, raw, kind.convert(raw).record)
+    joined.note("node-default-a", make_node("node-default-a", provider_id=machine.provider_id))
+    joined.note("node-default-a", None)
+    await joined.write(journal, world.machines)
+    await world.garbage.sweep()
+    assert not await world.is_leaving(machine)
+    world.restart()
+    await world.sweep_twice()
+    assert await world.is_leaving(machine)
+    assert ("NodeRemoved", "default-a") in await events()
+    assert not await world.is_leaving(booting)
+
+
+async def test_a_machine_whose_node_comes_back_stays(world: World) -> None:
+    """A kubelet that starts anew registers anew."""
+    machine = await world.launched("default-a")
+    other = await world.launched("default-b")
+    await world.join(other)
+    note = {"annotations": {keys.JOINED_ANNOTATION: "node-default-a"}}
+    await world.machines.patch(machine, note)
+    await world.garbage.sweep()
+    world.clock.advance(61)
+    await world.join(machine)
+    await world.garbage.sweep()
+    assert not await world.is_leaving(machine)
+    await world.registration.node_changed("node-default-a")
+    assert (await world.now(machine)).has(REGISTERED)
 
 
 async def test_a_launch_in_progress_is_nobodys_garbage(world: World, control: Control) -> None:

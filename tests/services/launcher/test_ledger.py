@@ -6,10 +6,14 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from services.launcher.fleet import Choice
 from services.launcher.ledger import Ledger, Reservation, SafetyLimits
-from shared.domain.machines import LAUNCHED, Condition, Machine
+from shared.domain import labels as keys
+from shared.domain.commands import CommandRecord, written
+from shared.domain.machines import INSTANCE_TERMINATING, LAUNCHED, Condition, Machine
+from shared.domain.pool_usage import Counting
 from tests.support.builders import make_machine, make_type
 
 NOW = 1000.0
@@ -35,7 +39,7 @@ def ledger(*machines: Machine, **reserved: int) -> Ledger:
 
 
 def sizes(book: Ledger, limits: dict[str, int], *cpus: int) -> list[int]:
-    found = book.within(POOL, limits, map(choice, cpus))
+    found = book.within(make_machine("new"), limits, map(choice, cpus))
     return [one.type.capacity["cpu"] // 1000 for one in found]
 
 
@@ -64,11 +68,52 @@ def test_a_machine_counts_once() -> None:
     assert sizes(Ledger([machine], kept, now=NOW), {"cpu": 10_000}, 6) == [6]
 
 
-def test_a_machine_that_goes_makes_room_in_its_pool_but_still_runs() -> None:
-    """SCH-100 as the planner counts; the safety limit counts instances."""
-    book = ledger(launched(terminating=True))
-    assert sizes(book, {"cpu": 2000}, 2) == [2]
-    assert book.refusal(SafetyLimits(max_nodes=1))
+def test_a_machine_that_goes_counts_until_its_instance_does() -> None:
+    """SCH-100 as the planner counts: all but one, whose pods need a place before it can go. The safety limit counts
+    instances."""
+    going = [launched(name, terminating=True) for name in "abc"]
+    assert sizes(ledger(*going), {"cpu": 12_000}, 4, 8) == [4]
+    assert sizes(ledger(*going), {"cpu": 8_000}, 2) == []
+    assert ledger(*going).refusal(SafetyLimits(max_nodes=3))
+    ended = replace(going[0], conditions={INSTANCE_TERMINATING: Condition("True")})
+    assert sizes(ledger(ended, *going[1:]), {"cpu": 8_000}, 4) == [4]
+
+
+def test_as_in_karpenter_no_machine_that_goes_counts() -> None:
+    """LIMITS_COUNT_TERMINATING=false."""
+    going = [launched(name, terminating=True) for name in "abc"]
+    book = Ledger(going, {}, now=NOW, counting=Counting(terminating=False))
+    assert sizes(book, {"cpu": 4_000}, 4) == [4]
+
+
+def commanded(name: str, *replacements: str, **changes: Any) -> Machine:
+    """It is replaced by these."""
+    record = CommandRecord("c", "drift", "Drifted", (f"Machine/{name}",), replacements)
+    return launched(name, annotations={keys.COMMAND_ANNOTATION: written(record)}, **changes)
+
+
+def test_a_replacement_has_the_room_of_what_it_replaces_and_no_more() -> None:
+    """Drift goes on in a pool that is at its limit, one machine after the other."""
+    old, other = commanded("a", "Machine/new"), commanded("b", "Machine/next")
+    book, limits = ledger(old, other), {"cpu": 8_000, "nodes": 2}
+    assert sizes(book, limits, 2, 4, 8) == [2, 4]
+    stranger = make_machine("stranger")
+    assert book.within(stranger, limits, [choice(2)]) == []
+    book.admit(POOL, [choice(4)])
+    next_one = make_machine("next")
+    assert book.within(next_one, limits, [choice(2)]) == [], "the first one's place is given away"
+    draining = replace(old, terminating=True)
+    book = ledger(draining, other, launched("new"))
+    assert book.within(next_one, limits, [choice(2)]) == [], "the first one still costs"
+    gone = ledger(other, launched("new"))
+    assert gone.within(next_one, limits, [choice(4)])
+
+
+def test_a_record_that_was_copied_gives_no_room() -> None:
+    """Only the machine that a command holds is replaced by it."""
+    record = CommandRecord("c", "drift", "Drifted", ("Machine/x",), ("Machine/new",))
+    note = {keys.COMMAND_ANNOTATION: written(record)}
+    assert sizes(ledger(launched(annotations=note)), {"cpu": 4_000}, 2) == []
 
 
 def test_pools_do_not_share_their_limits() -> None:
@@ -80,7 +125,7 @@ def test_each_admission_takes_its_room() -> None:
     book = ledger()
     book.admit(POOL, [choice(2), choice(4)])
     assert sizes(book, {"cpu": 6000}, 2, 4) == [2]
-    assert "cpu 4 of 6" in book.exceeded(POOL, {"cpu": 6000})
+    assert "cpu 4 of 6" in book.exceeded(make_machine("new"), {"cpu": 6000})
 
 
 def test_safety_limits_are_told_in_words() -> None:
@@ -103,7 +148,7 @@ def test_no_pool_exceeds_its_limits_whatever_ec2_chooses(
     """I4: EC2 may take any type that was asked for."""
     book, used = ledger(), 0
     for wish in wishes:
-        kept = book.within(POOL, {"cpu": most * 1000}, map(choice, wish))
+        kept = book.within(make_machine("new"), {"cpu": most * 1000}, map(choice, wish))
         if kept:
             book.admit(POOL, kept)
             used += data.draw(st.sampled_from([c.type.capacity["cpu"] // 1000 for c in kept]))

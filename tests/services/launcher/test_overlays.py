@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from services.launcher.overlays import Overlays
+from services.launcher.overlays import LISTED_SECONDS, ListedOverlays, Overlays
 from shared.bus import Bus
 from shared.domain import labels as keys
 from shared.domain.instance_types import Catalogue, encode_catalogue
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_OVERLAYS
 from shared.mirror.offerings import CatalogueStore
-from shared.mirror.overlays import OverlaidCatalogues, OverlayStore
+from shared.mirror.overlays import OverlaidCatalogues
 from tests.support.fake_clock import FakeClock
 
 Look = Callable[..., Any]
@@ -22,11 +22,13 @@ ONLY_LARGE = {"key": keys.INSTANCE_TYPE, "operator": "In", "values": ["m5.large"
 
 
 @pytest.fixture
-async def source(bus: Bus, catalogue: Catalogue) -> OverlaidCatalogues:
-    """What the scheduler reads."""
+async def source(
+    kube: Kube, bus: Bus, clock: FakeClock, catalogue: Catalogue
+) -> OverlaidCatalogues:
+    """What launches go by."""
     store = CatalogueStore(bus.redis, bus.prefix)
     await store.put(encode_catalogue(catalogue), catalogue.generation)
-    return OverlaidCatalogues(store, OverlayStore(bus.redis, bus.prefix))
+    return OverlaidCatalogues(store, ListedOverlays(kube, clock))
 
 
 async def create(kube: Kube, name: str, **spec: Any) -> None:
@@ -49,14 +51,14 @@ async def test_overlays_say_whether_they_hold_and_those_that_do_decide(
     await create(kube, "left", capacity={"example.com/a": "1"})
     await create(kube, "right", capacity={"example.com/a": "2"})
     plain = CatalogueStore(bus.redis, bus.prefix)
-    overlays = Overlays(kube, OverlayStore(bus.redis, bus.prefix), plain, clock, enabled=True)
+    assert await cheapest(source) == 10_000, "a launch does not wait for what is said of overlays"
+    overlays = Overlays(kube, plain, clock, enabled=True)
     await overlays.look()
     assert await ready(kube) == {
         "cheap": ("True", "Ready"),
         "left": ("False", "Conflict"),
         "right": ("False", "Conflict"),
     }
-    assert await cheapest(source) == 10_000
     versions = [
         one["metadata"]["resourceVersion"] for one in (await kube.list(NODE_OVERLAYS)).items
     ]
@@ -66,9 +68,10 @@ async def test_overlays_say_whether_they_hold_and_those_that_do_decide(
     ]
     await kube.delete(NODE_OVERLAYS, "cheap")
     await kube.delete(NODE_OVERLAYS, "left")
+    clock.advance(LISTED_SECONDS)
+    assert await cheapest(source) == 96_000
     await overlays.look()
     assert await ready(kube) == {"right": ("True", "Ready")}
-    assert await cheapest(source) == 96_000
 
 
 async def cheapest(source: OverlaidCatalogues) -> int:
@@ -80,12 +83,11 @@ async def cheapest(source: OverlaidCatalogues) -> int:
 
 
 async def test_without_the_gate_nothing_is_read(
-    kube: Kube, bus: Bus, clock: FakeClock, source: OverlaidCatalogues
+    kube: Kube, bus: Bus, clock: FakeClock, catalogue: Catalogue
 ) -> None:
     """OPS-02."""
     await create(kube, "cheap", price="0.01")
-    plain = CatalogueStore(bus.redis, bus.prefix)
-    await Overlays(kube, OverlayStore(bus.redis, bus.prefix), plain, clock, enabled=False).look()
+    store = CatalogueStore(bus.redis, bus.prefix)
+    await store.put(encode_catalogue(catalogue), catalogue.generation)
+    await Overlays(kube, store, clock, enabled=False).look()
     assert "status" not in await kube.get(NODE_OVERLAYS, "cheap")
-    assert await source.get() is not None
-    assert await cheapest(source) == 96_000

@@ -9,16 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from services.scheduler.command_record import (
-    CommandRecord,
-    holder,
-    patience,
-    read,
-    running,
-    step,
-    written,
-)
+from services.scheduler.command_record import patience, running, step
 from shared.domain import labels as keys
+from shared.domain.commands import CommandRecord, holder, read, written
 from shared.domain.machines import INITIALIZED, Condition, Machine
 from tests.support.builders import make_machine
 

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.command_record import CommandRecord, holder, written
 from services.scheduler.commands import Commands
 from shared import streams
 from shared.api.node_claims import parse_node_claim
 from shared.api.nodes import parse_node, taint_objects
 from shared.domain import labels as keys
+from shared.domain.commands import CommandRecord, holder, written
 from shared.domain.machines import CONSOLIDATABLE, DISRUPTION_REASON, INITIALIZED, Machine
 from shared.domain.nodepools import V1, WHEN_UNDERUTILIZED, Budget
 from shared.domain.nodes import DISRUPTED
 from shared.errors import NotFound
 from shared.kube.client import Kube
-from shared.kube.resources import NODE_CLAIMS, NODES
+from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES
 from shared.messages import DisruptionDecided, LaunchMachine, TerminateMachine
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import make_node_class, make_pool
@@ -172,6 +172,15 @@ async def test_a_replacement_is_ready_before_the_old_node_goes(
     assert {"DisruptionLaunching", "DisruptionWaitingReadiness"} <= {reason for reason, _ in told}
     ended = {("DisruptionTerminating", name) for name in (LARGE.machine.name, LARGE.node.name)}
     assert ended <= told
+    said = {
+        one["involvedObject"]["kind"]: one["message"]
+        for one in (await kube.list(EVENTS)).items
+        if one["reason"] == "DisruptionTerminating"
+    }
+    assert said == {
+        "NodeClaim": "Disrupting NodeClaim: Underutilized/Replace",
+        "Node": "Disrupting Node: Underutilized",
+    }
     metrics = oversized.disruption.commands.metrics
     assert metrics.pods_disrupted.labels("underutilized")._value.get() == 2
 

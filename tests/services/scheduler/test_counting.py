@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.command_record import CommandRecord
 from services.scheduler.counting import (
     count_command,
     count_eligible,
@@ -16,6 +15,7 @@ from services.scheduler.counting import (
 )
 from shared.disruption import drift, emptiness, expiration, multi_node, single_node
 from shared.disruption.records import Candidate, Command, Weighed
+from shared.domain.commands import CommandRecord
 from shared.domain.machines import CONSOLIDATABLE, DRIFTED, EXPIRED, INITIALIZED, Condition
 from shared.domain.nodepools import V1, V1ALPHA5, WHEN_EMPTY, WHEN_UNDERUTILIZED, NodePool
 from shared.metrics import Metrics

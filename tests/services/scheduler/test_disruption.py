@@ -178,3 +178,17 @@ async def test_nodes_that_were_nominated_are_looked_at_when_they_no_longer_are(
     scheduler.planner._nominated = {}
     await scheduler.disruption.step()
     assert scheduler.disruption.status()["waitingForASecondLook"] != []
+
+
+async def test_the_status_tells_who_switched_disruption_off(scheduler: Scheduler) -> None:
+    """``dovetail halt`` switches pool by pool: with all of them off nothing is disrupted, whatever the setting says."""
+
+    def said() -> tuple[object, ...]:
+        status = scheduler.disruption.status()
+        return status["off"], status["offBySetting"], status["poolsOff"]
+
+    assert said() == (False, False, [])
+    await scheduler.show(nodepools=[make_pool("a", disruption_off=True), make_pool("b")])
+    assert said() == (False, False, ["Provisioner/a"])
+    await scheduler.show(nodepools=[make_pool("b", disruption_off=True)])
+    assert said() == (True, False, ["Provisioner/a", "Provisioner/b"])

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from services.scheduler.report import Reporter
+from services.scheduler.report import MOST_POD_EVENTS, Reporter
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.machines import INITIALIZED, Condition
@@ -20,6 +20,7 @@ from tests.support.builders import (
     make_node,
     make_node_class,
     make_pod,
+    make_pods,
     make_pool,
     make_snapshot,
 )
@@ -141,3 +142,21 @@ async def test_pods_that_are_not_planned_at_all_are_no_errors(room: Room) -> Non
         ("default/gpu", "info", "ignoring pod, DRA is not supported"),
         ("default/huge", "error", "could not schedule pod"),
     }
+
+
+async def test_every_pod_is_told_in_the_end_and_logged_once(room: Room) -> None:
+    """SCH-111: each plan tells some that were not told yet; a new reason is news again."""
+    number = MOST_POD_EVENTS + 50
+    pods = make_pods(number, cpu="500")
+    told, logged = set(), 0
+    for _ in range(3):
+        events, lines = await room.told(make_snapshot(*pods))
+        assert len(events) <= MOST_POD_EVENTS
+        told |= {name for name, *_ in events}
+        logged += sum(line["event"] == "could not schedule pod" for line in lines)
+    assert (len(told), logged) == (number, number)
+    other = make_snapshot(*pods[:1], pools=(make_pool("other"),))
+    _, lines = await room.told(other)
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == [
+        "could not schedule pod"
+    ]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.watcher.records import KINDS
+from services.watcher.records import KINDS, kinds
+from shared.domain.feature_gates import FeatureGates
 from shared.domain.records import RECORD_TYPES
 
 KIND = {kind.resource.kind: kind for kind in KINDS}
@@ -39,6 +40,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "PersistentVolume": {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}},
     "StorageClass": {},
     "CSINode": {"drivers": []},
+    "NodeOverlay": {"requirements": [], "price": "0.1"},
 }
 
 
@@ -79,6 +81,15 @@ def test_a_bad_object_is_no_record_and_names_the_field(
     converted = KIND[kind].convert(raw(spec))
     assert converted.record is None
     assert any(str(fault).strip("[").startswith(field) for fault in converted.faults)
+
+
+def test_overlays_are_watched_only_where_they_count() -> None:
+    """OPS-02, NO-01: a cluster without the gate need not know the kind; one that is being deleted counts no more."""
+    watched = {gate: len(kinds(FeatureGates(node_overlay=gate))) for gate in (False, True)}
+    assert watched == {False: len(KINDS) - 1, True: len(KINDS)}
+    overlay = raw(GOOD["NodeOverlay"])
+    overlay["metadata"] = {**META, "deletionTimestamp": "2026-01-01T00:00:01Z"}
+    assert KIND["NodeOverlay"].convert(overlay).record is None
 
 
 def test_a_bad_pod_is_a_record_that_says_what_is_wrong() -> None:

@@ -55,6 +55,33 @@ def test_a_file_that_says_nothing_about_spreading_gives_nothing(text: str) -> No
     assert default_spread(text) == ()
 
 
+def test_karpenters_form_is_read_too() -> None:
+    """OPS-01: the plugin's arguments alone. A type need not be said where constraints are."""
+    listed = [constraint(maxSkew=2, whenUnsatisfiable="ScheduleAnyway")]
+    for extra in ({}, {"defaultingType": "List"}):
+        text = json.dumps({"podTopologySpread": {"defaultConstraints": listed, **extra}})
+        (found,) = default_spread(text)
+        assert (found.max_skew, found.topology_key) == (2, keys.ZONE)
+    assert default_spread("podTopologySpread: {defaultingType: System}") == SYSTEM_CONSTRAINTS
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("podTopologySpred: {defaultConstraints: []}", "podTopologySpred"),
+        ("podTopologySpread: {defaultConstraint: []}", "podTopologySpread.defaultConstraint"),
+        ("{podTopologySpread: {}, profiles: []}", "profiles"),
+        ("podTopologySpread: 1", "podTopologySpread"),
+        ("podTopologySpread: {defaultConstraints: [{maxSkew: 0}]}", "podTopologySpread.default"),
+    ],
+)
+def test_what_says_nothing_that_is_known_is_refused(text: str, field: str) -> None:
+    """A misspelt word would silently spread nothing."""
+    with pytest.raises(InvalidObject) as raised:
+        default_spread(text)
+    assert str(raised.value).startswith(field)
+
+
 def test_kube_schedulers_own_defaults_have_a_name() -> None:
     """``System`` is what kube-scheduler assumes where a plugin's arguments say nothing."""
     assert default_spread(config(defaultingType="System")) == SYSTEM_CONSTRAINTS

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shared.disruption.budgets import REASONS, allowed_now
+from shared.disruption.budgets import REASONS, allowed_now, by_budget
 from shared.disruption.records import EXPIRED, REBALANCE
 from shared.domain.budgets import UNLIMITED
 from shared.domain.machines import INSTANCE_TERMINATING, REGISTERED
 from shared.domain.nodepools import DRIFTED, EMPTY, UNDERUTILIZED, Budget, NodePool
 from tests.support.builders import make_pool
-from tests.support.disruption import NOW, Running, conditions, make_running
+from tests.support.disruption import NOW, Running, conditions, make_cluster, make_running
 
 KEY = "Provisioner/default"
 
@@ -82,3 +82,26 @@ def test_never_more_than_the_budget_less_what_is_under_way(
     held = frozenset(one.machine.uid for one in running[:busy])
     size = -(-total * percent // 100)
     assert allowed(pool, running, held)[EMPTY] == max(0, size - min(busy, total))
+
+
+def test_what_a_budget_allows_is_told_whoever_is_going_already() -> None:
+    """DIS-25: a node on its way out uses the budget up and is no news of it; without a budget as many may go as there
+    are."""
+    one, none, free = (
+        make_pool(name, budgets=budgets)
+        for name, budgets in (("one", (Budget("1"),)), ("none", (Budget("0"),)), ("free", ()))
+    )
+    running = [
+        make_running(f"{pool.name}-{i}", pool=pool, terminating=i == 0)
+        for pool in (one, none, free)
+        for i in range(2)
+    ]
+    snapshot = make_cluster(running, pools=(one, none, free))
+    nodes = {node.name: node for node in snapshot.nodes}
+    found = by_budget(snapshot.pools, snapshot.machines, nodes, now=NOW)
+    said = {pool.name: found[pool.key, DRIFTED] for pool in (one, none, free)}
+    assert {name: (a.most, a.blocks) for name, a in said.items()} == {
+        "one": (1, False), "none": (0, True), "free": (2, False),
+    }  # fmt: skip
+    empty = by_budget(snapshot.pools, (), {}, now=NOW)
+    assert not any(allowance.blocks for allowance in empty.values()), "of no nodes none is held"

@@ -12,6 +12,8 @@ from shared.disruption.pod_blocks import ANNOTATED
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines import DRIFTED, EMPTY, Condition
 from shared.domain.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
+from shared.domain.pool_usage import Counting
+from shared.solver.solve import SolverSettings
 from tests.support.builders import make_bound_pod, make_pool
 from tests.support.disruption import (
     NOW,
@@ -177,6 +179,23 @@ def test_drift_takes_empty_machines_first_then_the_one_that_drifted_first() -> N
     assert names(drift.propose(make_world(snapshot))) == [["empty"]]
     full = make_cluster(cluster[:2], *pods, pools=(pool,))
     assert names(drift.propose(make_world(full))) == [["early"]]
+
+
+def test_drift_goes_on_at_the_limit_one_machine_after_the_other() -> None:
+    """SCH-100: the replacement has the room of what it replaces; a drain that hangs stops the next command, not the
+    first one, so that the pool never doubles."""
+    pool = v1_pool(limits={"nodes": 2}, budgets=(Budget("100%"),))
+    cluster = [drifted("a", pool, 90), drifted("b", pool, 10)]
+    pods = (*pods_on("a", 6, cpu="1"), *pods_on("b", 6, cpu="1"))
+    assert names(drift.propose(make_world(make_cluster(cluster, *pods, pools=(pool,))))) == [["a"]]
+    draining = make_running("old", pool=pool, terminating=True)
+    snapshot = make_cluster([*cluster[:1], draining, make_running("new", pool=pool)], *pods[:6],
+                            *pods_on("new", 6, cpu="1"), pools=(pool,))  # fmt: skip
+    refused = drift.propose(make_world(snapshot))
+    assert not refused.commands
+    assert "node limits have been exhausted" in refused.rejections[0].text
+    karpenter = SolverSettings(counting=Counting(terminating=False))
+    assert drift.propose(make_world(snapshot, solver=karpenter)).commands
 
 
 def test_drift_of_machines_needs_its_gate() -> None:

@@ -55,6 +55,14 @@ def test_an_old_counter_lives_beside_the_new_one() -> None:
     assert found.value("nodes_created", provisioner="p") == 2
 
 
+def test_a_counter_is_one_series() -> None:
+    """When it began is none of Karpenter's metrics; ``nodes_created_created`` would be there for every counter."""
+    declare = declarations()
+    declare.counter("claims_created_total", "Claims.", by="a").inc()
+    declare.histogram("seconds", "Late.", by="a", buckets=(1,)).observe(5)
+    assert b"_created " not in generate_latest(declare.registry)
+
+
 def test_series_of_what_is_gone_are_gone() -> None:
     """MET-13: a deleted pool leaves nothing behind."""
     declare = declarations()

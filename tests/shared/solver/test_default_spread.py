@@ -70,3 +70,11 @@ def test_pods_that_claim_devices_wait_unless_the_operator_says_otherwise(ignored
     plan = plan_for(snapshot, ignore_device_claims=ignored)
     assert plan.unschedulable == ({"uid-gpu": NO_DEVICES} if ignored else {})
     assert sum(pods_per_machine(plan)) == (1 if ignored else 2)
+
+
+@pytest.mark.parametrize("kind", ["Job", "DaemonSet", "Node"])
+def test_a_controller_whose_selector_kube_scheduler_does_not_take_spreads_nothing(
+    kind: str,
+) -> None:
+    pod = make_pod(owner=Owner(kind, "a", "u"), labels={"app": "a"})
+    assert with_default_spread(pod, BY_ZONE) is pod

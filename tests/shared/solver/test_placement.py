@@ -7,12 +7,14 @@ from msgspec.structs import replace
 from shared.domain import labels as keys
 from shared.domain.expressions import PREFER_NO_SCHEDULE, Expression, Taint, Toleration
 from shared.domain.nodepools import V1
+from shared.domain.pool_usage import Counting
 from tests.support.builders import (
     DEFAULT_REQUIREMENTS,
     amounts,
     make_bound_pod,
     make_catalogue,
     make_daemon_set,
+    make_machine,
     make_node,
     make_node_class,
     make_pod,
@@ -163,6 +165,19 @@ def test_sch_100_a_new_claim_counts_with_its_largest_type() -> None:
     [first, second] = plan_for(make_snapshot(*pods, pools=(pool,))).machines
     assert first.instance_types[-1] == "m5.x008"
     assert second.instance_types[-1] == "m5.x004"
+
+
+def test_sch_100_machines_that_go_count_all_but_one() -> None:
+    """A drain that a budget holds does not double the pool; the pods of one still get their place first."""
+    pool = make_pool(limits=amounts(cpu="8"))
+    size = {"capacity": amounts(cpu="4"), "terminating": True}
+    going = tuple(make_machine(n, provider_id=f"aws:///z/i-{n}", **size) for n in ("a", "b", "c"))
+    pod = make_pod(cpu="3")
+    assert not plan_for(make_snapshot(pod, pools=(pool,), machines=going)).machines
+    assert plan_for(make_snapshot(pod, pools=(pool,), machines=going[:2])).machines
+    as_karpenter = Counting(terminating=False)
+    plan = plan_for(make_snapshot(pod, pools=(pool,), machines=going), counting=as_karpenter)
+    assert plan.machines
 
 
 def test_sch_100_nodes_of_the_pool_count_against_its_limits() -> None:
