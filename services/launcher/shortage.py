@@ -30,14 +30,15 @@ SUBNET_IS_FULL = "InsufficientFreeAddressesInSubnet"
 
 
 def is_shortage(errors: Iterable[FleetError]) -> bool:
-    """LCH-64: is a lack of capacity all that is wrong? True as well when EC2 gives no reason."""
-    return all(is_capacity_error(error.code) for error in errors)
+    """LCH-64: is a lack of capacity all that is wrong? False when nothing is said to be wrong."""
+    codes = [error.code for error in errors]
+    return bool(codes) and all(map(is_capacity_error, codes))
 
 
 def reasons_of(errors: Iterable[FleetError]) -> str:
     """Every reason once, for people."""
     texts = sorted({f"{error.code}: {error.message}" for error in errors})
-    return "; ".join(texts)[:500] or "EC2 launched nothing and gave no reason"
+    return "; ".join(texts)[:500]
 
 
 @dataclass
