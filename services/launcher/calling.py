@@ -176,7 +176,7 @@ class Calling:
             self.outcomes.launched(machine, _given(record, one, names.get(one.id, "")))
             for machine, one in present
         )
-        await self.shortage.remember(record, result.errors)
+        await self.shortage.remember(record, result)
         answers: Answers = dict.fromkeys(record.uids)
         if short:
             answers |= await self._fall_short(record, machines, short, result)

@@ -14,7 +14,7 @@ from services.launcher.records import LaunchRecord
 from services.launcher.subnets import SubnetAddresses, asked, taken
 from shared.clock import Clock
 from shared.cloud.errors import SPOT_ROLE_MISSING, is_capacity_error
-from shared.cloud.records import FleetError, FleetInstance
+from shared.cloud.records import FleetError, FleetInstance, FleetResult
 from shared.domain import labels as keys
 from shared.domain.resources import PODS
 from shared.domain.snapshot import OfferingKey
@@ -60,9 +60,14 @@ class Shortage:
             log.warning("cannot read unavailable offerings", error=error.message)
             return frozenset()
 
-    async def remember(self, record: LaunchRecord, errors: Iterable[FleetError]) -> None:
-        """LCH-61: errors count whether or not instances came with them."""
-        short: set[OfferingKey] = set()
+    async def remember(self, record: LaunchRecord, result: FleetResult) -> None:
+        """LCH-61: errors count whether or not instances came with them.
+
+        A call that gave nothing for want of capacity had none of all that it asked for, whatever its errors name.
+        """
+        errors = result.errors
+        nothing = not result.instances and is_shortage(errors)
+        short: set[OfferingKey] = _asked_for(record) if nothing else set()
         for error in errors:
             zone = error.zone or ""
             self.metrics.launch_failures.labels(zone, record.capacity_type, error.code).inc()
