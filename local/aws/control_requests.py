@@ -96,6 +96,7 @@ class ReservationRequest(ControlRequest):
     count: int = Field(ge=1, le=1_000)
     criteria: Literal["open", "targeted"] = "targeted"
     kind: Literal["default", "capacity-block"] = "default"
+    interruptible: bool = False
     ends_in_seconds: float | None = Field(None, gt=0, le=365 * 86_400)
     tags: dict[str, str] = Field(default={}, max_length=50)
 

@@ -15,7 +15,13 @@ from shared.domain.instance_sizes import adapted
 from shared.domain.instance_types import Catalogue, InstanceType, Offering
 from shared.domain.machines import Machine
 from shared.domain.requirements import Requirements
-from shared.domain.reservations import CAPACITY_BLOCK, ID_LABEL, TYPE_LABEL
+from shared.domain.reservations import (
+    CAPACITY_BLOCK,
+    ID_LABEL,
+    INTERRUPTIBLE_LABEL,
+    TYPE_LABEL,
+    truth,
+)
 from shared.domain.resources import fits
 from shared.domain.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
@@ -162,6 +168,7 @@ def _is_asked_reservation(offering: Offering, wanted: Requirements) -> bool:
     said = (
         (ID_LABEL, offering.reservation_id),
         (TYPE_LABEL, offering.reservation_type or "default"),
+        (INTERRUPTIBLE_LABEL, truth(offering.interruptible)),
     )
     rules = ((wanted.get(key), value) for key, value in said)
     return all(rule is None or rule.has(value) for rule, value in rules)
@@ -223,21 +230,25 @@ def _plain(choices: list[Choice]) -> list[Choice]:
 
 
 def _of_one_kind_of_reservation(choices: list[Choice]) -> list[Choice]:
-    """One call cannot ask for ordinary reservations and capacity blocks, nor for two blocks: the cheapest block only
-    when there is nothing else.
+    """One call asks for ordinary reservations, for interruptible ones, or for one capacity block: the cheapest block
+    only when there is nothing else.
     """
-    ordinary = (
-        Choice(choice.type, tuple(o for o in choice.offerings if not _is_block(o)))
-        for choice in choices
-    )
-    kept = [choice for choice in ordinary if choice.offerings]
-    if kept:
-        return _by_price(kept)
+    for is_wanted in (_is_ordinary, _is_interruptible):
+        parts = (
+            Choice(choice.type, tuple(filter(is_wanted, choice.offerings))) for choice in choices
+        )
+        kept = [choice for choice in parts if choice.offerings]
+        if kept:
+            return _by_price(kept)
     return [Choice(one.type, one.offerings[:1]) for one in choices[:1]]
 
 
-def _is_block(offering: Offering) -> bool:
-    return offering.reservation_type == CAPACITY_BLOCK
+def _is_ordinary(offering: Offering) -> bool:
+    return offering.reservation_type != CAPACITY_BLOCK and not offering.interruptible
+
+
+def _is_interruptible(offering: Offering) -> bool:
+    return offering.reservation_type != CAPACITY_BLOCK and offering.interruptible
 
 
 def _is_plain(choice: Choice) -> bool:

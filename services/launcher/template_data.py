@@ -18,7 +18,7 @@ import msgspec
 import orjson
 
 from services.launcher.block_devices import volumes
-from services.launcher.fleet import Choice, cluster_tag, v1_tags
+from services.launcher.fleet import INTERRUPTIBLE_MARKET, Choice, cluster_tag, v1_tags
 from services.launcher.resolved import Resolved
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
@@ -57,6 +57,14 @@ class Variant(msgspec.Struct, frozen=True, order=True):
     """0: no pod asks for an Elastic Fabric Adapter (IT-18)."""
     reservation_id: str = ""
     reservation_type: str = ""
+    interruptible: bool = False
+
+    @property
+    def market(self) -> str:
+        """EC2's market type; empty for ordinary instances."""
+        if self.reservation_type == CAPACITY_BLOCK:
+            return CAPACITY_BLOCK
+        return INTERRUPTIBLE_MARKET if self.interruptible else ""
 
 
 def variants(
@@ -73,7 +81,8 @@ def variants(
         efa = capacity.get(EFA, 0) if wants_efa else 0
         for offering in choice.offerings:
             variant = Variant(
-                image, capacity.get(PODS, 0), efa, offering.reservation_id, offering.reservation_type
+                image, capacity.get(PODS, 0), efa, offering.reservation_id,
+                offering.reservation_type, offering.interruptible,
             )  # fmt: skip
             types[variant].add(choice.type.name)
     if not types:
@@ -211,11 +220,11 @@ def _reservation(variant: Variant) -> dict[str, Any]:
     """LCH-24: a reservation is used by machines that were planned into it, and by no others."""
     if not variant.reservation_id:
         return {"CapacityReservationSpecification": {"CapacityReservationPreference": "none"}}
-    block = {"InstanceMarketOptions": {"MarketType": CAPACITY_BLOCK}}
+    market = {"InstanceMarketOptions": {"MarketType": variant.market}} if variant.market else {}
     return {
         "CapacityReservationSpecification": {
             "CapacityReservationPreference": "capacity-reservations-only",
             "CapacityReservationTarget": {"CapacityReservationId": variant.reservation_id},
         },
-        **(block if variant.reservation_type == CAPACITY_BLOCK else {}),
+        **market,
     }

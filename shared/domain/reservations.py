@@ -30,12 +30,19 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     zone: str
     kind: str = "default"
     """default, or capacity-block."""
+    interruptible: bool = False
+    """May its owner take the capacity back?"""
     left: int = 0
     """Instances that still fit."""
     counted_at: float = 0.0
     """When EC2 was asked; seconds since the epoch."""
     node_classes: tuple[str, ...] = ()
     """Keys."""
+
+
+def truth(value: bool) -> str:
+    """As a label's value."""
+    return str(value).lower()
 
 
 def with_reserved(catalogue: Catalogue, reservations: Iterable[Reservation]) -> Catalogue:
@@ -64,6 +71,7 @@ def _with_offerings(kind: InstanceType, reservations: list[Reservation]) -> Inst
             0,
             reservation_id=one.id,
             reservation_type=one.kind,
+            interruptible=one.interruptible,
             order=by_zone.get(one.zone, cheapest),
             left=one.left,
             counted_at=one.counted_at,
@@ -74,5 +82,6 @@ def _with_offerings(kind: InstanceType, reservations: list[Reservation]) -> Inst
     labels = {
         ID_LABEL: tuple(sorted({one.id for one in reservations})),
         TYPE_LABEL: tuple(sorted({one.kind for one in reservations})),
+        INTERRUPTIBLE_LABEL: tuple(sorted({truth(one.interruptible) for one in reservations})),
     }
     return replace(kind, offerings=(*kind.offerings, *added), labels={**kind.labels, **labels})

@@ -17,6 +17,7 @@ from shared.domain.expressions import Expression
 from shared.domain.instance_sizes import sized
 from shared.domain.instance_types import InstanceType, Offering, SizeFacts
 from shared.domain.machines import Machine
+from shared.domain.reservations import INTERRUPTIBLE_LABEL
 from shared.domain.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InsufficientCapacity
@@ -219,7 +220,8 @@ def reserved(kind: str = "default", zone: str = ZONES[0], price: int = 0) -> Off
 
 
 def with_reserved(name: str, *offerings: Offering, price: int = 96_000) -> InstanceType:
-    kind = make_type(name, price=price, capacity_types=BOTH)
+    labels = {INTERRUPTIBLE_LABEL: ("false", "true")}
+    kind = make_type(name, price=price, capacity_types=BOTH, labels=labels)
     return structs.replace(kind, offerings=(*kind.offerings, *offerings))
 
 
@@ -247,6 +249,25 @@ def test_ordinary_reservations_and_capacity_blocks_are_not_mixed() -> None:
     found = choose(wanting(ANY), make_catalogue((block, both)), ZONES, frozenset())
     assert [c.type.name for c in found.choices] == ["p5.small"]
     assert [o.reservation_type for o in found.choices[0].offerings] == ["default"]
+
+
+def test_interruptible_reservations_are_asked_for_alone() -> None:
+    """LCH-45: after ordinary ones, before capacity blocks."""
+
+    def interruptible(zone: str) -> Offering:
+        return structs.replace(reserved(zone=zone), interruptible=True)
+
+    block = reserved("capacity-block", ZONES[2])
+    both = with_reserved("m5.big", interruptible(ZONES[0]), reserved(zone=ZONES[1]), block)
+    only = with_reserved("m5.large", interruptible(ZONES[0]), block)
+
+    def zones(*kinds: InstanceType, rule: Expression = ANY) -> list[str]:
+        found = choose(wanting(ANY, rule), make_catalogue(kinds), ZONES, frozenset())
+        return [o.zone for choice in found.choices for o in choice.offerings]
+
+    assert zones(both, only) == [ZONES[1]]
+    assert zones(only) == [ZONES[0]]
+    assert zones(both, rule=Expression(INTERRUPTIBLE_LABEL, "In", ("true",))) == [ZONES[0]]
 
 
 def test_of_capacity_blocks_only_the_cheapest_is_asked_for() -> None:

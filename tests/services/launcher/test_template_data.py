@@ -304,6 +304,8 @@ def test_reservations_are_for_those_who_planned_with_them() -> None:
     assert "InstanceMarketOptions" not in planned
     block = v1_data(variant=Variant("ami-1", 29, 0, "cr-1", "capacity-block"))
     assert block["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+    lent = v1_data(variant=Variant("ami-1", 29, 0, "cr-1", "default", interruptible=True))
+    assert lent["InstanceMarketOptions"] == {"MarketType": "interruptible-capacity-reservation"}
     gate_off = template_data(
         MACHINE, resolved(generation_api=V1), Variant("ami-1"), "", reserved_capacity=False
     )
