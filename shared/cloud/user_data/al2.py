@@ -29,5 +29,7 @@ def _command(bootstrap: Bootstrap) -> list[str]:
     if bootstrap.kubelet.get("containerRuntime"):
         words += ["--container-runtime", str(bootstrap.kubelet["containerRuntime"])]
     words += ["--use-max-pods", "false"]
+    if bootstrap.raid0_instance_store:
+        words += ["--local-disks", "raid0"]
     arguments = kubelet_flags.text(bootstrap)
     return [*words, "--kubelet-extra-args", arguments] if arguments else words

@@ -41,7 +41,7 @@ class Bootstrap:
     """``ca_bundle`` is base64; ``kubelet`` uses KubeletConfiguration's names; ``user_data`` is the class's own text.
 
     ``cluster_dns`` is the address of the cluster's DNS service, for nodes whose kubelet settings name none.
-    ``service_cidr`` is read by AL2023 only, ``raid0_instance_store`` by AL2023 and Bottlerocket.
+    ``service_cidr`` is read by AL2023 only, ``raid0_instance_store`` by AL2, AL2023 and Bottlerocket.
     """
 
     cluster_name: str

@@ -36,6 +36,13 @@ def test_bootstrap_sh_gets_labels_taints_and_pods(family: str) -> None:
     ]
 
 
+def test_local_disks_are_joined_for_the_pods_that_were_planned_with_them() -> None:
+    """EC-08 RAID0, LCH-30, IT-15."""
+    command = bootstrap_command(render("AL2", bootstrap(raid0_instance_store=True)))
+    assert command[command.index("--local-disks") + 1] == "raid0"
+    assert "--local-disks" not in bootstrap_command(render("AL2", bootstrap()))
+
+
 def test_the_command_line_is_karpenters() -> None:
     """LCH-30: plain values stand as they are in seed 002."""
     text = render("AL2", bootstrap(labels={"a": "b"}, max_pods=29))
