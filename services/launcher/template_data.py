@@ -31,7 +31,7 @@ from shared.errors import InvalidObject
 EFA = "vpc.amazonaws.com/efa"
 TENANCY = keys.AWS_PREFIX + "instance-tenancy"
 PARTITION = keys.AWS_PREFIX + "placement-group-partition"
-DEFAULT_TENANCY = "default"
+DEFAULT_TENANCY, DEDICATED_TENANCY = "default", "dedicated"
 OWNER_TAG = "karpenter.k8s.aws/cluster"
 """v1alpha5: on every template, the cluster's name (LCH-23)."""
 NAME_PREFIX_V1 = "karpenter.k8s.aws/"
@@ -200,13 +200,21 @@ def _capitalized(options: Mapping[str, object]) -> dict[str, Any]:
     return {name[:1].upper() + name[1:]: v for name, v in options.items() if v is not None}
 
 
+def tenancy_of(machine: Machine) -> str:
+    """LCH-49: dedicated hardware only for a machine that takes nothing else."""
+    rule = Requirements.of(machine.requirements).get(TENANCY)
+    is_dedicated = (
+        rule is not None and not rule.has(DEFAULT_TENANCY) and rule.has(DEDICATED_TENANCY)
+    )
+    return DEDICATED_TENANCY if is_dedicated else DEFAULT_TENANCY
+
+
 def _placement(machine: Machine, node_class: NodeClass) -> dict[str, Any]:
     """EC-06, LCH-49: the class's group; dedicated hardware and a partition where the machine asks for them."""
     wanted = Requirements.of(machine.requirements)
     placement: dict[str, Any] = {}
-    tenancy = wanted.get(TENANCY)
-    if tenancy is not None and not tenancy.has(DEFAULT_TENANCY) and tenancy.has("dedicated"):
-        placement["Tenancy"] = "dedicated"
+    if tenancy_of(machine) == DEDICATED_TENANCY:
+        placement["Tenancy"] = DEDICATED_TENANCY
     for name, key in (("GroupName", "name"), ("GroupId", "id")):
         if node_class.placement_group.get(key):
             placement[name] = node_class.placement_group[key]

@@ -337,6 +337,7 @@ def test_the_hash_changes_with_what_makes_a_machine_outdated() -> None:
     assert first
     assert record(changed(userData="x")).hash != first
     assert record(changed(kubelet={"maxPods": 3})).hash != first
+    assert record(changed(ipPrefixCount=2)).hash == first, "DRF-04: it is for new machines only"
     assert record(changed(amiSelectorTerms=[{"alias": "al2@latest"}])).hash != first
 
 
