@@ -128,8 +128,12 @@ def template_data(
     user_data: str,
     *,
     reserved_capacity: bool = True,
+    is_ipv6: bool = False,
 ) -> dict[str, Any]:
-    """LCH-24. ``reserved_capacity``: the feature gate. Raises InvalidObject for a volume size that is no quantity."""
+    """LCH-24. ``reserved_capacity``: the feature gate; ``is_ipv6``: the addresses of pods and services.
+
+    Raises InvalidObject for a volume size that is no quantity.
+    """
     node_class = resolved.node_class
     optional = {
         "BlockDeviceMappings": volumes(node_class),
@@ -141,18 +145,19 @@ def template_data(
     return {
         "ImageId": variant.image,
         "UserData": base64.b64encode(user_data.encode()).decode(),
-        **_network(resolved, variant),
+        **_network(resolved, variant, is_ipv6=is_ipv6),
         "MetadataOptions": metadata_options(node_class),
         "Monitoring": {"Enabled": node_class.detailed_monitoring},
         **{name: value for name, value in optional.items() if value},
     }
 
 
-def _network(resolved: Resolved, variant: Variant) -> dict[str, Any]:
+def _network(resolved: Resolved, variant: Variant, *, is_ipv6: bool) -> dict[str, Any]:
     """LCH-14: interfaces only where something needs them; they have the security groups then."""
     groups = sorted(group.id for group in resolved.security_groups)
     interfaces = _interfaces(resolved.node_class, variant)
-    primary = _primary_settings(resolved.node_class, alone=len(interfaces) < 2)
+    alone = len(interfaces) < 2
+    primary = _primary_settings(resolved.node_class, alone=alone, is_ipv6=is_ipv6)
     tracking = _capitalized(resolved.node_class.connection_tracking)
     if not (interfaces or primary or tracking):
         return {"SecurityGroupIds": groups}
@@ -164,14 +169,18 @@ def _network(resolved: Resolved, variant: Variant) -> dict[str, Any]:
     return {"NetworkInterfaces": listed}
 
 
-def _primary_settings(node_class: NodeClass, *, alone: bool) -> dict[str, Any]:
-    """What the class wishes for the first interface only."""
+def _primary_settings(node_class: NodeClass, *, alone: bool, is_ipv6: bool) -> dict[str, Any]:
+    """What is for the first interface only: the class's wishes, and on an IPv6 cluster the node's own address."""
     wishes: dict[str, Any] = {}
     # EC2 takes a wish about public addresses for machines with one interface only.
     if node_class.associate_public_ip is not None and alone:
         wishes["AssociatePublicIpAddress"] = node_class.associate_public_ip
-    if node_class.ip_prefix_count is not None:
-        wishes["Ipv4PrefixCount"] = node_class.ip_prefix_count
+    prefixes = node_class.ip_prefix_count
+    if is_ipv6:
+        own = {"Ipv6AddressCount": 1} if prefixes is None else {"Ipv6PrefixCount": prefixes}
+        return {**wishes, "PrimaryIpv6": True, **own}
+    if prefixes is not None:
+        wishes["Ipv4PrefixCount"] = prefixes
     return wishes
 
 

@@ -26,6 +26,8 @@ def _command(bootstrap: Bootstrap) -> list[str]:
     words += ["--apiserver-endpoint", bootstrap.endpoint, "--b64-cluster-ca", bootstrap.ca_bundle]
     if bootstrap.dns_addresses:
         words += ["--dns-cluster-ip", bootstrap.dns_addresses[0]]
+    if bootstrap.is_ipv6:
+        words += ["--ip-family", "ipv6"]
     if bootstrap.kubelet.get("containerRuntime"):
         words += ["--container-runtime", str(bootstrap.kubelet["containerRuntime"])]
     words += ["--use-max-pods", "false"]
