@@ -54,6 +54,11 @@ PRESETS = {
     ),
     "server-error": Preset("*", "500 before anything is done", {"status": 500}),
     "unavailable": Preset("*", "503 before anything is done", _refusal("Unavailable", 503)),
+    "foreign-answer": Preset(
+        "CreateFleet",
+        "done, but a proxy answers with a page of its own",
+        {"mode": "after", "status": 200, "body": "<html><body>the proxy's page</body></html>"},
+    ),
     "error-after": Preset("CreateFleet", "done, but the answer is a 500", {"mode": "after"}),
     "unauthorized": Preset(
         "CreateFleet", "permission missing", _refusal("UnauthorizedOperation", 403)

@@ -4,7 +4,7 @@ refused, so a typing error is not ignored.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
@@ -96,6 +96,7 @@ class ReservationRequest(ControlRequest):
     count: int = Field(ge=1, le=1_000)
     criteria: Literal["open", "targeted"] = "targeted"
     kind: Literal["default", "capacity-block"] = "default"
+    interruptible: bool = False
     ends_in_seconds: float | None = Field(None, gt=0, le=365 * 86_400)
     tags: dict[str, str] = Field(default={}, max_length=50)
 
@@ -107,8 +108,8 @@ class TemplatesRequest(ControlRequest):
 
 
 class FaultRequest(ControlRequest):
-    """``status`` 0 closes the connection without an answer. Without ``count``, ``seconds`` and
-    ``callsPerSecond`` the fault is met once.
+    """``status`` 0 closes the connection without an answer; ``body`` is the whole answer of something that is not
+    AWS, with any status. Without ``count``, ``seconds`` and ``callsPerSecond`` the fault is met once.
     """
 
     action: str = Field(min_length=1, max_length=100)
@@ -124,17 +125,17 @@ class FaultRequest(ControlRequest):
     seed: int = 0
     delay_seconds: float = Field(0.0, ge=0, le=300)
     mode: Mode = "before"
+    body: str | None = Field(None, max_length=10_000)
 
-    @field_validator("status")
-    @classmethod
-    def _is_an_error(cls, status: int) -> int:
-        if status != DROPPED and status < 400:
-            raise ValueError("use 0 (no answer) or an HTTP error status, 400 to 599")
-        return status
+    @model_validator(mode="after")
+    def _is_an_error(self) -> Self:
+        if self.status != DROPPED and self.status < 400 and self.body is None:
+            raise ValueError("status: use 0 (no answer), 400 to 599, or any status with a body")
+        return self
 
     def fault(self) -> Fault:
         """What the spoiled answer says."""
-        return Fault(self.code, self.message, self.status, self.mode, self.delay_seconds)
+        return Fault(self.code, self.message, self.status, self.mode, self.delay_seconds, self.body)
 
     def occurrence(self) -> Occurrence:
         """Which calls meet it."""

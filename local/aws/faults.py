@@ -38,6 +38,8 @@ class Fault:
     status: int
     mode: Mode
     delay_seconds: float = 0.0
+    body: str | None = None
+    """The whole answer, instead of an error of AWS: what a proxy would write."""
 
 
 @dataclass(frozen=True, slots=True)

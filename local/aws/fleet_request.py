@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from local.aws import fleet
+from local.aws import fleet, fleet_markets
 from local.aws.capacity import Cut, message
 from local.aws.emulator import Emulator
 from local.aws.instances import Instance
@@ -149,6 +149,8 @@ class FleetRequest:
         candidates = []
         for config in _configs(self._parameters):
             template = launch_template(self._backend, config["LaunchTemplateSpecification"])
+            default = fleet_markets.target_type(self._parameters)
+            fleet_markets.check_template(template.data, default, self._emulator.reservations.find)
             for override in config.get("Overrides") or [{}]:
                 candidate = self._candidate(template, override, capacity_type)
                 if candidate is not None:
@@ -302,11 +304,8 @@ def _targets(parameters: Mapping[str, Any]) -> dict[str, int]:
         "on-demand": int(target.get("OnDemandTargetCapacity") or 0),
         "spot": int(target.get("SpotTargetCapacity") or 0),
     }
-    default = str(target.get("DefaultTargetCapacityType") or "on-demand")
-    if default not in targets:
-        raise RequestRefused(
-            "InvalidParameterValue", f"DefaultTargetCapacityType {default}: use spot or on-demand"
-        )
+    # Reserved capacity of any kind is planned and launched like on-demand capacity.
+    default = "spot" if fleet_markets.target_type(parameters) == "spot" else "on-demand"
     targets[default] += max(0, total - sum(targets.values()))
     return targets
 

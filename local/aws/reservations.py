@@ -29,9 +29,17 @@ class Reservation:
     count: int
     criteria: Literal["open", "targeted"] = "targeted"
     kind: Literal["default", "capacity-block"] = "default"
+    interruptible: bool = False
     ends_at: float | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     reservation_id: str = field(default_factory=lambda: "cr-" + secrets.token_hex(9)[:17])
+
+    @property
+    def market(self) -> str:
+        """The market type that a launch into it must name; empty for none."""
+        if self.kind == "capacity-block":
+            return self.kind
+        return "interruptible-capacity-reservation" if self.interruptible else ""
 
     def active(self, now: float) -> bool:
         """Whether it has not ended (epoch seconds)."""
@@ -111,6 +119,7 @@ class Reservations:
             "EndDateType": "unlimited" if one.ends_at is None else "limited",
             "InstanceMatchCriteria": one.criteria,
             "ReservationType": one.kind,
+            "Interruptible": one.interruptible,
             "Tags": [{"Key": key, "Value": value} for key, value in one.tags.items()],
         }
         if one.ends_at is not None:

@@ -30,6 +30,7 @@ from local.aws.emulator import Emulator
 from local.aws.faults import DROPPED, Fault
 from local.aws.recorder import Call
 from local.aws.refusal import RequestRefused
+from local.aws.xml_answers import REQUEST_ID
 from shared.log import get_logger
 
 log = get_logger(__name__)
@@ -121,7 +122,7 @@ class Application:
             return self._answer_pricing(request)
         path = str(environ.get("PATH_INFO", ""))
         if path.startswith(zonal_shifts.PATH):
-            return _json(200, self._emulator.zonal_shifts.resource(path))
+            return _of_aws(self._emulator.zonal_shifts.resource(path), JSON)
         serial = self._emulator.inventory.lock if request.service == "ec2" else nullcontext()
         with serial:
             return self._answer_moto(request, environ)
@@ -140,7 +141,7 @@ class Application:
         except RequestRefused as refused:
             content_type, body = protocol.error_answer(request, refused.code, refused.message)
             return Answer(400, [("Content-Type", content_type)], body)
-        return _json(200, products, "application/x-amz-json-1.1")
+        return _of_aws(products, "application/x-amz-json-1.1")
 
     def _answer_moto(self, request: protocol.Request, environ: dict[str, Any]) -> Answer:
         captured: dict[str, Any] = {}
@@ -187,12 +188,20 @@ def _parameters(request: protocol.Request, environ: dict[str, Any]) -> dict[str,
 
 
 def _fault_answer(request: protocol.Request, fault: Fault) -> Answer:
+    if fault.body is not None:
+        return Answer(fault.status, [("Content-Type", "text/html")], fault.body.encode())
     content_type, body = protocol.error_answer(request, fault.code, fault.message)
     return Answer(fault.status, [("Content-Type", content_type)], body)
 
 
-def _json(status: int, value: Any, content_type: str = JSON) -> Answer:
-    return Answer(status, [("Content-Type", content_type)], json.dumps(value).encode())
+def _json(status: int, value: Any) -> Answer:
+    return Answer(status, [("Content-Type", JSON)], json.dumps(value).encode())
+
+
+def _of_aws(value: Any, content_type: str) -> Answer:
+    """A success of a JSON service; by the request id a client knows that AWS wrote it."""
+    headers = [("Content-Type", content_type), ("x-amzn-RequestId", REQUEST_ID)]
+    return Answer(200, headers, json.dumps(value).encode())
 
 
 def _drop(environ: dict[str, Any]) -> None:

@@ -1,7 +1,9 @@
 """Carries out what a LaunchRecord says: one CreateFleet call, and what follows from its answer (F1, F19).
 
     answered           instances are dealt to the record's machines in order; those left short go or wait
-    no answer, 5xx     nobody knows: the record stays, the same request goes again with the same token
+    answered nothing   neither instances nor errors: look for its instances by tag
+    no answer, 5xx, or one that is not AWS's
+                       nobody knows: the record stays, the same request goes again with the same token
     throttled          nothing was done: the same
     refused            nothing was done: a new attempt with a new token
     refused, repeated  the first call may have worked all the same: look for its instances by tag
@@ -125,6 +127,8 @@ class Calling:
             self.turns.pace.succeeded()
             await self.shortage.settle(record, ())
             return await self._refused(record, machines, error, fresh=fresh)
+        if not result.instances and not result.errors:
+            return await self._unexplained(record, machines)
         self._learn(record, sent, {error.code for error in result.errors})
         return await self._answered(record, machines, result)
 
@@ -172,12 +176,17 @@ class Calling:
             self.outcomes.launched(machine, _given(record, one, names.get(one.id, "")))
             for machine, one in present
         )
-        await self.shortage.remember(record, result.errors)
+        await self.shortage.remember(record, result)
         answers: Answers = dict.fromkeys(record.uids)
         if short:
             answers |= await self._fall_short(record, machines, short, result)
         await self._close(record)
         return answers
+
+    async def _unexplained(self, record: LaunchRecord, machines: Mapping[str, Machine]) -> Answers:
+        """EC2 says why it launches nothing. Without a reason the instances may be there all the same: look for them."""
+        log.warning("CreateFleet names neither instances nor errors", machines=len(machines))
+        return await self._adopt(record, machines)
 
     async def _host_names(self, present: Iterable[tuple[Machine, FleetInstance]]) -> dict[str, str]:
         """LCH-72 [5]: by instance id, for the log alone: what EC2 does not tell at once stays untold."""
@@ -202,7 +211,7 @@ class Calling:
         """LCH-64: without capacity the machine goes. With another error, or with none, it is another attempt."""
         left = _waiting(record, machines, {subject.uid for subject in short})
         reasons = reasons_of(result.errors)
-        if is_shortage(result.errors) and (result.errors or not result.instances):
+        if is_shortage(result.errors):
             await _all(self.outcomes.give_up(one, NO_CAPACITY, reasons) for one in left)
             return {}
         if result.errors:

@@ -23,6 +23,7 @@ from shared.domain.reservations import (
     INTERRUPTIBLE_LABEL,
     TYPE_LABEL,
     Reservation,
+    truth,
 )
 from shared.errors import TransientError
 from shared.log import get_logger
@@ -83,6 +84,7 @@ def offered(
             instance_type=one.instance_type,
             zone=one.zone,
             kind=one.kind,
+            interruptible=one.interruptible,
             left=one.left,
             counted_at=counted_at,
             node_classes=tuple(sorted(classes[name])),
@@ -150,7 +152,7 @@ class CapacityReservations:
         """IT-44: what a node in this reservation says of it, as far as it is known."""
         for one in self._listed:
             if one.id == reservation_id:
-                return {TYPE_LABEL: one.kind, INTERRUPTIBLE_LABEL: str(one.interruptible).lower()}
+                return {TYPE_LABEL: one.kind, INTERRUPTIBLE_LABEL: truth(one.interruptible)}
         return {}
 
     @property

@@ -1,6 +1,6 @@
 """Which offerings to ask EC2 for: pure (LCH-45..49).
 
-The filters run in Karpenter's order. Each leaves something: one that would take the last type away is skipped.
+The filters are Karpenter's. Where they leave nothing of one capacity type the next one serves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from shared.domain.instance_sizes import adapted
 from shared.domain.instance_types import Catalogue, InstanceType, Offering
 from shared.domain.machines import Machine
 from shared.domain.requirements import Requirements
-from shared.domain.reservations import CAPACITY_BLOCK, ID_LABEL, TYPE_LABEL
+from shared.domain.reservations import (
+    CAPACITY_BLOCK,
+    ID_LABEL,
+    INTERRUPTIBLE_LABEL,
+    TYPE_LABEL,
+    truth,
+)
 from shared.domain.resources import fits
 from shared.domain.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
@@ -26,11 +32,17 @@ log = get_logger(__name__)
 
 FEW_TYPES = 5
 """LCH-48: fewer on-demand types than this, though spot was allowed, are worth a warning."""
+SPOT_TYPES_TRIED = 100
+"""LCH-47: two fleets' worth of types. When spot of so many was refused lately, on-demand is asked for instead."""
 _NOT_THE_TYPES_OWN = frozenset(
     {keys.ZONE, keys.ZONE_ID, keys.CAPACITY_TYPE, keys.PROVISIONER_NAME, keys.NODE_POOL}
 )
 """Decided by the offering or by the pool."""
 _EXOTIC = ("nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi")
+
+
+_ByKind = dict[str, list[Choice]]
+"""By capacity type: what is to be had of it, the cheapest first."""
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -58,11 +70,13 @@ def choose(
     by_kind = {
         kind: _offered(types, wanted, kind, offered, unavailable) for kind in capacity_types(wanted)
     }
-    for capacity_type, choices in by_kind.items():
+    every_spot = _offered(types, wanted, keys.SPOT, offered) if by_kind.get(keys.SPOT) else []
+    if _is_exhausted(every_spot, by_kind):
+        del by_kind[keys.SPOT]
+    for capacity_type, choices in _ranked(by_kind, wanted):
         if choices:
-            kept = _filtered(choices, by_kind.get(keys.ON_DEMAND, []), wanted, capacity_type)
-            _warn_of_few(machine, wanted, capacity_type, kept)
-            return Chosen(capacity_type, truncated(kept, wanted))
+            _warn_of_few(machine, wanted, capacity_type, choices)
+            return Chosen(capacity_type, truncated(choices, wanted))
     raise InsufficientCapacity(
         "no capacity offerings are currently available given the constraints",
         machine=machine.name,
@@ -124,7 +138,7 @@ def _offered(
     wanted: Requirements,
     capacity_type: str,
     zones: frozenset[str],
-    unavailable: frozenset[OfferingKey],
+    unavailable: frozenset[OfferingKey] = frozenset(),
 ) -> list[Choice]:
     """Types with what may be bought of them, the cheapest first."""
     rule = wanted.get(keys.ZONE)
@@ -154,6 +168,7 @@ def _is_asked_reservation(offering: Offering, wanted: Requirements) -> bool:
     said = (
         (ID_LABEL, offering.reservation_id),
         (TYPE_LABEL, offering.reservation_type or "default"),
+        (INTERRUPTIBLE_LABEL, truth(offering.interruptible)),
     )
     rules = ((wanted.get(key), value) for key, value in said)
     return all(rule is None or rule.has(value) for rule, value in rules)
@@ -164,46 +179,84 @@ def _by_price(choices: Iterable[Choice]) -> list[Choice]:
     return sorted(choices, key=lambda one: (one.price, one.offerings[0].order, one.type.name))
 
 
-def _filtered(
-    choices: list[Choice], on_demand: list[Choice], wanted: Requirements, capacity_type: str
-) -> list[Choice]:
-    """LCH-45. Filters that only save money are skipped when a pool wants variety."""
-    if capacity_type == keys.RESERVED:
-        choices = _of_one_kind_of_reservation(choices)
-    if any(rule.min_values is not None for rule in wanted):
-        return choices
-    choices = _plain(choices)
-    if capacity_type == keys.SPOT and on_demand:
-        cheapest = _plain(on_demand)[0].price
-        choices = [choice for choice in choices if choice.price <= cheapest] or choices
-    return choices
+def _ranked(by_kind: _ByKind, wanted: Requirements) -> Iterator[tuple[str, list[Choice]]]:
+    """LCH-45, LCH-47: what may be asked for, the best first; some of it may be empty.
+
+    Reserved capacity is paid already. Then spot no dearer than on-demand, then on-demand; metal and accelerators only
+    when neither has anything else. A pool that wants variety gets it: filters that only save money are skipped.
+    """
+    reserved = _of_one_kind_of_reservation(by_kind.get(keys.RESERVED) or [])
+    varied = any(rule.min_values is not None for rule in wanted)
+    yield keys.RESERVED, reserved if varied else _plain(reserved)
+    spot, on_demand = by_kind.get(keys.SPOT) or [], by_kind.get(keys.ON_DEMAND) or []
+    if varied:
+        yield keys.SPOT, spot
+        yield keys.ON_DEMAND, on_demand
+        return
+    for is_wanted in (_is_plain, _is_exotic):
+        yield keys.SPOT, _no_dearer([one for one in spot if is_wanted(one)], on_demand)
+        yield keys.ON_DEMAND, [one for one in on_demand if is_wanted(one)]
+
+
+def _no_dearer(spot: list[Choice], on_demand: list[Choice]) -> list[Choice]:
+    """Spot at or below the cheapest on-demand price; all of it where on-demand is not to be had.
+
+    EC2 chooses among all that a call names, so a dear zone of a cheap type goes as well.
+    """
+    if not on_demand:
+        return spot
+    most = _plain(on_demand)[0].price
+    kept = (
+        Choice(one.type, tuple(o for o in one.offerings if o.price_micro_usd_per_hour <= most))
+        for one in spot
+    )
+    return [choice for choice in kept if choice.offerings]
+
+
+def _is_exhausted(every_spot: list[Choice], by_kind: _ByKind) -> bool:
+    """Was spot asked for so many types in vain that on-demand comes next?
+
+    A fleet takes 60 types and a machine without capacity is planned anew, so a thousand suitable types would be twenty
+    machines made and deleted before the first one starts.
+    """
+    if not by_kind.get(keys.ON_DEMAND):
+        return False
+    return len(every_spot) - len(by_kind.get(keys.SPOT) or []) >= SPOT_TYPES_TRIED
 
 
 def _plain(choices: list[Choice]) -> list[Choice]:
     """Without metal and accelerators, where there is anything else."""
-    return [choice for choice in choices if not _is_exotic(choice.type)] or choices
+    return [choice for choice in choices if _is_plain(choice)] or choices
 
 
 def _of_one_kind_of_reservation(choices: list[Choice]) -> list[Choice]:
-    """One call cannot ask for ordinary reservations and capacity blocks, nor for two blocks: the cheapest block only
-    when there is nothing else.
+    """One call asks for ordinary reservations, for interruptible ones, or for one capacity block: the cheapest block
+    only when there is nothing else.
     """
-    ordinary = (
-        Choice(choice.type, tuple(o for o in choice.offerings if not _is_block(o)))
-        for choice in choices
-    )
-    kept = [choice for choice in ordinary if choice.offerings]
-    if kept:
-        return _by_price(kept)
-    first = choices[0]
-    return [Choice(first.type, first.offerings[:1])]
+    for is_wanted in (_is_ordinary, _is_interruptible):
+        parts = (
+            Choice(choice.type, tuple(filter(is_wanted, choice.offerings))) for choice in choices
+        )
+        kept = [choice for choice in parts if choice.offerings]
+        if kept:
+            return _by_price(kept)
+    return [Choice(one.type, one.offerings[:1]) for one in choices[:1]]
 
 
-def _is_block(offering: Offering) -> bool:
-    return offering.reservation_type == CAPACITY_BLOCK
+def _is_ordinary(offering: Offering) -> bool:
+    return offering.reservation_type != CAPACITY_BLOCK and not offering.interruptible
 
 
-def _is_exotic(kind: InstanceType) -> bool:
+def _is_interruptible(offering: Offering) -> bool:
+    return offering.reservation_type != CAPACITY_BLOCK and offering.interruptible
+
+
+def _is_plain(choice: Choice) -> bool:
+    return not _is_exotic(choice)
+
+
+def _is_exotic(choice: Choice) -> bool:
+    kind = choice.type
     size = kind.labels.get(keys.AWS_PREFIX + "instance-size", ("",))[0]
     return size.startswith("metal") or any(kind.capacity.get(name) for name in _EXOTIC)
 

@@ -19,6 +19,7 @@ from shared.domain import labels as keys
 from shared.domain.instance_types import InstanceType, Offering
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1, NodeClass
+from shared.domain.reservations import CAPACITY_BLOCK
 
 MOST_TYPES = 60
 """LCH-46."""
@@ -28,6 +29,9 @@ MOST_OVERRIDES = 300
 """EC2 takes no more capacity pools in one fleet."""
 MOST_CONFIGURATIONS = 50
 """EC2 takes no more launch templates in one fleet."""
+RESERVED_CAPACITY = "reserved-capacity"
+INTERRUPTIBLE_MARKET = "interruptible-capacity-reservation"
+"""The market type of an instance in an interruptible reservation."""
 Json = dict[str, Any]
 
 
@@ -111,7 +115,7 @@ def fleet_request(
     return {
         "Type": "instant",
         "TargetCapacitySpecification": {
-            "DefaultTargetCapacityType": keys.SPOT if capacity_type == keys.SPOT else keys.ON_DEMAND
+            "DefaultTargetCapacityType": _target_type(capacity_type, listed)
         },
         "LaunchTemplateConfigs": _configurations(overrides),
         "TagSpecifications": [
@@ -122,8 +126,26 @@ def fleet_request(
     }
 
 
-def _strategy(capacity_type: str, choices: Iterable[Choice]) -> Json:
-    """LCH-51. EC2 knows its own prices only: where an administrator corrected any, the order of ours decides."""
+def _target_type(capacity_type: str, choices: Sequence[Choice]) -> str:
+    """EC2's word for it. Ordinary reservations are a kind of on-demand; all offerings of a call are of one kind."""
+    if capacity_type == keys.SPOT:
+        return keys.SPOT
+    offering = choices[0].offerings[0] if choices else None
+    if offering is not None and offering.reservation_type == CAPACITY_BLOCK:
+        return CAPACITY_BLOCK
+    return RESERVED_CAPACITY if offering is not None and offering.interruptible else keys.ON_DEMAND
+
+
+def _strategy(capacity_type: str, choices: Sequence[Choice]) -> Json:
+    """LCH-51. EC2 knows its own prices only: where an administrator corrected any, the order of ours decides.
+
+    Of capacity blocks and interruptible reservations there is nothing to choose.
+    """
+    target = _target_type(capacity_type, choices)
+    if target == CAPACITY_BLOCK:
+        return {}
+    if target == RESERVED_CAPACITY:
+        return {"ReservedCapacityOptions": {"ReservationTypes": [INTERRUPTIBLE_MARKET]}}
     corrected = any(offering.overlaid for choice in choices for offering in choice.offerings)
     if capacity_type == keys.SPOT:
         name = "capacity-optimized-prioritized" if corrected else "price-capacity-optimized"
@@ -227,6 +249,6 @@ def overrides_of(request: Mapping[str, Any]) -> list[Json]:
 
 
 def capacity_type_of(request: Mapping[str, Any]) -> str:
-    """The capacity type that a stored request asks for."""
+    """The capacity type that a stored request asks for, in EC2's word."""
     target = request.get("TargetCapacitySpecification") or {}
     return str(target.get("DefaultTargetCapacityType") or keys.ON_DEMAND)

@@ -30,6 +30,7 @@ from shared.api.references import to_object
 from shared.clock import Clock
 from shared.cloud.eks import EksCluster
 from shared.cloud.session import Cloud
+from shared.domain import labels as keys
 from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass
 from shared.errors import Conflict, DovetailError, InsufficientCapacity, InvalidObject, NotFound
 from shared.kube.client import Kube
@@ -132,11 +133,19 @@ class NodeClasses:
             found |= {record.key: record for record in records if record is not None}
         return found
 
-    def place_labels(self, key: str, reservation_id: str) -> dict[str, str]:
-        """IT-44: labels of the reservation and of the class's placement group that a machine runs in."""
-        resolved = self._known.get(key)
-        group = self._groups.labels_of(resolved[1].node_class) if resolved else {}
-        return {**group, **self.reservations.labels_of(reservation_id)}
+    def place_labels(self, key: str, zone: str, reservation_id: str) -> dict[str, str]:
+        """IT-41, IT-44: labels of the zone, the reservation, and the class's placement group that a machine runs in."""
+        known = self._known.get(key)
+        if known is None:
+            return self.reservations.labels_of(reservation_id)
+        resolved = known[1]
+        ids = (subnet.zone_id for subnet in resolved.subnets if subnet.zone == zone)
+        zone_id = next(ids, "")
+        return {
+            **({keys.ZONE_ID: zone_id} if zone_id else {}),
+            **self._groups.labels_of(resolved.node_class),
+            **self.reservations.labels_of(reservation_id),
+        }
 
     def profile_of(self, key: str) -> str:
         """NC-07: the instance profile that machines of a class get; empty for none and for a class never looked up."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from services.launcher.node_classes import NodeClasses
+from services.launcher.template_data import TENANCY, tenancy_of
 from services.launcher.writing import Given, Writer
 from shared import streams
 from shared.clock import Clock
@@ -51,8 +52,8 @@ class Outcomes:
     async def launched(self, machine: Machine, given: Given) -> bool:
         """It has this instance. False if it is gone meanwhile or has another: then the sweep ends the instance."""
         kind = await self._kind(machine, given.instance_type)
-        labels = self.node_classes.place_labels(machine.node_class_key, given.reservation_id)
         v1 = machine.generation_api == V1
+        labels = self._place_labels(machine, given) if v1 else {}
         profile = self.node_classes.profile_of(machine.node_class_key) if v1 else ""
         given = replace(given, labels=labels, profile=profile)
         if not await self.writer.launched(machine, given, kind):
@@ -62,6 +63,13 @@ class Outcomes:
         _tell(machine, given, kind)
         await self.writer.tell(streams.MACHINES, MachineLaunched(machine=machine.key), machine.uid)
         return True
+
+    def _place_labels(self, machine: Machine, given: Given) -> dict[str, str]:
+        """What only v1 says of the place where an instance runs."""
+        place = self.node_classes.place_labels(
+            machine.node_class_key, given.zone, given.reservation_id
+        )
+        return {TENANCY: tenancy_of(machine), **place}
 
     async def _kind(self, machine: Machine, name: str) -> InstanceType | None:
         """The type with the sizes that this machine gets; None for one that the catalogue does not have.

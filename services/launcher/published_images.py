@@ -81,8 +81,10 @@ def _eks(k8s: str) -> str:
 
 def _bottlerocket(release: str, k8s: str) -> Iterator[Published]:
     version = LATEST if release == LATEST else release.removeprefix("v")
-    for variant, suits in {"": (STANDARD,), "-nvidia": (NVIDIA, NEURON)}.items():
+    for variant in ("", "-nvidia"):
         for arch in ARCHITECTURES.values():
+            plain = (STANDARD, NEURON) if arch == "x86_64" else (STANDARD,)
+            suits = (NVIDIA,) if variant else plain
             path = f"/aws/service/bottlerocket/aws-k8s-{k8s}{variant}/{arch}/{version}/image_id"
             yield Published(path, suits)
 

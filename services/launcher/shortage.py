@@ -14,7 +14,7 @@ from services.launcher.records import LaunchRecord
 from services.launcher.subnets import SubnetAddresses, asked, taken
 from shared.clock import Clock
 from shared.cloud.errors import SPOT_ROLE_MISSING, is_capacity_error
-from shared.cloud.records import FleetError, FleetInstance
+from shared.cloud.records import FleetError, FleetInstance, FleetResult
 from shared.domain import labels as keys
 from shared.domain.resources import PODS
 from shared.domain.snapshot import OfferingKey
@@ -30,14 +30,15 @@ SUBNET_IS_FULL = "InsufficientFreeAddressesInSubnet"
 
 
 def is_shortage(errors: Iterable[FleetError]) -> bool:
-    """LCH-64: is a lack of capacity all that is wrong? True as well when EC2 gives no reason."""
-    return all(is_capacity_error(error.code) for error in errors)
+    """LCH-64: is a lack of capacity all that is wrong? False when nothing is said to be wrong."""
+    codes = [error.code for error in errors]
+    return bool(codes) and all(map(is_capacity_error, codes))
 
 
 def reasons_of(errors: Iterable[FleetError]) -> str:
     """Every reason once, for people."""
     texts = sorted({f"{error.code}: {error.message}" for error in errors})
-    return "; ".join(texts)[:500] or "EC2 launched nothing and gave no reason"
+    return "; ".join(texts)[:500]
 
 
 @dataclass
@@ -59,9 +60,14 @@ class Shortage:
             log.warning("cannot read unavailable offerings", error=error.message)
             return frozenset()
 
-    async def remember(self, record: LaunchRecord, errors: Iterable[FleetError]) -> None:
-        """LCH-61: errors count whether or not instances came with them."""
-        short: set[OfferingKey] = set()
+    async def remember(self, record: LaunchRecord, result: FleetResult) -> None:
+        """LCH-61: errors count whether or not instances came with them.
+
+        A call that gave nothing for want of capacity had none of all that it asked for, whatever its errors name.
+        """
+        errors = result.errors
+        nothing = not result.instances and is_shortage(errors)
+        short: set[OfferingKey] = _asked_for(record) if nothing else set()
         for error in errors:
             zone = error.zone or ""
             self.metrics.launch_failures.labels(zone, record.capacity_type, error.code).inc()

@@ -18,7 +18,7 @@ import msgspec
 import orjson
 
 from services.launcher.block_devices import volumes
-from services.launcher.fleet import Choice, cluster_tag, v1_tags
+from services.launcher.fleet import INTERRUPTIBLE_MARKET, Choice, cluster_tag, v1_tags
 from services.launcher.resolved import Resolved
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
@@ -31,7 +31,7 @@ from shared.errors import InvalidObject
 EFA = "vpc.amazonaws.com/efa"
 TENANCY = keys.AWS_PREFIX + "instance-tenancy"
 PARTITION = keys.AWS_PREFIX + "placement-group-partition"
-DEFAULT_TENANCY = "default"
+DEFAULT_TENANCY, DEDICATED_TENANCY = "default", "dedicated"
 OWNER_TAG = "karpenter.k8s.aws/cluster"
 """v1alpha5: on every template, the cluster's name (LCH-23)."""
 NAME_PREFIX_V1 = "karpenter.k8s.aws/"
@@ -57,6 +57,14 @@ class Variant(msgspec.Struct, frozen=True, order=True):
     """0: no pod asks for an Elastic Fabric Adapter (IT-18)."""
     reservation_id: str = ""
     reservation_type: str = ""
+    interruptible: bool = False
+
+    @property
+    def market(self) -> str:
+        """EC2's market type; empty for ordinary instances."""
+        if self.reservation_type == CAPACITY_BLOCK:
+            return CAPACITY_BLOCK
+        return INTERRUPTIBLE_MARKET if self.interruptible else ""
 
 
 def variants(
@@ -73,7 +81,8 @@ def variants(
         efa = capacity.get(EFA, 0) if wants_efa else 0
         for offering in choice.offerings:
             variant = Variant(
-                image, capacity.get(PODS, 0), efa, offering.reservation_id, offering.reservation_type
+                image, capacity.get(PODS, 0), efa, offering.reservation_id,
+                offering.reservation_type, offering.interruptible,
             )  # fmt: skip
             types[variant].add(choice.type.name)
     if not types:
@@ -119,8 +128,12 @@ def template_data(
     user_data: str,
     *,
     reserved_capacity: bool = True,
+    is_ipv6: bool = False,
 ) -> dict[str, Any]:
-    """LCH-24. ``reserved_capacity``: the feature gate. Raises InvalidObject for a volume size that is no quantity."""
+    """LCH-24. ``reserved_capacity``: the feature gate; ``is_ipv6``: the addresses of pods and services.
+
+    Raises InvalidObject for a volume size that is no quantity.
+    """
     node_class = resolved.node_class
     optional = {
         "BlockDeviceMappings": volumes(node_class),
@@ -132,18 +145,19 @@ def template_data(
     return {
         "ImageId": variant.image,
         "UserData": base64.b64encode(user_data.encode()).decode(),
-        **_network(resolved, variant),
+        **_network(resolved, variant, is_ipv6=is_ipv6),
         "MetadataOptions": metadata_options(node_class),
         "Monitoring": {"Enabled": node_class.detailed_monitoring},
         **{name: value for name, value in optional.items() if value},
     }
 
 
-def _network(resolved: Resolved, variant: Variant) -> dict[str, Any]:
+def _network(resolved: Resolved, variant: Variant, *, is_ipv6: bool) -> dict[str, Any]:
     """LCH-14: interfaces only where something needs them; they have the security groups then."""
     groups = sorted(group.id for group in resolved.security_groups)
     interfaces = _interfaces(resolved.node_class, variant)
-    primary = _primary_settings(resolved.node_class, alone=len(interfaces) < 2)
+    alone = len(interfaces) < 2
+    primary = _primary_settings(resolved.node_class, alone=alone, is_ipv6=is_ipv6)
     tracking = _capitalized(resolved.node_class.connection_tracking)
     if not (interfaces or primary or tracking):
         return {"SecurityGroupIds": groups}
@@ -155,14 +169,18 @@ def _network(resolved: Resolved, variant: Variant) -> dict[str, Any]:
     return {"NetworkInterfaces": listed}
 
 
-def _primary_settings(node_class: NodeClass, *, alone: bool) -> dict[str, Any]:
-    """What the class wishes for the first interface only."""
+def _primary_settings(node_class: NodeClass, *, alone: bool, is_ipv6: bool) -> dict[str, Any]:
+    """What is for the first interface only: the class's wishes, and on an IPv6 cluster the node's own address."""
     wishes: dict[str, Any] = {}
     # EC2 takes a wish about public addresses for machines with one interface only.
     if node_class.associate_public_ip is not None and alone:
         wishes["AssociatePublicIpAddress"] = node_class.associate_public_ip
-    if node_class.ip_prefix_count is not None:
-        wishes["Ipv4PrefixCount"] = node_class.ip_prefix_count
+    prefixes = node_class.ip_prefix_count
+    if is_ipv6:
+        own = {"Ipv6AddressCount": 1} if prefixes is None else {"Ipv6PrefixCount": prefixes}
+        return {**wishes, "PrimaryIpv6": True, **own}
+    if prefixes is not None:
+        wishes["Ipv4PrefixCount"] = prefixes
     return wishes
 
 
@@ -191,13 +209,21 @@ def _capitalized(options: Mapping[str, object]) -> dict[str, Any]:
     return {name[:1].upper() + name[1:]: v for name, v in options.items() if v is not None}
 
 
+def tenancy_of(machine: Machine) -> str:
+    """LCH-49: dedicated hardware only for a machine that takes nothing else."""
+    rule = Requirements.of(machine.requirements).get(TENANCY)
+    is_dedicated = (
+        rule is not None and not rule.has(DEFAULT_TENANCY) and rule.has(DEDICATED_TENANCY)
+    )
+    return DEDICATED_TENANCY if is_dedicated else DEFAULT_TENANCY
+
+
 def _placement(machine: Machine, node_class: NodeClass) -> dict[str, Any]:
     """EC-06, LCH-49: the class's group; dedicated hardware and a partition where the machine asks for them."""
     wanted = Requirements.of(machine.requirements)
     placement: dict[str, Any] = {}
-    tenancy = wanted.get(TENANCY)
-    if tenancy is not None and not tenancy.has(DEFAULT_TENANCY) and tenancy.has("dedicated"):
-        placement["Tenancy"] = "dedicated"
+    if tenancy_of(machine) == DEDICATED_TENANCY:
+        placement["Tenancy"] = DEDICATED_TENANCY
     for name, key in (("GroupName", "name"), ("GroupId", "id")):
         if node_class.placement_group.get(key):
             placement[name] = node_class.placement_group[key]
@@ -211,11 +237,11 @@ def _reservation(variant: Variant) -> dict[str, Any]:
     """LCH-24: a reservation is used by machines that were planned into it, and by no others."""
     if not variant.reservation_id:
         return {"CapacityReservationSpecification": {"CapacityReservationPreference": "none"}}
-    block = {"InstanceMarketOptions": {"MarketType": CAPACITY_BLOCK}}
+    market = {"InstanceMarketOptions": {"MarketType": variant.market}} if variant.market else {}
     return {
         "CapacityReservationSpecification": {
             "CapacityReservationPreference": "capacity-reservations-only",
             "CapacityReservationTarget": {"CapacityReservationId": variant.reservation_id},
         },
-        **(block if variant.reservation_type == CAPACITY_BLOCK else {}),
+        **market,
     }

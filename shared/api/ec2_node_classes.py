@@ -33,6 +33,8 @@ SELECTOR_FIELDS = frozenset(
     }
 )  # fmt: skip
 """EC-22: not hashed, for what they find is compared instead."""
+UNHASHED_FIELDS = SELECTOR_FIELDS | {"ipPrefixCount"}
+"""DRF-04: prefixes are for new machines only."""
 TERM_FIELDS = {
     "tags": "tags",
     "id": "id",
@@ -108,7 +110,7 @@ def _record(meta: Metadata, spec: EC2NodeClassSpec) -> NodeClass:
         cpu_options=_written(spec.cpu_options),
     )
     # Over the spec as we would write it: another spelling of the same is no drift.
-    digest = class_hash(_spec(node_class), excluded=SELECTOR_FIELDS)
+    digest = class_hash(_spec(node_class), excluded=UNHASHED_FIELDS)
     return msgspec.structs.replace(node_class, hash=digest)
 
 

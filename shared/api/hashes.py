@@ -16,7 +16,7 @@ from shared.domain import labels as keys
 
 POOL_HASH_VERSION = "v3"
 CLASS_HASH_VERSION = "v6"
-METHOD = "dovetail-1"
+METHOD = "dovetail-2"
 
 
 def pool_hash(template: Mapping[str, Any]) -> str:

@@ -16,6 +16,11 @@ class EksCluster(msgspec.Struct, frozen=True):
     service_cidr: str
     arn: str = ""
 
+    @property
+    def is_ipv6(self) -> bool:
+        """Do pods and services have IPv6 addresses? A cluster has one family of the two, for ever."""
+        return ":" in self.service_cidr
+
 
 class Eks:
     """The one EKS call that Dovetail makes."""

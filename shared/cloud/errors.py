@@ -93,6 +93,7 @@ NOT_FOUND_CODES = frozenset(
 )
 """LCH-66, and what SQS (query protocol) and EKS say for the same thing."""
 
+Json = dict[str, Any]
 _DENIED_CODES = frozenset({"UnauthorizedOperation", "AccessDenied", "AccessDeniedException"})
 _CREDENTIAL_CODES = frozenset(
     {
@@ -141,7 +142,9 @@ def from_client_error(
     """The family member for an error answer. ``permission`` is the IAM action's name."""
     details = error.response.get("Error", {})
     metadata = error.response.get("ResponseMetadata", {})
-    code = str(details.get("Code", "Unknown"))
+    code = str(details.get("Code") or "Unknown")
+    if code == "Unknown" or code.isdecimal():
+        return _not_of_aws(permission, metadata, details)
     text = f"{permission} failed with {code}: {details.get('Message', '')}"
     context: dict[str, Any] = {
         "code": code,
@@ -163,6 +166,17 @@ def from_client_error(
     if code in _UNAVAILABLE_CODES or status >= 500:
         return Unavailable(text, **context)
     return LaunchRejected(text, **context) if launching else DovetailError(text, **context)
+
+
+def _not_of_aws(permission: str, metadata: Json, details: Json) -> DovetailError:
+    """AWS gives each of its errors a code: a proxy refused this, and what became of the call is unknown."""
+    status = int(metadata.get("HTTPStatusCode", 0))
+    text = (
+        f"{permission} was answered with HTTP status {status} and no error code of AWS: see what "
+        f"proxy is in between ({str(details.get('Message') or '')[:200]})"
+    )
+    kind = Throttled if status == 429 else Unavailable
+    return kind(text, code="Unknown", operation=permission, request_id="")
 
 
 def _denial(code: str, status: int, text: str, permission: str) -> str | None:

@@ -49,6 +49,8 @@ class Iam:
             found += map(_profile_from, answer.get("InstanceProfiles") or ())
             if not answer.get("IsTruncated"):
                 return [profile for profile in found if profile.path.startswith(path)]
+            if not answer.get("Marker"):
+                raise Unavailable("list_instance_profiles says there is more, but not where")
             position = {"Marker": answer["Marker"]}
         raise Unavailable(f"list_instance_profiles returned more than {MAXIMUM_PAGES} pages")
 

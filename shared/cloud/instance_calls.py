@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable
 
 from shared.cloud.batching import Answers, Batcher, one_by_one
-from shared.cloud.calls import ServiceCalls
+from shared.cloud.calls import Json, ServiceCalls
 from shared.cloud.records import Instance, instance_from
 from shared.cloud.selectors import VALUES_LIMIT, Filters
-from shared.errors import NotFound
+from shared.errors import NotFound, Unavailable
 
 PAGE = 100
 IDLE_SECONDS = 0.1
@@ -73,7 +73,10 @@ class InstanceCalls:
         remaining, missing = set(ids), set()
         while remaining:
             try:
-                await self._calls.write("terminate_instances", InstanceIds=sorted(remaining))
+                answer = await self._calls.write(
+                    "terminate_instances", InstanceIds=sorted(remaining)
+                )
+                _require_all(remaining, answer)
                 break
             except NotFound as error:
                 named = set(_INSTANCE_ID.findall(error.message)) & remaining
@@ -83,3 +86,10 @@ class InstanceCalls:
                 missing |= unknown
                 remaining -= unknown
         return [one not in missing for one in ids]
+
+
+def _require_all(ids: set[str], answer: Json) -> None:
+    """EC2 names every instance that it takes the order for; of others nobody knows."""
+    unnamed = ids - {one["InstanceId"] for one in answer["TerminatingInstances"]}
+    if unnamed:
+        raise Unavailable(f"TerminateInstances says nothing of {', '.join(sorted(unnamed)[:5])}")

@@ -17,64 +17,10 @@ from typing import Any
 import msgspec
 import orjson
 
-OPERATIONS: dict[str, frozenset[str]] = {
-    "ec2": frozenset(
-        {
-            "CreateFleet",
-            "CreateLaunchTemplate",
-            "CreateTags",
-            "DeleteLaunchTemplate",
-            "DescribeAvailabilityZones",
-            "DescribeCapacityReservations",
-            "DescribeImages",
-            "DescribeInstanceStatus",
-            "DescribeInstanceTypeOfferings",
-            "DescribeInstanceTypes",
-            "DescribeInstances",
-            "DescribeLaunchTemplateVersions",
-            "DescribeLaunchTemplates",
-            "DescribePlacementGroups",
-            "DescribeSecurityGroups",
-            "DescribeSnapshots",
-            "DescribeSpotPriceHistory",
-            "DescribeSubnets",
-            "RunInstances",
-            "TerminateInstances",
-        }
-    ),
-    "ssm": frozenset({"GetParameter"}),
-    "eks": frozenset({"DescribeCluster"}),
-    "iam": frozenset(
-        {
-            "AddRoleToInstanceProfile",
-            "CreateInstanceProfile",
-            "DeleteInstanceProfile",
-            "GetInstanceProfile",
-            "ListInstanceProfiles",
-            "RemoveRoleFromInstanceProfile",
-        }
-    ),
-    "pricing": frozenset({"GetProducts"}),
-    "sqs": frozenset(
-        {
-            "DeleteMessage",
-            "DeleteMessageBatch",
-            "GetQueueAttributes",
-            "GetQueueUrl",
-            "ReceiveMessage",
-        }
-    ),
-    "arc-zonal-shift": frozenset({"GetManagedResource"}),
-    "events": frozenset({"DescribeRule", "ListRuleNamesByTarget"}),
-    "autoscaling": frozenset(
-        {
-            "CompleteLifecycleAction",
-            "DescribeLifecycleHooks",
-            "DescribeTags",
-            "RecordLifecycleActionHeartbeat",
-        }
-    ),
-}
+from shared.cloud.answers.expected import EXPECTED
+
+OPERATIONS: dict[str, frozenset[str]] = {name: frozenset(rows) for name, rows in EXPECTED.items()}
+"""By service. Each has a row that says what AWS's answer has."""
 _SERVICE_MODEL = "service-2"
 Json = dict[str, Any]
 

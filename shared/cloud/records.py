@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from shared.domain.labels import ON_DEMAND, SPOT
-from shared.errors import LaunchRejected
+from shared.errors import Unavailable
 
 Json = dict[str, Any]
 
@@ -262,7 +262,7 @@ def _fleet_instances(group: Json) -> list[FleetInstance]:
     override = _override(group)
     instance_type = group.get("InstanceType") or override.get("InstanceType")
     if not instance_type:
-        raise LaunchRejected("CreateFleet answered instances without a type", code="NoInstanceType")
+        raise Unavailable("CreateFleet answered instances without a type", code="NoInstanceType")
     return [
         FleetInstance(
             id=instance_id,

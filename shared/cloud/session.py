@@ -7,7 +7,7 @@
         await cloud.close()
 
 A service that only reads SQS never loads the EC2 model (about 25 MB). Service models are read in a
-thread (``warm_up_loader_caches``), big answers are parsed in a thread (``shared.cloud.parsing``),
+thread (``warm_up_loader_caches``), big answers are parsed in a thread (``shared.cloud.answers``),
 so the event loop keeps turning.
 
 What may go wrong: no region or no credentials raise ``ConfigurationError`` at ``connect``;
@@ -36,6 +36,7 @@ from aiobotocore.session import AioSession
 from botocore.loaders import Loader
 
 from shared.clock import Clock
+from shared.cloud.answers.parsing import ThreadedParserFactory
 from shared.cloud.autoscaling import AutoScaling
 from shared.cloud.calls import ServiceCalls
 from shared.cloud.dry_runs import DryRuns
@@ -47,7 +48,6 @@ from shared.cloud.iam import Iam
 from shared.cloud.instance_status import InstanceStatuses
 from shared.cloud.launch_templates import LaunchTemplates
 from shared.cloud.models import CompactFileLoader
-from shared.cloud.parsing import ThreadedParserFactory
 from shared.cloud.pricing import Pricing, pricing_region
 from shared.cloud.sqs import Sqs
 from shared.cloud.ssm import Ssm

@@ -6,7 +6,7 @@ timeout is delivered again; so a failed delete is harmless and only reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -63,7 +63,7 @@ class Sqs:
                 id=message["MessageId"],
                 receipt=message["ReceiptHandle"],
                 body=message.get("Body", ""),
-                sent_at=int(message.get("Attributes", {}).get("SentTimestamp", 0)) / 1000,
+                sent_at=_sent_at(message.get("Attributes") or {}),
             )
             for message in answer.get("Messages") or ()
         ]
@@ -74,8 +74,9 @@ class Sqs:
         for chunk in _chunks(receipts):
             entries = [{"Id": str(i), "ReceiptHandle": r} for i, r in enumerate(chunk)]
             answer = await self._calls.write("delete_message_batch", QueueUrl=url, Entries=entries)
+            done = {one["Id"] for one in answer["Successful"]}
+            failed += [receipt for i, receipt in enumerate(chunk) if str(i) not in done]
             for failure in answer.get("Failed") or ():
-                failed.append(chunk[int(failure["Id"])])
                 log.warning("queue message was not deleted", code=failure.get("Code"))
         return tuple(failed)
 
@@ -94,6 +95,12 @@ class Sqs:
             raise
         except DovetailError:
             return  # the receipt is refused, not the caller
+
+
+def _sent_at(attributes: Mapping[str, str]) -> float:
+    """0 for a stamp that is no number: the message itself may be read all the same."""
+    text = attributes.get("SentTimestamp", "")
+    return int(text) / 1000 if text.isascii() and text.isdigit() else 0.0
 
 
 def _chunks(receipts: Sequence[str]) -> Iterator[Sequence[str]]:

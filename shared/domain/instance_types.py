@@ -29,6 +29,8 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a reserved offering: the capacity reservation that it is bought from."""
     reservation_type: str = ""
     """default, or capacity-block."""
+    interruptible: bool = False
+    """Of a reserved offering: may its owner take the capacity back?"""
     order: int = 0
     """Among offerings of one price the smaller first. Of reserved ones: the on-demand price (IT-07)."""
     left: int = 0

@@ -30,6 +30,8 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     zone: str
     kind: str = "default"
     """default, or capacity-block."""
+    interruptible: bool = False
+    """May its owner take the capacity back?"""
     left: int = 0
     """Instances that still fit."""
     counted_at: float = 0.0
@@ -53,6 +55,11 @@ def merged(by_class: Mapping[str, Iterable[Reservation]]) -> tuple[Reservation, 
         replace(one, node_classes=tuple(sorted(classes[name])))
         for name, one in sorted(latest.items())
     )
+
+
+def truth(value: bool) -> str:
+    """As a label's value."""
+    return str(value).lower()
 
 
 def with_reserved(catalogue: Catalogue, reservations: Iterable[Reservation]) -> Catalogue:
@@ -81,6 +88,7 @@ def _with_offerings(kind: InstanceType, reservations: list[Reservation]) -> Inst
             0,
             reservation_id=one.id,
             reservation_type=one.kind,
+            interruptible=one.interruptible,
             order=by_zone.get(one.zone, cheapest),
             left=one.left,
             counted_at=one.counted_at,
@@ -91,5 +99,6 @@ def _with_offerings(kind: InstanceType, reservations: list[Reservation]) -> Inst
     labels = {
         ID_LABEL: tuple(sorted({one.id for one in reservations})),
         TYPE_LABEL: tuple(sorted({one.kind for one in reservations})),
+        INTERRUPTIBLE_LABEL: tuple(sorted({truth(one.interruptible) for one in reservations})),
     }
     return replace(kind, offerings=(*kind.offerings, *added), labels={**kind.labels, **labels})

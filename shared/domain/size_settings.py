@@ -83,7 +83,7 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(
             platform=_platform(node_class.ami_family),
             volume_bytes=_volume_bytes(node_class),
-            instance_store=node_class.instance_store_policy == RAID0,
+            instance_store=_joins_disks(node_class),
             max_pods=said.max_pods,
             pods_per_core=said.pods_per_core or 0,
             efa_only_interfaces=_efa_only(node_class),
@@ -103,6 +103,12 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_bottlerocket(self) -> bool:
         return self.platform == BOTTLEROCKET
+
+
+def _joins_disks(node_class: NodeClass) -> bool:
+    """IT-15. Nothing joins the disks of a Windows machine, whatever its class says."""
+    is_windows = node_class.ami_family in WINDOWS_BUILDS
+    return node_class.instance_store_policy == RAID0 and not is_windows
 
 
 USUAL = SizeSettings()

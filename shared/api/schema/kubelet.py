@@ -8,12 +8,14 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
 from shared.api.faults import Path
 from shared.api.model import ApiModel, Json, Rule
+from shared.api.schema.kubelet_fields import KNOWN, unknown_fault
 from shared.api.schema.scalars import Quantity
 from shared.api.schema.worded import worded
 
@@ -99,6 +101,10 @@ def _check_collection(raw: Json) -> Iterable[tuple[Path, str]]:
         )
 
 
+MOST_UNKNOWN = 20
+"""So many are told of at a time; to find the name that was meant takes a millisecond each."""
+
+
 class KubeletConfiguration(ApiModel):
     """Settings of the kubelet on the nodes."""
 
@@ -180,11 +186,14 @@ def _check_taints(raw: Json) -> Iterable[tuple[Path, str]]:
 
 def _check_extra(raw: Json) -> Iterable[tuple[Path, str]]:
     spent = 0
+    unknown = islice((one for one in raw if one not in KNOWN), MOST_UNKNOWN)
+    told = {name for name in unknown if isinstance(name, str)}
     for name in raw.keys() - FIXED_FIELDS:
         if not isinstance(name, str):
             continue  # the schema says so
         size, fault = _weigh(raw[name])
         spent += size + len(name)
+        fault = fault or (unknown_fault(name) if name in told else "")
         if fault:
             yield (name,), fault
     if spent > MOST_EXTRA_SIZE:
@@ -239,7 +248,10 @@ class NodeClassKubelet(KubeletConfiguration):
         Rule(
             "registerWithTaints is not allowed: taints belong to the NodePool", check=_check_taints
         ),
-        Rule("other settings must be plain JSON of a bounded size", check=_check_extra),
+        Rule(
+            "other settings must be those of the kubelet, as plain JSON of a bounded size",
+            check=_check_extra,
+        ),
     )
 
     @classmethod

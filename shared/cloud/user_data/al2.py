@@ -26,8 +26,12 @@ def _command(bootstrap: Bootstrap) -> list[str]:
     words += ["--apiserver-endpoint", bootstrap.endpoint, "--b64-cluster-ca", bootstrap.ca_bundle]
     if bootstrap.dns_addresses:
         words += ["--dns-cluster-ip", bootstrap.dns_addresses[0]]
+    if bootstrap.is_ipv6:
+        words += ["--ip-family", "ipv6"]
     if bootstrap.kubelet.get("containerRuntime"):
         words += ["--container-runtime", str(bootstrap.kubelet["containerRuntime"])]
     words += ["--use-max-pods", "false"]
+    if bootstrap.raid0_instance_store:
+        words += ["--local-disks", "raid0"]
     arguments = kubelet_flags.text(bootstrap)
     return [*words, "--kubelet-extra-args", arguments] if arguments else words

@@ -41,7 +41,7 @@ class Bootstrap:
     """``ca_bundle`` is base64; ``kubelet`` uses KubeletConfiguration's names; ``user_data`` is the class's own text.
 
     ``cluster_dns`` is the address of the cluster's DNS service, for nodes whose kubelet settings name none.
-    ``service_cidr`` is read by AL2023 only, ``raid0_instance_store`` by AL2023 and Bottlerocket.
+    ``service_cidr`` is written out by AL2023 only, ``raid0_instance_store`` by AL2, AL2023 and Bottlerocket.
     """
 
     cluster_name: str
@@ -55,6 +55,11 @@ class Bootstrap:
     user_data: str = ""
     service_cidr: str = ""
     raid0_instance_store: bool = False
+
+    @property
+    def is_ipv6(self) -> bool:
+        """Is it an IPv6 cluster, by its services' addresses or by that of its DNS?"""
+        return any(":" in address for address in (self.service_cidr, *self.dns_addresses[:1]))
 
     @property
     def dns_addresses(self) -> list[str]:

@@ -252,6 +252,38 @@ async def test_the_scheduler_is_told_before_the_class_is_ready(
     assert (await is_ready(), await reserving.known()) == (True, ())
 
 
+@pytest.mark.parametrize(
+    ("kind", "target", "options"),
+    [
+        ({"kind": CAPACITY_BLOCK}, "capacity-block", None),
+        (
+            {"interruptible": True},
+            "reserved-capacity",
+            {"ReservationTypes": ["interruptible-capacity-reservation"]},
+        ),
+    ],
+)
+async def test_other_kinds_of_reservation_are_asked_for_in_ec2_s_words(
+    reserving: Reserving, kube: Kube, control: Control, start: Callable[..., Launcher],
+    world: World, kind: dict[str, Any], target: str, options: dict[str, Any] | None,
+) -> None:  # fmt: skip
+    """LCH-24, LCH-50: EC2 refuses on-demand options with them, and a template of another market."""
+    place = {"instanceType": "m5.large", "zone": ZONES[1], "count": 1}
+    control.post("reservations", **place, **kind, tags={"team": "a"})
+    (known,) = await reserving.told()
+    pinned = [{"key": ID_LABEL, "operator": "In", "values": [known.id]}]
+    await create_node_claim(kube, "a", requirements=pinned)
+    await start().launch.launch("NodeClaim/a")
+    machine = await world.machines.get("NodeClaim/a")
+    assert machine.capacity_type == keys.RESERVED
+    assert machine.labels[INTERRUPTIBLE_LABEL] == str("interruptible" in kind).lower()
+    (call,) = control.get("calls?action=CreateFleet")["calls"]
+    asked = call["parameters"]
+    assert asked["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == target
+    assert asked.get("ReservedCapacityOptions") == options
+    assert not {"OnDemandOptions", "SpotOptions"} & asked.keys()
+
+
 async def test_the_machines_of_a_block_that_ends_go(
     reserving: Reserving, kube: Kube, control: Control, world: World
 ) -> None:

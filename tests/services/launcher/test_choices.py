@@ -11,12 +11,13 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from services.launcher.choices import choose
-from services.launcher.fleet import MOST_TYPES
+from services.launcher.fleet import MOST_OVERRIDES, MOST_TYPES
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.instance_sizes import sized
 from shared.domain.instance_types import InstanceType, Offering, SizeFacts
 from shared.domain.machines import Machine
+from shared.domain.reservations import INTERRUPTIBLE_LABEL
 from shared.domain.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InsufficientCapacity
@@ -146,12 +147,81 @@ def test_spot_dearer_than_the_cheapest_on_demand_is_dropped() -> None:
     assert chosen(wanting(capacity(keys.SPOT)), small, big)[1] == ["m5.small", "m5.big"]
 
 
+def test_dear_spot_gives_way_to_on_demand() -> None:
+    """LCH-45: no spot is better than spot at three times the price; it is no fallback either."""
+    small = make_type("m5.small", price=100)
+    big = make_type("m5.big", price=1000, capacity_types=BOTH)
+    assert chosen(wanting(capacity(*BOTH)), small, big) == (keys.ON_DEMAND, ["m5.small", "m5.big"])
+
+
+def test_a_dear_zone_of_a_cheap_type_is_not_asked_for() -> None:
+    """LCH-45: EC2 chooses among all that the call names."""
+    kind = make_type(price=100, capacity_types=BOTH)
+    dear = tuple(
+        structs.replace(o, price_micro_usd_per_hour=101)
+        if (o.capacity_type, o.zone) == (keys.SPOT, ZONES[0])
+        else o
+        for o in kind.offerings
+    )
+    catalogue = make_catalogue((structs.replace(kind, offerings=dear),))
+    (choice,) = choose(wanting(capacity(*BOTH)), catalogue, ZONES, frozenset()).choices
+    assert [o.zone for o in choice.offerings] == list(ZONES[1:])
+
+
+def test_dear_spot_is_used_where_on_demand_is_not_to_be_had() -> None:
+    """LCH-53: capacity outranks its price."""
+    small = make_type("m5.small", price=100)
+    big = make_type("m5.big", price=1000, capacity_types=BOTH)
+    refused = frozenset((keys.ON_DEMAND, k.name, z) for k in (small, big) for z in ZONES)
+    found = chosen(wanting(capacity(*BOTH)), small, big, unavailable=refused)
+    assert found == (keys.SPOT, ["m5.big"])
+
+
+def test_metal_waits_until_nothing_else_is_to_be_had() -> None:
+    """LCH-45: plain types on demand come before metal on spot."""
+    plain = make_type("m5.big", price=100, capacity_types=BOTH)
+    metal = make_type("m5.metal", price=90, capacity_types=BOTH)
+
+    def after(*refused: str) -> tuple[str, list[str]]:
+        gone = frozenset((kind, plain.name, zone) for kind in refused for zone in ZONES)
+        return chosen(wanting(capacity(*BOTH)), plain, metal, unavailable=gone)
+
+    assert after() == (keys.SPOT, ["m5.big"])
+    assert after(keys.SPOT) == (keys.ON_DEMAND, ["m5.big"])
+    assert after(*BOTH) == (keys.SPOT, ["m5.metal"])
+
+
+@pytest.mark.parametrize("zones", [ZONES, (*ZONES, *(f"us-west-2{x}" for x in "def"))])
+def test_a_few_fleets_without_spot_lead_to_on_demand(zones: tuple[str, ...]) -> None:
+    """LCH-47: each fleet takes 60 types; of a thousand that suit, twenty fleets would fail first."""
+    types = [
+        make_type(f"m5.x{n:04d}", price=1000 + n, zones=zones, capacity_types=BOTH)
+        for n in range(1000)
+    ]
+    catalogue, refused = make_catalogue(tuple(types)), frozenset[OfferingKey]()
+    fleets: list[str] = []
+    while keys.ON_DEMAND not in fleets:
+        found = choose(wanting(capacity(*BOTH)), catalogue, zones, refused)
+        fleets.append(found.capacity_type)
+        pools = sorted((o.price_micro_usd_per_hour, c.type.name, o.zone)
+                       for c in found.choices for o in c.offerings)  # fmt: skip
+        refused |= {(found.capacity_type, name, zone) for _, name, zone in pools[:MOST_OVERRIDES]}
+    assert fleets == [keys.SPOT, keys.SPOT, keys.ON_DEMAND]
+
+
+def test_spot_is_asked_for_on_and_on_where_only_spot_is_allowed() -> None:
+    types = [make_type(f"m5.x{n:03d}", price=1000 + n, capacity_types=BOTH) for n in range(200)]
+    refused = frozenset((keys.SPOT, kind.name, zone) for kind in types[:150] for zone in ZONES)
+    assert chosen(wanting(capacity(keys.SPOT)), *types, unavailable=refused)[0] == keys.SPOT
+
+
 def reserved(kind: str = "default", zone: str = ZONES[0], price: int = 0) -> Offering:
     return Offering(zone, keys.RESERVED, price, f"cr-{kind}-{zone}", kind)
 
 
 def with_reserved(name: str, *offerings: Offering, price: int = 96_000) -> InstanceType:
-    kind = make_type(name, price=price, capacity_types=BOTH)
+    labels = {INTERRUPTIBLE_LABEL: ("false", "true")}
+    kind = make_type(name, price=price, capacity_types=BOTH, labels=labels)
     return structs.replace(kind, offerings=(*kind.offerings, *offerings))
 
 
@@ -179,6 +249,25 @@ def test_ordinary_reservations_and_capacity_blocks_are_not_mixed() -> None:
     found = choose(wanting(ANY), make_catalogue((block, both)), ZONES, frozenset())
     assert [c.type.name for c in found.choices] == ["p5.small"]
     assert [o.reservation_type for o in found.choices[0].offerings] == ["default"]
+
+
+def test_interruptible_reservations_are_asked_for_alone() -> None:
+    """LCH-45: after ordinary ones, before capacity blocks."""
+
+    def interruptible(zone: str) -> Offering:
+        return structs.replace(reserved(zone=zone), interruptible=True)
+
+    block = reserved("capacity-block", ZONES[2])
+    both = with_reserved("m5.big", interruptible(ZONES[0]), reserved(zone=ZONES[1]), block)
+    only = with_reserved("m5.large", interruptible(ZONES[0]), block)
+
+    def zones(*kinds: InstanceType, rule: Expression = ANY) -> list[str]:
+        found = choose(wanting(ANY, rule), make_catalogue(kinds), ZONES, frozenset())
+        return [o.zone for choice in found.choices for o in choice.offerings]
+
+    assert zones(both, only) == [ZONES[1]]
+    assert zones(only) == [ZONES[0]]
+    assert zones(both, rule=Expression(INTERRUPTIBLE_LABEL, "In", ("true",))) == [ZONES[0]]
 
 
 def test_of_capacity_blocks_only_the_cheapest_is_asked_for() -> None:
@@ -251,4 +340,11 @@ def test_a_choice_is_always_allowed_cheapest_first_and_bounded(
     assert 1 <= len(prices) <= MOST_TYPES
     assert prices == sorted(prices)
     assert {o.capacity_type for c in found.choices for o in c.offerings} == {found.capacity_type}
-    assert (found.capacity_type == keys.SPOT) is any(spot for _, _, spot in rows)
+    plain = [price for price, metal, _ in rows if not metal]
+    most = min(plain or [price for price, _, _ in rows])
+    is_cheap = [
+        spot and price * 30 // 100 <= most for price, metal, spot in rows if not (metal and plain)
+    ]
+    assert (found.capacity_type == keys.SPOT) is any(is_cheap)
+    if found.capacity_type == keys.SPOT:
+        assert prices[-1] <= most

@@ -80,8 +80,10 @@ def test_bottlerocket_has_an_nvidia_variant() -> None:
     """LCH-04, LCH-07."""
     found = by_path("Bottlerocket", "v1.20.3")
     assert found["/aws/service/bottlerocket/aws-k8s-1.32/arm64/1.20.3/image_id"] == [STANDARD]
+    plain = "/aws/service/bottlerocket/aws-k8s-1.32/x86_64/1.20.3/image_id"
+    assert found[plain] == [STANDARD, NEURON], "the NVIDIA variant has no Neuron driver"
     nvidia = "/aws/service/bottlerocket/aws-k8s-1.32-nvidia/x86_64/1.20.3/image_id"
-    assert found[nvidia] == [NVIDIA, NEURON]
+    assert found[nvidia] == [NVIDIA]
     assert len(found) == 4
 
 

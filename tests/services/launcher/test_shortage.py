@@ -11,7 +11,7 @@ from services.launcher.records import LaunchRecord
 from services.launcher.shortage import Shortage, is_shortage, reasons_of
 from shared.bus import Bus
 from shared.cloud.errors import CAPACITY_CODES, SPOT_ROLE_MISSING
-from shared.cloud.records import FleetError, Subnet
+from shared.cloud.records import FleetError, FleetInstance, FleetResult, Subnet
 from shared.domain import labels as keys
 from shared.domain.instance_types import encode_catalogue
 from shared.metrics import Metrics
@@ -37,6 +37,11 @@ def record(capacity_type: str = keys.SPOT, **changes: Any) -> LaunchRecord:
         "LaunchTemplateConfigs": [{"Overrides": overrides}],
     }
     return LaunchRecord("lr-1", (), request, 0.0, **changes)
+
+
+def partly(*errors: FleetError) -> FleetResult:
+    """An answer with an instance beside the errors."""
+    return FleetResult("f", (FleetInstance("i-1", "m5.large", None, None, "spot", "lt-1"),), errors)
 
 
 ASKED = {(keys.SPOT, "m5.large", zone) for zone in ZONES[:2]}
@@ -70,7 +75,7 @@ async def test_each_code_marks_its_offering_for_three_minutes(
     world: World, code: str, clock: FakeClock, metrics: Metrics
 ) -> None:
     """LCH-60, LCH-61, scenario 63: one zone of one type, seen by every service."""
-    await world.shortage.remember(record(), [error(code)])
+    await world.shortage.remember(record(), partly(error(code)))
     assert await world.elsewhere.current() == {FIRST}
     labels = {"zone": ZONES[0], "capacity_type": "spot", "reason": code}
     assert metrics.registry.get_sample_value(FAILURES, labels) == 1
@@ -86,26 +91,32 @@ async def test_a_call_that_fails_as_a_whole_marks_all_it_asked_for(world: World,
 
 
 async def test_an_error_without_a_zone_is_about_all_that_was_asked_for(world: World) -> None:
-    await world.shortage.remember(record(), [error("UnfulfillableCapacity", zone=None)])
+    await world.shortage.remember(record(), partly(error("UnfulfillableCapacity", zone=None)))
+    assert await world.elsewhere.current() == ASKED
+
+
+async def test_a_call_that_gave_nothing_marks_all_it_asked_for(world: World) -> None:
+    """LCH-61: EC2 names some of the pools, but had none of them."""
+    await world.shortage.remember(record(), FleetResult("f", (), (error(ICE[0]),)))
     assert await world.elsewhere.current() == ASKED
 
 
 async def test_other_errors_mark_nothing(world: World) -> None:
     """A wrong request is no lack of capacity."""
-    await world.shortage.remember(record(), [error("InvalidParameterValue")])
+    await world.shortage.remember(record(), FleetResult("f", (), (error("InvalidParameterValue"),)))
     assert await world.elsewhere.current() == frozenset()
 
 
 async def test_reserved_capacity_that_is_used_up_is_reserved(world: World) -> None:
     """LCH-60: the on-demand offering beside it is still to be had."""
     asked = record(keys.ON_DEMAND, reservations={"lt-1": "cr-1"})
-    await world.shortage.remember(asked, [error("ReservationCapacityExceeded")])
+    await world.shortage.remember(asked, partly(error("ReservationCapacityExceeded")))
     assert await world.elsewhere.current() == {(keys.RESERVED, "m5.large", ZONES[0])}
 
 
 async def test_without_the_spot_role_all_of_spot_is_unavailable(world: World) -> None:
     """LCH-63: on-demand is not."""
-    await world.shortage.remember(record(), [error(SPOT_ROLE_MISSING)])
+    await world.shortage.remember(record(), partly(error(SPOT_ROLE_MISSING)))
     assert await world.elsewhere.current() == {(keys.SPOT, "m5.large", zone) for zone in ZONES}
 
 
@@ -114,7 +125,7 @@ async def test_a_full_subnet_comes_last(world: World, clock: FakeClock) -> None:
     full, other = Subnet("subnet-a", ZONES[0], "az1", 100), Subnet("subnet-b", ZONES[0], "az1", 5)
     addresses = world.shortage.subnets
     assert addresses.choose([full, other], clock.monotonic()) == {ZONES[0]: "subnet-a"}
-    await world.shortage.remember(record(), [error("InsufficientFreeAddressesInSubnet")])
+    await world.shortage.remember(record(), partly(error("InsufficientFreeAddressesInSubnet")))
     assert addresses.choose([full, other], clock.monotonic()) == {ZONES[0]: "subnet-b"}
     clock.advance(301)
     assert addresses.choose([full, other], clock.monotonic()) == {ZONES[0]: "subnet-a"}
@@ -124,11 +135,10 @@ def test_only_a_lack_of_capacity_ends_a_machine() -> None:
     """LCH-64, LCH-65: one other error among them and it is tried again."""
     assert is_shortage([error(code) for code in ICE])
     assert not is_shortage([error(ICE[0]), error("InvalidParameterValue")])
-    assert is_shortage([])
+    assert not is_shortage([]), "nobody said what is wrong"
 
 
 def test_reasons_are_told_once() -> None:
     assert (
         reasons_of([error("A"), error("A", ZONES[1]), error("B")]) == "A: none left; B: none left"
     )
-    assert "no reason" in reasons_of([])

@@ -281,6 +281,24 @@ def test_machines_go_into_the_placement_group_of_their_class(
 
 
 @pytest.mark.parametrize(
+    ("prefixes", "own"),
+    [(None, {"Ipv6AddressCount": 1}), (2, {"Ipv6PrefixCount": 2})],
+)
+def test_nodes_of_an_ipv6_cluster_have_an_address_of_its_family(
+    prefixes: int | None, own: dict[str, int]
+) -> None:
+    """EC-14: the first interface has it, and no other; prefixes are of the same family."""
+    wanted = Variant("ami-1", efa_interfaces=2)
+    found = resolved(generation_api=V1, ip_prefix_count=prefixes)
+    for variant, count in ((Variant("ami-1"), 1), (wanted, 2)):
+        listed = template_data(MACHINE, found, variant, "", is_ipv6=True)["NetworkInterfaces"]
+        assert len(listed) == count
+        assert {**own, "PrimaryIpv6": True}.items() <= listed[0].items()
+        assert not any("v6" in name for one in listed[1:] for name in one)
+        assert not any("Ipv4" in name for one in listed for name in one)
+
+
+@pytest.mark.parametrize(
     ("values", "is_dedicated"),
     [(("dedicated",), True), (("default",), False), (("dedicated", "default"), False)],
 )
@@ -304,6 +322,8 @@ def test_reservations_are_for_those_who_planned_with_them() -> None:
     assert "InstanceMarketOptions" not in planned
     block = v1_data(variant=Variant("ami-1", 29, 0, "cr-1", "capacity-block"))
     assert block["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+    lent = v1_data(variant=Variant("ami-1", 29, 0, "cr-1", "default", interruptible=True))
+    assert lent["InstanceMarketOptions"] == {"MarketType": "interruptible-capacity-reservation"}
     gate_off = template_data(
         MACHINE, resolved(generation_api=V1), Variant("ami-1"), "", reserved_capacity=False
     )

@@ -203,6 +203,23 @@ def test_tags_that_the_autoscaler_sets_are_refused(key: str) -> None:
     assert fault.startswith("spec.tags")
 
 
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("maxPod", "write maxPods"),
+        ("MaxPods", "write maxPods"),
+        ("cpuManagerPolice", "write cpuManagerPolicy"),
+        ("x" * 200, "see KubeletConfiguration"),
+    ],
+)
+def test_a_mistyped_setting_of_the_kubelet_is_refused_with_the_name_nearest(
+    name: str, fix: str
+) -> None:
+    """EC-10: the kubelet itself would ignore it, and the node take as many pods as ever."""
+    (fault,) = faults_of(changed(kubelet={name: 10}))
+    assert fault.startswith(f"spec.kubelet.{name}: is no setting of the kubelet; {fix}")
+
+
 def test_other_settings_of_the_kubelet_need_al2023() -> None:
     """EC-10."""
     kubelet = {"maxPods": 3, "cpuManagerPolicy": "static"}
@@ -320,6 +337,7 @@ def test_the_hash_changes_with_what_makes_a_machine_outdated() -> None:
     assert first
     assert record(changed(userData="x")).hash != first
     assert record(changed(kubelet={"maxPods": 3})).hash != first
+    assert record(changed(ipPrefixCount=2)).hash == first, "DRF-04: it is for new machines only"
     assert record(changed(amiSelectorTerms=[{"alias": "al2@latest"}])).hash != first
 
 

@@ -200,6 +200,10 @@ def test_the_instance_store_holds_pods_with_raid0(build: Build) -> None:
     raid0 = sizes(instance_store_policy="RAID0")
     assert build("m5d.large", sizes=raid0).capacity["ephemeral-storage"] == 75 * 10**9
     assert build("m5.large", sizes=raid0).capacity["ephemeral-storage"] == 20 * GIB
+    windows = sizes(instance_store_policy="RAID0", ami_family="Windows2022")
+    assert build("m5d.large", sizes=windows).capacity["ephemeral-storage"] == 50 * GIB, (
+        "nothing joins the disks of Windows"
+    )
 
 
 def test_a_root_volume_of_100_gib_leaves_89_to_pods(build: Build) -> None:

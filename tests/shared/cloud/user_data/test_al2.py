@@ -36,6 +36,26 @@ def test_bootstrap_sh_gets_labels_taints_and_pods(family: str) -> None:
     ]
 
 
+def test_local_disks_are_joined_for_the_pods_that_were_planned_with_them() -> None:
+    """EC-08 RAID0, LCH-30, IT-15."""
+    command = bootstrap_command(render("AL2", bootstrap(raid0_instance_store=True)))
+    assert command[command.index("--local-disks") + 1] == "raid0"
+    assert "--local-disks" not in bootstrap_command(render("AL2", bootstrap()))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"service_cidr": "fd30:1::/108"}, {"cluster_dns": "fd30:1::a"}]
+)
+def test_a_node_of_an_ipv6_cluster_is_told_the_family(changes: dict[str, str]) -> None:
+    """LCH-30, LCH-40: by its services, or by its DNS where nothing else is known."""
+    command = bootstrap_command(render("AL2", bootstrap(**changes)))
+    assert command[command.index("--ip-family") + 1] == "ipv6"
+    if "cluster_dns" in changes:
+        assert command[command.index("--dns-cluster-ip") + 1] == "fd30:1::a"
+    four = bootstrap(service_cidr="10.100.0.0/16", cluster_dns="10.100.0.10")
+    assert "--ip-family" not in bootstrap_command(render("AL2", four))
+
+
 def test_the_command_line_is_karpenters() -> None:
     """LCH-30: plain values stand as they are in seed 002."""
     text = render("AL2", bootstrap(labels={"a": "b"}, max_pods=29))
