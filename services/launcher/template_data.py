@@ -18,8 +18,9 @@ import msgspec
 import orjson
 
 from services.launcher.block_devices import volumes
-from services.launcher.fleet import Choice, cluster_tag, v1_tags
+from services.launcher.fleet import Choice, v1_tags
 from services.launcher.resolved import Resolved
+from shared.cloud.ownership import cluster_tag
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1, NodeClass
