@@ -18,9 +18,10 @@ import msgspec
 import orjson
 
 from services.launcher.block_devices import volumes
-from services.launcher.fleet import Choice, v1_tags
+from services.launcher.fleet import Choice, instance_tags, v1_tags
 from services.launcher.resolved import Resolved
 from shared.cloud.ownership import cluster_tag
+from shared.cloud.records import tag_specification
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1, NodeClass
@@ -58,6 +59,8 @@ class Variant(msgspec.Struct, frozen=True, order=True):
     """0: no pod asks for an Elastic Fabric Adapter (IT-18)."""
     reservation_id: str = ""
     reservation_type: str = ""
+    spot: bool = False
+    """Spot instances also come with a request that carries tags."""
 
 
 def variants(
@@ -74,7 +77,8 @@ def variants(
         efa = capacity.get(EFA, 0) if wants_efa else 0
         for offering in choice.offerings:
             variant = Variant(
-                image, capacity.get(PODS, 0), efa, offering.reservation_id, offering.reservation_type
+                image, capacity.get(PODS, 0), efa, offering.reservation_id, offering.reservation_type,
+                offering.capacity_type == keys.SPOT,
             )  # fmt: skip
             types[variant].add(choice.type.name)
     if not types:
@@ -119,6 +123,7 @@ def template_data(
     variant: Variant,
     user_data: str,
     *,
+    cluster: str,
     reserved_capacity: bool = True,
 ) -> dict[str, Any]:
     """LCH-24. ``reserved_capacity``: the feature gate. Raises InvalidObject for a volume size that is no quantity."""
@@ -136,8 +141,21 @@ def template_data(
         **_network(resolved, variant),
         "MetadataOptions": metadata_options(node_class),
         "Monitoring": {"Enabled": node_class.detailed_monitoring},
+        "TagSpecifications": _tag_specifications(machine, node_class, variant, cluster),
         **{name: value for name, value in optional.items() if value},
     }
+
+
+def _tag_specifications(
+    machine: Machine, node_class: NodeClass, variant: Variant, cluster: str
+) -> list[dict[str, Any]]:
+    """What CreateFleet cannot tag, and the launcher's role may only make with tags. Sorted: the order is in the name.
+
+    EC2 refuses tags of a spot request where none is made.
+    """
+    tags = dict(sorted(instance_tags(machine, node_class, cluster).items()))
+    kinds = ("network-interface", *(("spot-instances-request",) if variant.spot else ()))
+    return [tag_specification(kind, tags) for kind in kinds]
 
 
 def _network(resolved: Resolved, variant: Variant) -> dict[str, Any]:

@@ -74,7 +74,9 @@ class Templates:
         node_class, cluster = resolved.node_class, self.settings.cluster_name
         user_data = await self._user_data(machine, node_class, variant.max_pods)
         gate = self.settings.feature_gates.reserved_capacity
-        data = template_data(machine, resolved, variant, user_data, reserved_capacity=gate)
+        data = template_data(
+            machine, resolved, variant, user_data, cluster=cluster, reserved_capacity=gate
+        )
         tags = template_tags(machine, node_class, cluster)
         v1 = node_class.generation_api == V1
         name = template_name_v1(data, tags) if v1 else template_name(cluster, data)
