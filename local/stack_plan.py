@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from local.aws.iam.policies import ALL_SERVICES, access_key
 from local.redis_server import redis_server_command
 from shared.errors import ConfigurationError
 
@@ -253,19 +254,24 @@ def _services(
     }
     if settings.one_process and settings.services:
         probes = tuple(f"{url}/readyz" for url in urls)
-        own = common | {"STATUS_PORT": str(ports[0])}
+        own = common | _identity(ALL_SERVICES) | {"STATUS_PORT": str(ports[0])}
         return (Part("services", _python("services"), own, probes, 90.0, _port_fix(ports[0])),)
     return tuple(
         Part(
             name,
             _python(f"services.{name}"),
-            common | {"STATUS_PORT": str(port)},
+            common | _identity(name) | {"STATUS_PORT": str(port)},
             (f"{url}/readyz",),
             90.0,
             _port_fix(port),
         )
         for name, port, url in zip(settings.services, ports, urls, strict=True)
     )
+
+
+def _identity(service: str) -> dict[str, str]:
+    """The service's own access key: the emulator lets it do what its role may (deploy/iam)."""
+    return {"AWS_ACCESS_KEY_ID": access_key(service)}
 
 
 def _port_fix(port: int) -> str:
