@@ -35,6 +35,7 @@ COPY local local
 COPY cli cli
 COPY deploy/crds deploy/crds
 COPY deploy/kubernetes deploy/kubernetes
+COPY deploy/iam deploy/iam
 RUN python -m compileall -q services shared local cli \
     # A named volume that is mounted here takes over this owner: the cluster writes its kubeconfig there.
     && mkdir -p /var/run/dovetail && chown 65532:65532 /var/run/dovetail

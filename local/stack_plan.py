@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from local.aws.iam.policies import ALL_SERVICES, access_key
 from local.redis_server import redis_server_command
 from local.redis_users import address_of, user_arguments
 from shared.errors import ConfigurationError
@@ -268,13 +269,14 @@ def _services(
     if settings.one_process and settings.services:
         # One client for all five: no account of deploy/kubernetes has the rights of all, so the administrator's.
         probes = tuple(f"{url}/readyz" for url in urls)
-        own = common | {"STATUS_PORT": str(ports[0])}
+        own = common | _identity(ALL_SERVICES) | {"STATUS_PORT": str(ports[0])}
         return (Part("services", _python("services"), own, probes, 90.0, _port_fix(ports[0])),)
     return tuple(
         Part(
             name,
             _python(f"services.{name}"),
             common
+            | _identity(name)
             | {
                 "STATUS_PORT": str(port),
                 "KUBECONFIG": _account(settings, name),
@@ -291,6 +293,11 @@ def _services(
 def _account(settings: StackSettings, service: str) -> str:
     """The kubeconfig of a service's own ServiceAccount, whose rights deploy/kubernetes says."""
     return str(settings.directory / ACCOUNTS / NAMESPACE / f"dovetail-{service}")
+
+
+def _identity(service: str) -> dict[str, str]:
+    """The service's own access key: the emulator lets it do what its role may (deploy/iam)."""
+    return {"AWS_ACCESS_KEY_ID": access_key(service)}
 
 
 def _port_fix(port: int) -> str:

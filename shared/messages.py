@@ -165,6 +165,20 @@ class DrainNode(Message):
         return f"Node/{self.node}"
 
 
+class EndInstance(Message):
+    """launcher -> terminator: no machine owns this instance, or the launch that started it is wanted by nobody.
+
+    The terminator reads for itself whose it is. Repeated by every look of the launcher that finds it again.
+    """
+
+    instance: str = Field(pattern=r"^i-[0-9a-f]{8,17}$")
+    reason: str = Field(default="", max_length=256)
+
+    @property
+    def key(self) -> str:
+        return f"Instance/{self.instance}"
+
+
 class InterruptionReceived(Message):
     """interruption -> scheduler: EC2 takes these instances back."""
 
@@ -212,7 +226,7 @@ TYPES: dict[str, type[Message]] = {
     for kind in (
         PodUnschedulable, PodResolved, LaunchMachine, MachineLaunched, LaunchFailed, NodeJoined, NodeClassChanged,
         NodePoolChanged, MachineRegistered, MachineInitialized, MachineTerminated, TerminateMachine,
-        InterruptionReceived, PlanDecided, DisruptionDecided, DrainNode,
+        InterruptionReceived, PlanDecided, DisruptionDecided, DrainNode, EndInstance,
     )
 }  # fmt: skip
 

@@ -28,6 +28,7 @@ from local.aws import imds, moto_patches, moto_speed, pricing, protocol, zonal_s
 from local.aws.control import PREFIX, Control
 from local.aws.emulator import Emulator
 from local.aws.faults import DROPPED, Fault
+from local.aws.iam.enforcement import Enforcement
 from local.aws.recorder import Call
 from local.aws.refusal import RequestRefused
 from local.aws.xml_answers import REQUEST_ID
@@ -70,6 +71,7 @@ class Application:
         self._emulator = emulator
         self._control = Control(emulator)
         self._imds = imds.Imds(emulator.inventory, emulator.notices, emulator.clock)
+        self._enforcement = Enforcement(emulator)
         self._moto = DomainDispatcherApplication(create_backend_app)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
@@ -118,6 +120,10 @@ class Application:
         return done if fault is None or fault.mode == "slow" else _fault_answer(request, fault)
 
     def _work(self, request: protocol.Request, environ: dict[str, Any]) -> Answer:
+        denied = self._enforcement.denial(request, environ)
+        if denied is not None:
+            status, content_type, body = denied
+            return Answer(status, [("Content-Type", content_type)], body)
         if str(environ.get("HTTP_X_AMZ_TARGET", "")).startswith(pricing.TARGET_PREFIX):
             return self._answer_pricing(request)
         path = str(environ.get("PATH_INFO", ""))

@@ -61,7 +61,7 @@ def requests(resolved: Resolved, cluster: str) -> tuple[Json, Json, Json]:
     """What CreateFleet, CreateLaunchTemplate and RunInstances would be asked for a machine of this class."""
     node_class, image = resolved.node_class, resolved.images.items[0].image
     machine = Machine(uid=ANYBODY, name=ANYBODY, pool=ANYBODY, generation_api=V1)
-    data = template_data(machine, resolved, Variant(image.id), "")
+    data = template_data(machine, resolved, Variant(image.id), "", cluster=cluster)
     tags = template_tags(machine, node_class, cluster)
     name, subnet = template_name_v1(data, tags), resolved.subnets[0].id
     kind = TYPES[image.architecture]

@@ -24,7 +24,6 @@ from typing import Any
 
 from services.launcher.claims import Claims
 from services.launcher.dealing import adopted, dealt
-from services.launcher.fleet import TOKEN_TAG, cluster_tag
 from services.launcher.outcomes import NO_CAPACITY, Outcomes
 from services.launcher.pacing import QUEUE_FULL_SECONDS, CallBudget, Turns
 from services.launcher.records import LaunchRecord, LaunchRecords, Subject
@@ -38,6 +37,7 @@ from shared.cloud.errors import (
     THROTTLING_CODES,
     is_not_found,
 )
+from shared.cloud.ownership import TOKEN_TAG, cluster_tag
 from shared.cloud.records import FleetInstance, FleetResult, Instance
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.launcher.fleet import cluster_tag
 from services.launcher.profiles import Profiles
 from services.launcher.template_store import delete, used_by_launches
 from shared.api.references import to_object
+from shared.cloud.ownership import cluster_tag
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
 from shared.errors import Conflict, NotFound

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.cloud.records import tag_specification, tags_from
 from shared.domain import labels as keys
 from shared.domain.instance_types import InstanceType, Offering
@@ -23,8 +24,6 @@ from shared.domain.reservations import CAPACITY_BLOCK
 
 MOST_TYPES = 60
 """LCH-46."""
-TOKEN_TAG = "dovetail.sh/launch-token"  # a tag key, no secret
-CLUSTER_NAME_TAG = "eks:eks-cluster-name"
 MOST_OVERRIDES = 300
 """EC2 takes no more capacity pools in one fleet."""
 MOST_CONFIGURATIONS = 50
@@ -56,11 +55,6 @@ class Template(msgspec.Struct, frozen=True):
     types: frozenset[str]
     reservation_id: str = ""
     """Only offerings of this capacity reservation start from it; empty: those of none."""
-
-
-def cluster_tag(cluster: str) -> str:
-    """The ownership tag's key."""
-    return f"kubernetes.io/cluster/{cluster}"
 
 
 def launch_token(attempts: Iterable[tuple[str, int]]) -> str:

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.launcher.alarm import Alarm
-from services.launcher.fleet import TOKEN_TAG, cluster_tag
 from services.launcher.ghosts import Ghosts
-from services.launcher.inventory import GONE_STATES, Inventory, take_inventory
+from services.launcher.inventory import Inventory, take_inventory
 from services.launcher.orphans import Orphans
 from services.launcher.sightings import Breaker
 from services.launcher.widows import VISIBLE_SECONDS, Widows
 from services.launcher.writing import Writer
 from shared.clock import Clock, parse_rfc3339
+from shared.cloud.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
 from shared.cloud.session import Cloud
+from shared.domain.launches import is_wanted
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
@@ -68,7 +69,7 @@ class Garbage:
         breaker = Breaker()
         self.alarm = Alarm(self.kube, self.writer.recorder, self.metrics)
         self._orphans = Orphans(
-            self.kube, self.store, self.cloud, self.clock, self.settings, breaker, self.alarm
+            self.kube, self.store, self.writer, self.clock, self.settings, breaker, self.alarm
         )
         self._ghosts = Ghosts(self.kube, self.cloud, self.clock, self.settings)
         self._widows = Widows(
@@ -103,7 +104,11 @@ class Garbage:
         await self._widows.end(look)
         await self._orphans.end(look)
         await self._ghosts.end(look)
-        stale = [record for record in look.records.values() if not _is_wanted(record, look)]
+        stale = [
+            record
+            for record in look.records.values()
+            if not is_wanted(record, look.machines, look.unreadable_uids)
+        ]
         for record in stale:
             await self._end_record(record, look)
         seen = (
@@ -115,7 +120,7 @@ class Garbage:
         self._suspicious = bool(stale) or any(one.first for one in seen)
 
     async def _end_record(self, record: Mapping[str, Any], look: Inventory) -> None:
-        """End what the token started for nobody, then the record, once EC2 would show what it started (F20)."""
+        """Order the end of what the token started for nobody, and drop the record once EC2 shows nothing (F20)."""
         token = str(record["spec"]["clientToken"])
         tags = {cluster_tag(self.settings.cluster_name): "owned", TOKEN_TAG: token}
         found = await self.cloud.ec2.instances(tags=tags)
@@ -125,8 +130,10 @@ class Garbage:
         age = self.clock.now() - parse_rfc3339(str(record["spec"]["createdAt"]))
         reachable = [one.id for one in found if one.id in stray and one.zone not in look.shifted]
         if reachable and look.readable:
-            log.warning("terminating instances of a launch nobody wants", instances=reachable)
-            await self.cloud.ec2.terminate(reachable)
+            log.warning(
+                "the instances of a launch that nobody wants are to end", instances=reachable
+            )
+            await self.writer.end_instances(reachable, "nobody wants its launch")
         elif age > VISIBLE_SECONDS and not stray:
             await self._drop(token)
 
@@ -135,10 +142,3 @@ class Garbage:
             await self.kube.delete(LAUNCH_RECORDS, token)
         except NotFound:
             return
-
-
-def _is_wanted(record: Mapping[str, Any], look: Inventory) -> bool:
-    """Does a Machine of this record still wait for its instance? One that cannot be read may."""
-    waiting = {m.uid for m in look.machines if not m.terminating and not m.provider_id}
-    waiting |= look.unreadable_uids
-    return any(subject["uid"] in waiting for subject in record["spec"]["machines"])

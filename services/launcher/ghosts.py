@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from services.launcher.inventory import GONE_STATES, Inventory
+from services.launcher.inventory import Inventory
 from services.launcher.sightings import Sightings
 from shared.clock import Clock
+from shared.cloud.ownership import GONE_STATES
 from shared.cloud.session import Cloud
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
 from shared.errors import Conflict, NotFound

@@ -7,26 +7,22 @@ cost them their lives (F23).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from services.launcher.cluster_nodes import ClusterNodes, cluster_nodes
-from services.launcher.fleet import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.cloud.ec2 import Ec2
+from shared.cloud.ownership import CLUSTER_NAME_TAG, GONE_STATES, TOKEN_TAG, cluster_tag, is_ours
 from shared.cloud.records import Instance
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.kube.client import Kube
-from shared.kube.machines import Machines
+from shared.kube.machines import Machines, provider_id_in
 from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
 
 log = get_logger(__name__)
-
-GONE_STATES = frozenset({"shutting-down", "terminated"})
-"""There is no way back from these."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ async def take_inventory(
     machines, unreadable = await store.list_all()
     records = (await kube.list(LAUNCH_RECORDS)).items
     nodes = await cluster_nodes(kube)
-    named = [_provider_id(raw) for raw in unreadable]
+    named = [provider_id_in(raw) for raw in unreadable]
     owners = [*(machine.provider_id for machine in machines), *named]
     return Inventory(
         instances=instances,
@@ -71,12 +67,6 @@ async def take_inventory(
         unreadable_uids=frozenset(raw["metadata"]["uid"] for raw in unreadable),
         shifted=shifted,
     )
-
-
-def _provider_id(raw: Mapping[str, Any]) -> str:
-    status = raw.get("status")
-    found = status.get("providerID") if isinstance(status, Mapping) else None
-    return found if isinstance(found, str) else ""
 
 
 async def our_instances(ec2: Ec2, cluster: str) -> dict[str, Instance]:
@@ -92,26 +82,3 @@ async def our_instances(ec2: Ec2, cluster: str) -> dict[str, Instance]:
     if foreign:
         log.error("EC2 lists instances without our tags, passed over", instances=foreign[:10])
     return {name: one for name, one in found.items() if name not in foreign}
-
-
-def is_ours(instance: Instance, cluster: str) -> bool:
-    """By its own tags."""
-    tags = instance.tags
-    launched = tags.get(cluster_tag(cluster)) == "owned" and TOKEN_TAG in tags
-    pooled = {keys.NODE_POOL, keys.NODE_CLASS} <= tags.keys()
-    return launched or (pooled and tags.get(CLUSTER_NAME_TAG) == cluster)
-
-
-def pool_of(instance: Instance) -> str:
-    """Key of the pool its tags name; empty without one."""
-    if name := instance.tags.get(keys.NODE_POOL):
-        return f"NodePool/{name}"
-    name = instance.tags.get(keys.PROVISIONER_NAME)
-    return f"Provisioner/{name}" if name else ""
-
-
-def machine_of(instance: Instance) -> str:
-    """Key of the machine its tags name; empty for one that was launched together with others and never tagged."""
-    name = instance.tags.get(keys.NODE_CLAIM_TAG) or instance.tags.get(keys.MACHINE_TAG)
-    kind = "NodeClaim" if keys.NODE_CLASS in instance.tags else "Machine"
-    return f"{kind}/{name}" if name else ""

@@ -1,4 +1,6 @@
-"""Instances of ours that no Machine owns and no open launch will adopt are ended (LCH-81, LCH-83, F24).
+"""Instances of ours that no Machine owns and no open launch will adopt: their end is ordered (LCH-81, LCH-83, F24).
+
+The terminator ends them; the launcher's role in AWS could not.
 
 An instance must look lost in two looks a grace apart (R7), which is longer than the 30 seconds of LCH-81. Then the
 Machine and the record that it names are asked for one by one: a list that left one of them out is a wrong list, and
@@ -11,12 +13,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from services.launcher.alarm import ANY_POOL, Alarm
-from services.launcher.fleet import TOKEN_TAG
-from services.launcher.inventory import GONE_STATES, Inventory, machine_of, pool_of
+from services.launcher.inventory import Inventory
 from services.launcher.sightings import Breaker, Sightings
+from services.launcher.writing import Writer
 from shared.clock import Clock
+from shared.cloud.ownership import GONE_STATES, TOKEN_TAG, machine_of, pool_of
 from shared.cloud.records import Instance
-from shared.cloud.session import Cloud
 from shared.domain.nodes import provider_instance_id
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.client import Kube
@@ -45,11 +47,11 @@ def orphans(look: Inventory) -> list[Instance]:
 
 @dataclass
 class Orphans:
-    """Ends instances that were lost twice."""
+    """Orders the end of instances that were lost twice."""
 
     kube: Kube
     store: Machines
-    cloud: Cloud
+    writer: Writer
     clock: Clock
     settings: LauncherSettings
     breaker: Breaker
@@ -67,7 +69,7 @@ class Orphans:
         self.alarm.release(DIRECTION, held)
 
     async def _sift(self, confirmed: list[Instance], look: Inventory) -> set[str]:
-        """End what the breaker and every single question let through; the pools that are held back."""
+        """Order the end of what the breaker and every single question let through; the pools that are held back."""
         pools: dict[str, list[Instance]] = defaultdict(list)
         for one in confirmed:
             pools[pool_of(one)].append(one)
@@ -132,4 +134,4 @@ class Orphans:
                 except (NotFound, Conflict):
                     continue
         log.warning("garbage collecting instances without a machine", instances=sorted(ids))
-        await self.cloud.ec2.terminate(ids)
+        await self.writer.end_instances(sorted(ids), "no machine owns it")

@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from services.launcher.fleet import CLUSTER_NAME_TAG, cluster_tag
 from shared.clock import Clock
 from shared.cloud.iam import InstanceProfile
+from shared.cloud.ownership import CLUSTER_NAME_TAG, cluster_tag
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.nodepools import V1, NodeClass

@@ -18,8 +18,10 @@ import msgspec
 import orjson
 
 from services.launcher.block_devices import volumes
-from services.launcher.fleet import INTERRUPTIBLE_MARKET, Choice, cluster_tag, v1_tags
+from services.launcher.fleet import INTERRUPTIBLE_MARKET, Choice, instance_tags, v1_tags
 from services.launcher.resolved import Resolved
+from shared.cloud.ownership import cluster_tag
+from shared.cloud.records import tag_specification
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1, NodeClass
@@ -58,6 +60,8 @@ class Variant(msgspec.Struct, frozen=True, order=True):
     reservation_id: str = ""
     reservation_type: str = ""
     interruptible: bool = False
+    spot: bool = False
+    """Spot instances also come with a request that carries tags."""
 
     @property
     def market(self) -> str:
@@ -83,6 +87,7 @@ def variants(
             variant = Variant(
                 image, capacity.get(PODS, 0), efa, offering.reservation_id,
                 offering.reservation_type, offering.interruptible,
+                offering.capacity_type == keys.SPOT,
             )  # fmt: skip
             types[variant].add(choice.type.name)
     if not types:
@@ -127,6 +132,7 @@ def template_data(
     variant: Variant,
     user_data: str,
     *,
+    cluster: str,
     reserved_capacity: bool = True,
     is_ipv6: bool = False,
 ) -> dict[str, Any]:
@@ -148,8 +154,21 @@ def template_data(
         **_network(resolved, variant, is_ipv6=is_ipv6),
         "MetadataOptions": metadata_options(node_class),
         "Monitoring": {"Enabled": node_class.detailed_monitoring},
+        "TagSpecifications": _tag_specifications(machine, node_class, variant, cluster),
         **{name: value for name, value in optional.items() if value},
     }
+
+
+def _tag_specifications(
+    machine: Machine, node_class: NodeClass, variant: Variant, cluster: str
+) -> list[dict[str, Any]]:
+    """What CreateFleet cannot tag, and the launcher's role may only make with tags. Sorted: the order is in the name.
+
+    EC2 refuses tags of a spot request where none is made.
+    """
+    tags = dict(sorted(instance_tags(machine, node_class, cluster).items()))
+    kinds = ("network-interface", *(("spot-instances-request",) if variant.spot else ()))
+    return [tag_specification(kind, tags) for kind in kinds]
 
 
 def _network(resolved: Resolved, variant: Variant, *, is_ipv6: bool) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
-from services.launcher.fleet import cluster_tag
 from services.launcher.template_data import NAME_PREFIX_V1, name_prefix
 from shared.clock import Clock
+from shared.cloud.ownership import cluster_tag
 from shared.cloud.records import LaunchTemplate
 from shared.cloud.session import Cloud
 from shared.errors import DovetailError

@@ -76,6 +76,7 @@ class Templates:
         described = await self.node_classes.cluster()
         data = template_data(
             machine, resolved, variant, user_data,
+            cluster=cluster,
             reserved_capacity=self.settings.feature_gates.reserved_capacity,
             is_ipv6=described.is_ipv6,
         )  # fmt: skip

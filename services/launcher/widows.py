@@ -16,13 +16,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from services.launcher.alarm import ANY_POOL, Alarm
-from services.launcher.inventory import GONE_STATES, Inventory
+from services.launcher.inventory import Inventory
 from services.launcher.lifecycle import worded
 from services.launcher.sightings import Breaker, Sightings
 from services.launcher.writing import Writer
 from shared.api.nodes import parse_node
 from shared.clock import Clock
 from shared.cloud.endings import ENDED, ending_of, would_end_again
+from shared.cloud.ownership import GONE_STATES
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.machines import LAUNCHED, REGISTERED, Machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 from shared import streams
 from shared.api.references import to_machine
 from shared.bus import Bus
-from shared.clock import Clock
+from shared.clock import Clock, rfc3339
 from shared.domain import labels as keys
 from shared.domain.instance_types import InstanceType
 from shared.domain.machines import LAUNCHED, Condition, Machine
@@ -21,7 +22,7 @@ from shared.errors import Conflict, NotFound
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
-from shared.messages import Message, TerminateMachine, send
+from shared.messages import EndInstance, Message, TerminateMachine, send
 
 log = get_logger(__name__)
 
@@ -124,6 +125,17 @@ class Writer:
         order = TerminateMachine.of(machine, reason)
         await self.tell(streams.TERMINATIONS, order, machine.uid)
         return True
+
+    async def end_instances(self, ids: Iterable[str], reason: str) -> None:
+        """Order the end of instances that no machine owns. The terminator reads whose they are before it acts.
+
+        Every look that finds one again orders it again: an order that was lost costs the time to the next look.
+        """
+        cause = rfc3339(self.clock.now())
+        for instance in ids:
+            await self.tell(
+                streams.TERMINATIONS, EndInstance(instance=instance, reason=reason), cause
+            )
 
     async def tell(self, stream: str, message: Message, cause: str) -> None:
         """Send news."""

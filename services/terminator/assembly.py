@@ -5,9 +5,12 @@ from __future__ import annotations
 from services.terminator.clearing import Clearing
 from services.terminator.endings import Endings
 from services.terminator.eviction import Evictions
+from services.terminator.hooked import HookedNodes
 from services.terminator.instances import Instances
 from services.terminator.listings import Listings
+from services.terminator.strays import Strays
 from services.terminator.termination import Termination
+from services.terminator.work import Work
 from services.terminator.writing import Writer
 from shared.bus import Bus
 from shared.clock import Clock
@@ -32,7 +35,7 @@ def assemble(
     settings: TerminatorSettings,
     metrics: Metrics,
     recorder: Recorder,
-) -> Termination:
+) -> Work:
     """A terminator that remembers nothing."""
     machines = Machines(kube)
     listings = Listings(kube, machines)
@@ -45,6 +48,9 @@ def assemble(
         RegistrationOutcomes(bus.redis, bus.prefix), LaunchBackoff(bus.redis, bus.prefix, clock)
     )
     endings = Endings(recorder, health)
-    return Termination(
+    strays = Strays(machines, listings, instances, shifted, clock, settings.cluster_name)
+    termination = Termination(
         kube, machines, clock, metrics, listings, instances, shifted, clearing, writer, endings
     )
+    hooked = HookedNodes(kube, clock, evictions, recorder)
+    return Work(termination, kube, metrics, settings.poll_seconds, hooked, strays)

@@ -5,7 +5,7 @@ Every answer was read after it was asked for: a list from before would not show 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from shared.cloud.batching import Batcher
@@ -29,8 +29,8 @@ class NodePlace(NamedTuple):
     provider_id: str
 
 
-def _shared(read: Callable[[], Awaitable[Sequence[Item]]]) -> Batcher[None, Sequence[Item]]:
-    async def answer(asking: list[None]) -> list[Sequence[Item]]:
+def _shared(read: Callable[[], Awaitable[Item]]) -> Batcher[None, Item]:
+    async def answer(asking: list[None]) -> list[Item]:
         return [await read()] * len(asking)
 
     return Batcher(answer, idle=IDLE_SECONDS, longest=LONGEST_SECONDS, most=MOST_ASKING)
@@ -40,7 +40,7 @@ class Listings:
     """Whole lists of small kinds. Pods are not among them: a node's own are far fewer than all."""
 
     def __init__(self, kube: Kube, machines: Machines) -> None:
-        self._machines: Batcher[None, Sequence[Machine]] = _shared(machines.list)
+        self._machines = _shared(machines.list_all)
         self._nodes = _shared(lambda: kube.read_all(NODES, _place))
         self._raw = {
             resource: _shared(_reader(kube, resource))
@@ -49,6 +49,10 @@ class Listings:
 
     async def machines(self) -> Sequence[Machine]:
         """All readable machines."""
+        return (await self.all_machines())[0]
+
+    async def all_machines(self) -> tuple[Sequence[Machine], Sequence[Mapping[str, Any]]]:
+        """The readable machines, and the others as they are stored."""
         return await self._machines.ask(None)
 
     async def nodes(self) -> Sequence[NodePlace]:

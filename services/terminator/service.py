@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from services.terminator.assembly import assemble
-from services.terminator.hooked import HookedNodes
 from services.terminator.repairing import LOOK_SECONDS, NodeRepair
-from services.terminator.work import Work
 from shared import streams
 from shared.aws import open_cloud
 from shared.environment import Entry, Environment
@@ -16,7 +14,7 @@ from shared.settings import TerminatorSettings
 
 async def build(env: Environment[TerminatorSettings]) -> Service:
     """Wire the terminator."""
-    termination = assemble(
+    work = assemble(
         kube=env.kube,
         cloud=await open_cloud(env),
         bus=env.bus,
@@ -25,8 +23,6 @@ async def build(env: Environment[TerminatorSettings]) -> Service:
         metrics=env.metrics,
         recorder=env.recorder,
     )
-    hooked = HookedNodes(env.kube, env.clock, termination.clearing.evictions, env.recorder)
-    work = Work(termination, env.kube, env.metrics, env.settings.poll_seconds, hooked)
     repair = NodeRepair(
         env.kube,
         Machines(env.kube),

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from services.terminator.hooked import HookedNodes, needs_drain
+from services.terminator.strays import Strays
 from services.terminator.termination import DONE, Termination
 from shared.bus import Envelope
 from shared.domain import labels as keys
@@ -21,7 +22,7 @@ from shared.kube.client import Kube
 from shared.kube.machines import split_key
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from shared.log import get_logger
-from shared.messages import DrainNode, TerminateMachine, decode
+from shared.messages import DrainNode, EndInstance, TerminateMachine, decode
 from shared.metrics import Metrics
 from shared.runtime import pause
 
@@ -34,6 +35,8 @@ LONGEST_PAUSE_SECONDS = 10.0
 NODE = "Node"
 DRAIN = "Drain"
 """Of a node that is not ours."""
+INSTANCE = "Instance"
+"""Of no machine."""
 
 
 class Listed(NamedTuple):
@@ -56,6 +59,8 @@ class Work:
     poll_seconds: float
     hooked: HookedNodes
     """Drains for lifecycle hooks."""
+    strays: Strays
+    """Instances without a machine."""
     last_progress: float = 0.0
     """Monotonic time of the last look for new work."""
     _new: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
@@ -73,6 +78,9 @@ class Work:
             self.add(message.kind, message.name)
         elif isinstance(message, DrainNode):
             self.add(DRAIN, message.node)
+        elif isinstance(message, EndInstance):
+            log.info("asked to end an instance", id=message.instance, reason=message.reason)
+            self.add(INSTANCE, message.instance)
 
     async def resync(self) -> None:
         """List everything that is being deleted (R2). A node goes with its machine, if that goes already."""
@@ -100,6 +108,8 @@ class Work:
         """The next step for one object. DONE when there is none left for it."""
         if kind == DRAIN:
             return await self.hooked.step(name)
+        if kind == INSTANCE:
+            return await self.strays.step(name)
         if kind != NODE:
             return await self.termination.step_machine(f"{kind}/{name}")
         machine = await self.termination.machine_of(name)

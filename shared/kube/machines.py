@@ -45,6 +45,13 @@ def split_key(key: str) -> tuple[str, str]:
     return kind, name
 
 
+def provider_id_in(raw: Json) -> str:
+    """The provider id of a stored machine that cannot be read as a whole; empty when it has none."""
+    status = raw.get("status")
+    found = status.get("providerID") if isinstance(status, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
 class Machines:
     """Reads and writes machines of both kinds."""
 

@@ -14,9 +14,11 @@ from cli.interruption import DETAIL_TYPES, LIFECYCLE_TYPE, policy_fault
 from shared.cloud.models import OPERATIONS
 
 IAM = Path(__file__).resolve().parents[2] / "deploy" / "iam"
+DOCS = (IAM.parents[1] / "docs" / "interruption.md").read_text()
 TERRAFORM = (IAM / "terraform" / "main.tf").read_text()
 POLICIES = {path.stem: path.read_text() for path in sorted((IAM / "policies").glob("*.json"))}
 RULES = json.loads((IAM / "rules.json").read_text())
+ROLES: dict[str, list[str]] = json.loads((IAM / "roles.json").read_text())
 PLACEHOLDERS = {
     "AWS::Partition": "partition",
     "AWS::Region": "region",
@@ -42,6 +44,15 @@ RESOURCES: dict[str, Any] = yaml.load((IAM / "cloudformation.yaml").read_text(),
 def document(sub: dict[str, str]) -> Any:
     """A policy of the CloudFormation template with Terraform's names of the placeholders."""
     return json.loads(re.sub(r"\$\{([^}]+)\}", lambda m: f"${{{PLACEHOLDERS[m[1]]}}}", sub["Sub"]))
+
+
+def statements(*policies: str) -> list[dict[str, Any]]:
+    return [one for name in policies for one in json.loads(POLICIES[name])["Statement"]]
+
+
+def actions(service: str) -> set[str]:
+    """All that the role of this service may do, whatever to."""
+    return {action for one in statements(*ROLES[service]) for action in one["Action"]}
 
 
 def of_type(kind: str) -> list[dict[str, Any]]:
@@ -95,11 +106,11 @@ def test_every_policy_is_the_same_in_both() -> None:
         for p in of_type("AWS::IAM::ManagedPolicy")
     }  # fmt: skip
     assert made == {name: json.loads(POLICIES[name]) for name in names}
-    listed = re.search(r"toset\(\[(.*?)\]\)", TERRAFORM, re.DOTALL)
-    assert listed
-    assert {*re.findall(r'"([a-z-]+)"', listed[1])} == names
+    assert "policies = toset(flatten(values(local.services)))" in TERRAFORM
+    assert 'services = jsondecode(file("${path.module}/../roles.json"))' in TERRAFORM
+    assert {name for listed in ROLES.values() for name in listed} == names
     assert names >= {
-        "node-lifecycle", "iam-integration", "eks-integration", "interruption", "zonal-shift",
+        "node-launch", "node-termination", "iam-integration", "eks-integration", "interruption", "zonal-shift",
         "resource-discovery",
     }  # fmt: skip
 
@@ -129,7 +140,8 @@ def test_every_call_that_dovetail_makes_is_allowed() -> None:
 
 def test_what_is_made_or_ended_must_be_our_own() -> None:
     """IAM-01: no statement may change something without a condition."""
-    for statement in json.loads(POLICIES["node-lifecycle"])["Statement"]:
+    both = (*statements("node-launch"), *statements("node-termination"))
+    for statement in both:
         uses = statement["Sid"] == "UseForLaunch"
         assert uses or "kubernetes.io/cluster/${cluster}" in json.dumps(statement["Condition"])
 
@@ -141,3 +153,30 @@ def test_only_groups_of_this_cluster_are_told_that_their_hooks_may_end() -> None
         "autoscaling:ResourceTag/kubernetes.io/cluster/${cluster}": "owned"
     }
     assert all(":Describe" in action for action in sees["Action"])
+
+
+LAUNCHING = {"ec2:RunInstances", "ec2:CreateFleet", "ec2:CreateLaunchTemplate"}
+
+
+def test_no_role_can_both_launch_and_terminate() -> None:
+    """Design 1: what the launcher wants to end it orders."""
+    assert actions("launcher") >= LAUNCHING
+    assert "ec2:TerminateInstances" in actions("terminator")
+    for service in ROLES:
+        may_end = "ec2:TerminateInstances" in actions(service)
+        assert not (may_end and actions(service) & LAUNCHING), service
+
+
+def test_the_docs_have_the_same_table_of_roles() -> None:
+    """``x`` where a service needs a policy."""
+    table = DOCS[DOCS.index("### Which policy for which service") :]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    told: dict[str, set[str]] = {service: set() for service in ROLES}
+    for row in rows:
+        names, *marks = row.strip("|").split("|")
+        for service, mark in zip(ROLES, marks, strict=True):
+            if mark.strip() == "x":
+                told[service] |= {
+                    one for one in re.findall(r"`([a-z-]+)`", names) if one in POLICIES
+                }
+    assert told == {service: {*listed} for service, listed in ROLES.items()}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from local.aws.iam.policies import ALL_SERVICES, policies_of, service_of
 from local.stack_plan import (
     SERVICES,
     StackSettings,
@@ -100,3 +101,19 @@ def test_a_port_base_that_is_taken_is_refused_with_the_port() -> None:
 def test_a_port_base_out_of_range_is_refused(port_base: int) -> None:
     with pytest.raises(ConfigurationError, match="--port-base"):
         choose_ports(replace(SETTINGS, port_base=port_base), random.Random(1))
+
+
+def test_each_service_signs_with_a_key_of_its_own_and_people_with_another() -> None:
+    """The emulator holds each to its role."""
+    plan = plan_stack(SETTINGS, PORTS, {})
+    keys = {part.name: part.environment["AWS_ACCESS_KEY_ID"] for part in plan.waves[-1]}
+    assert {service_of(key) for key in keys.values()} == {*SERVICES}
+    assert service_of(plan.environment["AWS_ACCESS_KEY_ID"]) is None
+    (together,) = plan_stack(replace(SETTINGS, one_process=True), PORTS[:4], {}).waves[-1]
+    assert service_of(together.environment["AWS_ACCESS_KEY_ID"]) == ALL_SERVICES
+
+
+def test_one_process_may_do_what_its_services_may() -> None:
+    together = {*policies_of(ALL_SERVICES)}
+    assert together == {name for service in SERVICES for name in policies_of(service)}
+    assert policies_of("scheduler") == ()

@@ -74,15 +74,16 @@ async def bus(redis_url: str) -> AsyncIterator[Bus]:
     await made.close()
 
 
+async def messages_on(bus: Bus, stream: str) -> list[Message]:
+    """Every message, oldest first."""
+    entries = await ask(bus.redis, "read a stream", "XRANGE", f"{bus.prefix}{stream}", "-", "+")
+    return [decode(Envelope.decode(pairs(fields))) for _, fields in entries]
+
+
 @pytest.fixture
 def published(bus: Bus) -> Published:
     """``await published(stream)``: every message on it, oldest first."""
-
-    async def read(stream: str) -> list[Message]:
-        entries = await ask(bus.redis, "read a stream", "XRANGE", f"{bus.prefix}{stream}", "-", "+")
-        return [decode(Envelope.decode(pairs(fields))) for _, fields in entries]
-
-    return read
+    return functools.partial(messages_on, bus)
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 # The queue for interruption notices with its six EventBridge rules, and the policies of Dovetail's services, each as a
-# managed policy of its own: attach to a service's role what that service needs (docs/interruption.md has the table).
-# Policies and rules are read from deploy/iam, so that there is one text of each.
+# managed policy of its own: attach to a service's role what that service needs (roles.json).
+# Policies, rules and roles are read from deploy/iam, so that there is one text of each.
 
 terraform {
   required_version = ">= 1.5"
@@ -39,16 +39,8 @@ locals {
     node_role = var.node_role_name
   }
   rules    = jsondecode(file("${path.module}/../rules.json"))
-  policies = toset([
-    "node-lifecycle",
-    "iam-integration",
-    "eks-integration",
-    "interruption",
-    "lifecycle-hooks",
-    "zonal-shift",
-    "resource-discovery",
-    "check",
-  ])
+  services = jsondecode(file("${path.module}/../roles.json"))
+  policies = toset(flatten(values(local.services)))
 }
 
 resource "aws_sqs_queue" "interruption" {
@@ -90,4 +82,9 @@ output "interruption_queue" {
 output "policy_arns" {
   description = "By name of the policy."
   value       = { for name, policy in aws_iam_policy.dovetail : name => policy.arn }
+}
+
+output "policy_arns_of_services" {
+  description = "By service: what its role must have."
+  value       = { for service, names in local.services : service => [for name in names : aws_iam_policy.dovetail[name].arn] }
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from shared.cloud.user_data import al2, al2023, bottlerocket, windows
 from shared.cloud.user_data.bootstrap import USER_DATA_FIELD, Bootstrap
+from shared.cloud.user_data.checking import check
 from shared.errors import InvalidObject
 
 LIMIT_BYTES = 16 * 1024
@@ -31,11 +32,18 @@ def render(family: str, bootstrap: Bootstrap) -> str:
     """The user data of a machine of this family, as EC2 gets it before base64.
 
     Raises InvalidObject naming spec.userData and what is wrong with it (for one too large its context has a reason,
-    EC-17), or spec.amiFamily.
+    EC-17), spec.amiFamily, or the field of a value that no node may be told.
     """
     if family not in _FAMILIES:
         known = ", ".join(_FAMILIES)
         raise InvalidObject(f"{family} is unknown; use one of {known}", field="spec.amiFamily")
+    if family != CUSTOM:
+        check(bootstrap)
+    return written(family, bootstrap)
+
+
+def written(family: str, bootstrap: Bootstrap) -> str:
+    """As ``render``, with values that were checked before: quotes alone keep them apart here. Raises InvalidObject."""
     _size(bootstrap.user_data, "has")
     text = _FAMILIES[family](bootstrap)
     _size(text, "makes, with what the node must know,")

@@ -56,6 +56,7 @@ from tests.services.conftest import (
     create_pool,
     our_definitions,
 )
+from tests.services.launcher.ending import Ending
 from tests.services.launcher.mortal import Life, Mortal
 from tests.support.builders import make_catalogue, make_type
 from tests.support.cluster_fixture import connect, write_kubeconfig
@@ -92,6 +93,7 @@ class CrashWorld:
         self.unavailable = UnavailableOfferings(self.bus.redis, self.bus.prefix, self.clock)
         self.backoff = LaunchBackoff(self.bus.redis, self.bus.prefix, self.clock)
         self.catalogues = CatalogueStore(self.bus.redis, self.bus.prefix)
+        self.ending = Ending(self.kube, self.cloud, self.bus, self.clock)
         self._warm = self._looked_up(self.kube, self.cloud, SystemClock())
 
     def _looked_up(self, kube: Any, cloud: Any, clock: Clock) -> tuple[NodeClasses, Templates]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from services.launcher.fleet import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from services.launcher.garbage import Garbage
 from services.launcher.registration import Registration
 from services.launcher.writing import Writer
 from shared.bus import Bus
 from shared.clock import rfc3339
+from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.machines import LAUNCHED, REGISTERED, Condition, Machine
@@ -31,6 +31,7 @@ from shared.mirror.registrations import RegistrationOutcomes
 from shared.mirror.shifted_zones import ShiftedZones
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, create_machine, create_node_claim
+from tests.services.launcher.ending import Ending
 from tests.support.fake_clock import FakeClock
 
 IMAGE = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
@@ -57,6 +58,8 @@ class World:
         self.backoff = LaunchBackoff(self.bus.redis, self.bus.prefix, self.clock)
         self.shifted = ShiftedZones(self.bus.redis, self.bus.prefix, self.clock)
         self.restart()
+
+        self.ending = Ending(self.kube, self.cloud, self.bus, self.clock)
 
     def restart(self) -> None:
         """A new incarnation remembers nothing of the last."""
@@ -192,11 +195,16 @@ class World:
         except NotFound:
             return True
 
+    async def sweep(self) -> None:
+        """The launcher looks, and the terminator does what it orders."""
+        await self.garbage.sweep()
+        await self.ending.carry_out()
+
     async def sweep_twice(self) -> None:
         """Two looks with the grace between them (R7)."""
-        await self.garbage.sweep()
+        await self.sweep()
         self.clock.advance(61)
-        await self.garbage.sweep()
+        await self.sweep()
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from services.launcher.calling import LOOKS_APART_SECONDS, REPEATABLE_SECONDS
-from services.launcher.fleet import TOKEN_TAG, launch_token
+from services.launcher.fleet import launch_token
 from services.launcher.launch import IDLE_SECONDS
 from services.launcher.writing import Given
 from shared.api.machines import parse_machine
 from shared.bus import Bus, RetryLater
+from shared.cloud.ownership import TOKEN_TAG
 from shared.domain import labels as keys
 from shared.domain.instance_types import encode_catalogue
 from shared.domain.nodes import provider_instance_id

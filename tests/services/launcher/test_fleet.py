@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from services.launcher.fleet import (
     MOST_CONFIGURATIONS,
     MOST_OVERRIDES,
-    TOKEN_TAG,
     Choice,
     Template,
     addressed,
@@ -23,6 +22,7 @@ from services.launcher.fleet import (
     launch_token,
     overrides_of,
 )
+from shared.cloud.ownership import TOKEN_TAG
 from shared.cloud.records import tags_from
 from shared.domain import labels as keys
 from shared.domain.instance_types import InstanceType, Offering

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from services.launcher.fleet import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from services.launcher.garbage import FIRST_ROUNDS
 from services.watcher.joins import Joins
 from services.watcher.journal import Journal
 from services.watcher.records import KINDS
+from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
 from shared.domain.machines import REGISTERED
 from shared.domain.nodepools import V1, V1ALPHA5
@@ -36,12 +36,12 @@ async def test_an_orphan_ends_after_two_looks_and_not_before(
     lost = await world.registered("default-a", generation_api)
     owned = await world.launched("default-b", generation_api)
     await world.forget(lost)
-    await world.garbage.sweep()
+    await world.sweep()
     world.clock.advance(59)
-    await world.garbage.sweep()
+    await world.sweep()
     assert len(control.alive()) == 2
     world.clock.advance(2)
-    await world.garbage.sweep()
+    await world.sweep()
     assert control.alive() == [provider_instance_id(owned.provider_id)]
     node = await world.kube.get(NODES, lost.node_name)
     assert node["metadata"]["deletionTimestamp"], "the terminator takes it from here"
@@ -105,10 +105,10 @@ async def test_a_machine_without_instance_goes_after_two_looks(
     await world.sweep_twice()
     assert not await world.is_leaving(widow)
     await world.report(widow.node_name, ready="Unknown")
-    await world.garbage.sweep()
+    await world.sweep()
     assert not await world.is_leaving(widow)
     world.clock.advance(61)
-    await world.garbage.sweep()
+    await world.sweep()
     assert await world.is_leaving(widow)
     assert not await world.is_leaving(other)
 
@@ -215,7 +215,7 @@ async def test_a_launch_in_progress_is_nobodys_garbage(world: World, control: Co
     await world.record("lr-default-a", machine)
     await world.instances(world.tags("default-a"))
     for _ in range(3):
-        await world.garbage.sweep()
+        await world.sweep()
         world.clock.advance(100)
     assert len(control.alive()) == 1
     assert len((await world.kube.list(LAUNCH_RECORDS)).items) == 1
@@ -230,14 +230,14 @@ async def test_what_a_launch_nobody_wants_any_more_started_is_ended(
     await world.record("lr-default-a", machine)
     await world.instances(world.tags("default-a"), number=7)
     await world.kube.delete(MACHINES, "default-a")
-    await world.garbage.sweep()
+    await world.sweep()
     assert control.alive() == []
     for waited in (0, 91):
         world.clock.advance(waited)
-        await world.garbage.sweep()
+        await world.sweep()
         assert len((await world.kube.list(LAUNCH_RECORDS)).items) == 1, "EC2 may list one late"
     world.clock.advance(30)
-    await world.garbage.sweep()
+    await world.sweep()
     assert (await world.kube.list(LAUNCH_RECORDS)).items == []
 
 
@@ -249,7 +249,7 @@ async def test_a_batch_that_got_more_than_it_asked_for_keeps_what_is_owned(
     mine, _surplus = await world.instances(tags, number=2)
     machine = await world.launched("default-a", provider_id=f"aws:///us-west-2a/{mine}")
     await world.record("lr-batch", machine)
-    await world.garbage.sweep()
+    await world.sweep()
     assert control.alive() == [mine]
 
 
@@ -353,7 +353,7 @@ async def test_a_wrong_list_ends_nothing_and_is_told(
     with monkeypatch.context() as patch:
         await fault(world, patch)
         for _ in range(5):
-            await world.garbage.sweep()
+            await world.sweep()
             world.clock.advance(61)
     assert not any([await world.is_leaving(machine) for machine in machines])
     assert set(control.alive()) >= {provider_instance_id(m.provider_id) for m in machines}
@@ -365,8 +365,8 @@ async def test_looks_come_fast_after_a_start_and_while_something_is_lost(world: 
     """LCH-80, LCH-81: 10 s for the first 20 runs, then 2 min."""
     assert world.garbage.pause_seconds() == 10
     for _ in range(FIRST_ROUNDS):
-        await world.garbage.sweep()
+        await world.sweep()
     assert world.garbage.pause_seconds() == 120
     await world.instances(world.tags("default-a"))
-    await world.garbage.sweep()
+    await world.sweep()
     assert world.garbage.pause_seconds() == 30

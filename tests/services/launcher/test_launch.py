@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from services.launcher.fleet import TOKEN_TAG, launch_token
+from services.launcher.fleet import launch_token
 from services.launcher.records import LaunchRecords
 from services.launcher.widows import VISIBLE_SECONDS
 from shared import streams
 from shared.api.machines import parse_machine
 from shared.bus import Bus, RetryLater
+from shared.cloud.ownership import TOKEN_TAG
 from shared.domain import labels as keys
 from shared.domain.machines import LAUNCHED
 from shared.domain.nodepools import SelectorTerm

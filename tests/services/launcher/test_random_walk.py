@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from services.launcher.fleet import TOKEN_TAG
 from services.launcher.garbage import Garbage
 from services.launcher.launch import Launch
 from shared.bus import RetryLater
+from shared.cloud.ownership import TOKEN_TAG
 from shared.domain.instance_types import encode_catalogue
 from shared.domain.nodes import provider_instance_id
 from shared.errors import TransientError
@@ -172,6 +173,8 @@ class Walk:
 
     async def terminate(self) -> None:
         """The terminator's part, as it does it: not before no record names the machine."""
+        with suppress(TransientError):  # the launcher's next look orders it again
+            await self.world.ending.carry_out()
         records = await self.world.records()
         named = {one["uid"] for record in records for one in record["spec"]["machines"]}
         for machine in await self.world.machines():

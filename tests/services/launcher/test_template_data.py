@@ -58,7 +58,7 @@ def data(
     machine: Machine = MACHINE, variant: Variant | None = None, **node_class: Any
 ) -> dict[str, Any]:
     wanted = variant or Variant("ami-1")
-    return template_data(machine, resolved(**node_class), wanted, "#!/bin/sh")
+    return template_data(machine, resolved(**node_class), wanted, "#!/bin/sh", cluster="demo")
 
 
 def v1_data(
@@ -117,8 +117,9 @@ def test_the_template_of_the_seed_is_asked_for_as_written() -> None:
     """Scenario 23, seed 002: the whole data, from the published manifest."""
     node_class = parse_node_template(yaml.safe_load(SEED.read_text())).require("seed")
     found = Resolved(node_class, (), GROUPS, IMAGES, node_class.instance_profile)
-    made = template_data(MACHINE, found, Variant("ami-1", 29), "#!/bin/sh")
-    assert made == {
+    made = template_data(MACHINE, found, Variant("ami-1", 29), "#!/bin/sh", cluster="demo")
+    assert {*tagged(made)} == {"network-interface"}
+    assert {k: v for k, v in made.items() if k != "TagSpecifications"} == {
         "ImageId": "ami-1",
         "UserData": base64.b64encode(b"#!/bin/sh").decode(),
         "SecurityGroupIds": ["sg-1", "sg-2"],
@@ -325,7 +326,12 @@ def test_reservations_are_for_those_who_planned_with_them() -> None:
     lent = v1_data(variant=Variant("ami-1", 29, 0, "cr-1", "default", interruptible=True))
     assert lent["InstanceMarketOptions"] == {"MarketType": "interruptible-capacity-reservation"}
     gate_off = template_data(
-        MACHINE, resolved(generation_api=V1), Variant("ami-1"), "", reserved_capacity=False
+        MACHINE,
+        resolved(generation_api=V1),
+        Variant("ami-1"),
+        "",
+        cluster="demo",
+        reserved_capacity=False,
     )
     assert "CapacityReservationSpecification" not in gate_off
 
@@ -391,3 +397,51 @@ def test_equal_content_and_only_that_has_an_equal_name(
     """LCH-20: kubelet settings, volumes, tags: whatever differs makes another template."""
     assert (template_name("dev", one) == template_name("dev", other)) == (one == other)
     assert (template_name_v1({}, one) == template_name_v1({}, other)) == (one == other)
+
+
+def tagged(made: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Resource type -> the tags that a template gives it."""
+    return {
+        one["ResourceType"]: {tag["Key"]: tag["Value"] for tag in one["Tags"]}
+        for one in made["TagSpecifications"]
+    }
+
+
+def test_interfaces_are_tagged_by_the_template_in_both_generations() -> None:
+    """LCH-56: CreateFleet cannot tag them, and the launcher's role may not make them untagged."""
+    user = {"team": "a"}
+    today = tagged(v1_data(replace(MACHINE, generation_api=V1), tags=user))
+    assert today == {
+        "network-interface": {
+            "team": "a",
+            "kubernetes.io/cluster/demo": "owned",
+            "eks:eks-cluster-name": "demo",
+            "karpenter.sh/nodepool": "default",
+            "karpenter.k8s.aws/ec2nodeclass": "default",
+        }
+    }
+    old = tagged(data(tags=user))["network-interface"]
+    assert old["kubernetes.io/cluster/demo"] == "owned"
+    assert old["karpenter.sh/provisioner-name"] == "default"
+    assert old["team"] == "a"
+
+
+def test_spot_requests_are_tagged_and_only_where_there_is_one() -> None:
+    """EC2 refuses tags of a spot request for on-demand instances."""
+    spot = tagged(v1_data(variant=Variant("ami-1", spot=True)))
+    assert {*spot} == {"network-interface", "spot-instances-request"}
+    assert spot["spot-instances-request"] == spot["network-interface"]
+
+
+def test_spot_and_on_demand_have_templates_of_their_own() -> None:
+    offered = kind("m5.large").offerings
+    sold_as_spot = tuple(replace(one, capacity_type=keys.SPOT) for one in offered)
+    (spot,) = found_variants(MACHINE, kind("m5.large", offerings=sold_as_spot))
+    (on_demand,) = found_variants(MACHINE, kind("m5.large"))
+    assert (spot.spot, on_demand.spot) == (True, False)
+
+
+def test_the_order_of_the_users_tags_makes_no_other_template() -> None:
+    """LCH-20."""
+    one, other = v1_data(tags={"a": "1", "b": "2"}), v1_data(tags={"b": "2", "a": "1"})
+    assert template_name_v1(one, {}) == template_name_v1(other, {})

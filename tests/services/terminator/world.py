@@ -7,7 +7,7 @@ done here once per turn, by the test's clock. Budgets are counted by the local c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,7 @@ from local.cluster.controllers.disruption import DisruptionController
 from local.cluster.informers import key_of
 from local.cluster.store import Store
 from services.terminator.assembly import assemble
-from services.terminator.hooked import HookedNodes
 from services.terminator.termination import DONE
-from services.terminator.work import Work
 from shared.bus import Bus
 from shared.clock import parse_rfc3339, rfc3339
 from shared.cloud.session import Cloud
@@ -88,16 +86,17 @@ class World:
         cloud: Any = (
             Mortal(self.cloud, life, ec2=Mortal(self.cloud.ec2, life)) if life else self.cloud
         )
-        self.termination = assemble(
+        self.work = assemble(
             kube=kube, cloud=cloud, bus=bus, clock=self.clock, settings=self.settings,
             metrics=self.metrics, recorder=self.recorder,
         )  # fmt: skip
-        hooked = HookedNodes(kube, self.clock, self.termination.clearing.evictions, self.recorder)
-        self.work = Work(self.termination, kube, self.metrics, 1.0, hooked)
+        self.termination = self.work.termination
         self.done: set[str] = set()
 
-    async def instances(self, number: int) -> list[str]:
+    async def instances(self, number: int, tags: Mapping[str, str] | None = None) -> list[str]:
         """Provider ids of new running instances."""
+        listed = [{"Key": key, "Value": value} for key, value in (tags or {}).items()]
+        tagged = [{"ResourceType": "instance", "Tags": listed}] if listed else []
         if not hasattr(self, "template"):
             wanted = SelectorTerm(tags={"karpenter.sh/discovery": CLUSTER})
             self.subnet = (await self.cloud.ec2.subnets([wanted]))[0]
@@ -112,6 +111,7 @@ class World:
                 "Type": "instant",
                 "ClientToken": f"world-{next(self.numbers)}",
                 "TargetCapacitySpecification": target,
+                "TagSpecifications": tagged,
                 "LaunchTemplateConfigs": [
                     {"LaunchTemplateSpecification": named, "Overrides": overrides}
                 ],

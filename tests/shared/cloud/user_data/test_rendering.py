@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.cloud.user_data.bootstrap import Bootstrap
 from shared.cloud.user_data.rendering import LIMIT_BYTES, render
 from shared.errors import InvalidObject
-from tests.support.boot_data import Said, body, bootstrap, parts, said
+from tests.support.boot_data import Said, body, bootstrap, parts, quoted
 
 RENDERED = ("AL2", "AL2023", "Bottlerocket", "Ubuntu", "Windows2019", "Windows2022", "Windows2025")
 ONE_OF_EACH = ("AL2", "AL2023", "Bottlerocket", "Windows2022")
@@ -45,7 +45,7 @@ SCRIPTS = HOSTILE.map(lambda text: "#!/bin/sh\n" + text).filter(lambda t: not t.
 def assert_told_as_written(family: str, asked: Bootstrap) -> None:
     ((label, value),) = asked.labels.items()
     ((key, text, effect),) = asked.taints
-    assert said(family, asked) == Said(
+    assert quoted(family, asked) == Said(
         asked.cluster_name,
         asked.endpoint,
         asked.ca_bundle,

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from shared.cloud.user_data.rendering import render
+from shared.cloud.user_data.rendering import render, written
 from shared.errors import InvalidObject
 from tests.support.boot_data import bootstrap, flags_of, powershell_arguments
 
@@ -73,5 +73,5 @@ def test_a_tag_inside_a_value_is_refused() -> None:
 
 def test_typographic_quotes_are_quotes() -> None:
     """PowerShell ends a string at any of them."""
-    text = render("Windows2022", bootstrap(cluster_name="it\u2019s; Remove-Item x"))
+    text = written("Windows2022", bootstrap(cluster_name="it\u2019s; Remove-Item x"))
     assert "-EKSClusterName 'it\u2019\u2019s; Remove-Item x'" in text

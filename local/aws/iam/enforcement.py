@@ -1,0 +1,141 @@
+"""Refuses what the role of the service that signed a request does not allow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from xml.sax.saxutils import escape
+
+from local.aws import moto_patches, protocol, xml_answers
+from local.aws.emulator import Emulator
+from local.aws.iam.evaluation import Permission, is_allowed
+from local.aws.iam.launches import templates_of
+from local.aws.iam.policies import Statement, policies_of, service_of, statements
+from local.aws.iam.requests import needed, needed_by_the_fleet
+from local.aws.iam.resources import Resources
+from local.aws.moto_state import ACCOUNT_ID
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+ALWAYS_ALLOWED = frozenset({"sts"})
+"""Whose caller asks who it is, or takes on its role."""
+FORBIDDEN = 403
+_KEY = re.compile(r"Credential=([^/]+)/")
+_XML = "text/xml;charset=UTF-8"
+Denial = tuple[int, str, bytes]
+"""HTTP status, content type, body."""
+
+
+class Enforcement:
+    """Knows the roles. One per emulator."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self._emulator = emulator
+        cluster = emulator.settings.cluster_name
+        self._values = {
+            "partition": "aws",
+            "region": emulator.settings.region,
+            "account": ACCOUNT_ID,
+            "cluster": cluster,
+            "node_role": f"KarpenterNodeRole-{cluster}",
+        }
+        self._roles: dict[str, tuple[Statement, ...]] = {}
+
+    def denial(self, request: protocol.Request, environ: Mapping[str, Any]) -> Denial | None:
+        """The answer to a request that its role does not allow; None when it does, or when nobody restricts the key."""
+        key = _KEY.search(str(environ.get("HTTP_AUTHORIZATION", "")))
+        service = service_of(key[1]) if key else None
+        if service is None or request.service in ALWAYS_ALLOWED:
+            return None
+        with self._emulator.inventory.lock:
+            return self._judged(service, request, str(environ.get("PATH_INFO", "")))
+
+    def _judged(self, service: str, request: protocol.Request, path: str) -> Denial | None:
+        resources = Resources(self._emulator, request.region)
+        if denied := self._first_denied(service, needed(resources, request, path)):
+            return self._refused(request, service, denied)
+        if request.action != "CreateFleet" or _is_dry_run(request):
+            return None
+        denied = self._first_denied(service, needed_by_the_fleet(resources, request))
+        return None if denied is None else self._empty_fleet(request, resources, service, denied)
+
+    def _first_denied(self, service: str, asked: list[Permission]) -> Permission | None:
+        allowed = self._statements(service)
+        return next((one for one in asked if not is_allowed(allowed, one)), None)
+
+    def _statements(self, service: str) -> tuple[Statement, ...]:
+        if service not in self._roles:
+            self._roles[service] = statements(policies_of(service), self._values)
+        return self._roles[service]
+
+    def _refused(self, request: protocol.Request, service: str, denied: Permission) -> Denial:
+        ec2 = request.service == "ec2"
+        rest = request.json_protocol or request.service in ("eks", "arc-zonal-shift")
+        code = (
+            "UnauthorizedOperation" if ec2 else "AccessDeniedException" if rest else "AccessDenied"
+        )
+        content_type, body = protocol.error_answer(request, code, _told(service, denied))
+        return FORBIDDEN, content_type, body
+
+    def _empty_fleet(
+        self, request: protocol.Request, resources: Resources, service: str, denied: Permission
+    ) -> Denial:
+        """The fleet was made, its instances may not be: EC2 says so in the answer's errors."""
+        parameters = moto_patches.parse_ec2(request.action, request.body)
+        target = parameters.get("TargetCapacitySpecification") or {}
+        lifecycle = target.get("DefaultTargetCapacityType") or "on-demand"
+        errors = "".join(
+            _error(
+                template.template_id,
+                str(template.version),
+                override,
+                lifecycle,
+                _told(service, denied),
+            )
+            for template, overrides in templates_of(resources, parameters)
+            for override in overrides
+        )
+        body = (
+            f'<?xml version="1.0" encoding="UTF-8"?><CreateFleetResponse xmlns="{xml_answers.NAMESPACE}">'
+            f"<requestId>{xml_answers.REQUEST_ID}</requestId><fleetId>fleet-0</fleetId>"
+            f"<errorSet>{errors}</errorSet><fleetInstanceSet/></CreateFleetResponse>"
+        )
+        return 200, _XML, body.encode()
+
+
+def _is_dry_run(request: protocol.Request) -> bool:
+    return request.query_parameters().get("DryRun", "").lower() == "true"
+
+
+def _told(service: str, denied: Permission) -> str:
+    log.warning("denied", service=service, action=denied.action, resource=denied.resource)
+    return (
+        "You are not authorized to perform this operation. User: "
+        f"arn:aws:sts::{ACCOUNT_ID}:assumed-role/dovetail-{service}/local is not authorized to perform: "
+        f"{denied.action} on resource: {denied.resource} because no identity-based policy allows the "
+        f"{denied.action} action"
+    )
+
+
+def _error(
+    template_id: str, version: str, override: Mapping[str, Any], lifecycle: str, message: str
+) -> str:
+    named = {
+        "InstanceType": "instanceType",
+        "SubnetId": "subnetId",
+        "AvailabilityZone": "availabilityZone",
+    }
+    said = "".join(
+        f"<{tag}>{escape(str(override[key]))}</{tag}>"
+        for key, tag in named.items()
+        if override.get(key)
+    )
+    return (
+        "<item><launchTemplateAndOverrides><launchTemplateSpecification>"
+        f"<launchTemplateId>{template_id}</launchTemplateId><version>{version}</version>"
+        f"</launchTemplateSpecification><overrides>{said}</overrides></launchTemplateAndOverrides>"
+        f"<lifecycle>{lifecycle}</lifecycle><errorCode>UnauthorizedOperation</errorCode>"
+        f"<errorMessage>{escape(message)}</errorMessage></item>"
+    )

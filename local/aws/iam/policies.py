@@ -1,0 +1,76 @@
+"""The policies of deploy/iam, filled in as a deployment would, and the access key of each service."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+IAM = Path(__file__).resolve().parents[3] / "deploy" / "iam"
+ALL_SERVICES = "services"
+"""All services in one process: its role has the policies of each."""
+_KEY_PREFIX = "DOVETAIL"
+_PLACEHOLDER = re.compile(r"\$\{([a-z_]+)\}")
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """One statement of a policy. ``conditions``: operator -> key -> accepted values."""
+
+    sid: str
+    allows: bool
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+    conditions: dict[str, dict[str, tuple[str, ...]]]
+
+
+def access_key(service: str) -> str:
+    """The access key id that a service of the local stack signs with."""
+    return f"{_KEY_PREFIX}{service.upper()}"
+
+
+def service_of(key: str) -> str | None:
+    """The service that signs with this key; None for everybody else's."""
+    return key.removeprefix(_KEY_PREFIX).lower() if key.startswith(_KEY_PREFIX) else None
+
+
+@cache
+def policies_of(service: str) -> tuple[str, ...]:
+    """Names of the policies of a service's role; none for a service that calls nothing of AWS."""
+    roles: dict[str, list[str]] = json.loads((IAM / "roles.json").read_text())
+    if service == ALL_SERVICES:
+        return tuple(
+            sorted({name for who, names in roles.items() if who != "check" for name in names})
+        )
+    return tuple(roles.get(service, ()))
+
+
+def statements(policies: Iterable[str], values: Mapping[str, str]) -> tuple[Statement, ...]:
+    """All statements of these policies. Raises KeyError for a placeholder that ``values`` lacks."""
+    documents = (
+        json.loads(_filled((IAM / "policies" / f"{name}.json").read_text(), values))
+        for name in policies
+    )
+    return tuple(_statement(raw) for document in documents for raw in document["Statement"])
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda found: values[found[1]], text)
+
+
+def _statement(raw: Mapping[str, Any]) -> Statement:
+    conditions = {
+        operator: {key: _listed(values) for key, values in keys.items()}
+        for operator, keys in raw.get("Condition", {}).items()
+    }
+    return Statement(
+        raw.get("Sid", ""), raw["Effect"] == "Allow", _listed(raw["Action"]), _listed(raw["Resource"]), conditions
+    )  # fmt: skip
+
+
+def _listed(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)

@@ -1,0 +1,75 @@
+"""What the emulator holds, as IAM sees it: ARNs, and the tags that conditions ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moto.autoscaling.models import autoscaling_backends
+
+from local.aws.emulator import Emulator
+from local.aws.moto_state import ACCOUNT_ID, LaunchTemplate, launch_template
+from local.aws.refusal import RequestRefused
+
+OTHERS = frozenset({"image", "snapshot"})
+"""Anybody's: their ARN names no account."""
+Context = dict[str, tuple[str, ...]]
+
+
+class Resources:
+    """Of one region. Ask under the inventory's lock for what is EC2's."""
+
+    def __init__(self, emulator: Emulator, region: str) -> None:
+        self._emulator = emulator
+        self._region = region
+        self.base: Context = {"aws:RequestedRegion": (region,)}
+
+    def arn(self, kind: str, identity: str = "*") -> str:
+        """Of an EC2 resource. ``*``: one that does not exist yet."""
+        account = "" if kind in OTHERS else ACCOUNT_ID
+        return f"arn:aws:ec2:{self._region}:{account}:{kind}/{identity}"
+
+    def tagged(self, tags: Mapping[str, str], service: str = "ec2") -> Context:
+        """The condition keys of a resource's tags."""
+        names = ("aws", service)
+        return {
+            f"{one}:ResourceTag/{key}": (value,) for one in names for key, value in tags.items()
+        }
+
+    def instance_tags(self, identity: str) -> dict[str, str] | None:
+        """None: there is no such instance."""
+        found = self._emulator.inventory.get(identity)
+        return None if found is None else dict(found.tags)
+
+    def template(self, wanted: Mapping[str, Any]) -> LaunchTemplate | None:
+        """None: there is no such template or version."""
+        named = {key: value for key, value in wanted.items() if value}
+        try:
+            return launch_template(self._emulator.ec2(self._region), named)
+        except RequestRefused:
+            return None
+
+    def template_tags(self, identity: str) -> dict[str, str]:
+        found = self._emulator.ec2(self._region).launch_templates[identity]
+        return {tag["key"]: tag["value"] for tag in found.get_tags()}
+
+    def profile(self, name: str) -> tuple[str, dict[str, str]] | None:
+        """ARN and tags of an instance profile. None: there is none of this name."""
+        for found in self._emulator.iam().instance_profiles.values():
+            if found.name == name:
+                return str(found.arn), {tag["Key"]: tag["Value"] for tag in found.tags}
+        return None
+
+    def roles_of_profile(self, wanted: Mapping[str, str]) -> list[str]:
+        """ARNs of the roles that instances with this profile get."""
+        for profile in self._emulator.iam().instance_profiles.values():
+            if wanted.get("Name") == profile.name or wanted.get("Arn") == profile.arn:
+                return [str(role.arn) for role in profile.roles]
+        return []
+
+    def group(self, name: str) -> tuple[str, dict[str, str]]:
+        """ARN and tags of an auto scaling group."""
+        found = autoscaling_backends[ACCOUNT_ID][self._region].autoscaling_groups.get(name)
+        tags = {tag["Key"]: tag["Value"] for tag in found.tags} if found is not None else {}
+        arn = f"arn:aws:autoscaling:{self._region}:{ACCOUNT_ID}:autoScalingGroup:0:autoScalingGroupName/{name}"
+        return arn, tags

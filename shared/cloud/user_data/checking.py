@@ -1,0 +1,139 @@
+"""Refuses what a node could not be told safely, whatever API server let it through: pure (LCH-30..34, P-20..P-23).
+
+Our own schemas allow nothing of this. A cluster that still has the CRDs of an older Karpenter allows any text, and boot
+data is read twice: by the shell of the image family, which quotes keep from reading a value as a command, and by
+what that calls. EKS's bootstrap.sh writes the kubelet's arguments into a systemd unit in quotes of its own, and the
+kubelet splits its lists at commas and equals signs. No quotes of ours reach so far; only the syntax of the values does.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from shared.api.label_syntax import is_label_value, is_qualified_name
+from shared.cloud.user_data.bootstrap import Bootstrap, Taint
+from shared.domain.expressions import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
+from shared.errors import InvalidObject
+
+EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
+INTEGERS = (
+    "podsPerCore",
+    "evictionMaxPodGracePeriod",
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+)
+MAPS = (
+    "systemReserved",
+    "kubeReserved",
+    "evictionHard",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+)
+LONGEST_SHOWN = 60
+_CLUSTER_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
+_ENDPOINT = re.compile(r"https?://[0-9A-Za-z._~:/\[\]-]{1,512}")
+_BASE64 = re.compile(r"[0-9A-Za-z+/\s]*={0,2}\s*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9.-]{0,62}")
+_AMOUNT = re.compile(r"[0-9A-Za-z.+µ-]{1,32}%?")
+"""A quantity, a percentage or a duration. Whether it means anything is for the kubelet to say."""
+
+
+def check(bootstrap: Bootstrap) -> None:
+    """Every value that is rendered, apart from the class's own user data. Raises InvalidObject naming the field."""
+    _check_cluster(bootstrap)
+    for key, value in bootstrap.labels.items():
+        _check_label(key, value)
+    for taint in bootstrap.taints:
+        _check_taint(taint)
+    _check_kubelet(bootstrap.kubelet)
+
+
+def _check_cluster(bootstrap: Bootstrap) -> None:
+    """Empty is what is not known: a class is checked before its first machine."""
+    name, endpoint = bootstrap.cluster_name, bootstrap.endpoint
+    if name:
+        _match(_CLUSTER_NAME, name, "CLUSTER_NAME", "the name of an EKS cluster")
+    if endpoint:
+        _match(_ENDPOINT, endpoint, "CLUSTER_ENDPOINT", "a URL such as https://example.com")
+    _match(_BASE64, bootstrap.ca_bundle, "CLUSTER_CA_BUNDLE", "base64")
+    if bootstrap.cluster_dns:
+        _check_address(bootstrap.cluster_dns, "the address of the service kube-dns")
+    if bootstrap.service_cidr:
+        _check_network(bootstrap.service_cidr, "the cluster's serviceIpv4Cidr")
+
+
+def _check_label(key: str, value: str) -> None:
+    if not is_qualified_name(key):
+        raise _refused("metadata.labels", key, "use a label key such as example.com/name")
+    if not is_label_value(value):
+        raise _refused(
+            f"metadata.labels[{key}]",
+            value,
+            "use at most 63 letters, digits, hyphens, underscores and dots",
+        )
+
+
+def _check_taint(taint: Taint) -> None:
+    key, value, effect = taint
+    if not is_qualified_name(key):
+        raise _refused("spec.taints.key", key, "use a key such as example.com/name")
+    if not is_label_value(value):
+        raise _refused(f"spec.taints[{key}].value", value, "use letters, digits, '-', '_' and '.'")
+    if effect not in EFFECTS:
+        raise _refused(f"spec.taints[{key}].effect", effect, f"use one of {', '.join(EFFECTS)}")
+
+
+def _check_kubelet(kubelet: Mapping[str, Any]) -> None:
+    said = {name: value for name, value in kubelet.items() if value is not None}
+    for name in INTEGERS:
+        if name in said and (isinstance(said[name], bool) or not isinstance(said[name], int)):
+            raise _refused(f"spec.kubelet.{name}", said[name], "use a whole number")
+    if not isinstance(said.get("cpuCFSQuota", False), bool):
+        raise _refused("spec.kubelet.cpuCFSQuota", said["cpuCFSQuota"], "use true or false")
+    if "containerRuntime" in said:
+        runtime, field = str(said["containerRuntime"]), "spec.kubelet.containerRuntime"
+        _match(_NAME, runtime, field, "a name such as containerd")
+    for name in MAPS:
+        _check_amounts(f"spec.kubelet.{name}", said.get(name, {}))
+    addresses = said.get("clusterDNS", ())
+    if not isinstance(addresses, list | tuple):
+        raise _refused("spec.kubelet.clusterDNS", addresses, "use a list of IP addresses")
+    for address in addresses:
+        _check_address(str(address), "spec.kubelet.clusterDNS")
+
+
+def _check_amounts(field: str, amounts: object) -> None:
+    if not isinstance(amounts, Mapping):
+        raise _refused(field, amounts, "use a mapping such as {memory: 100Mi}")
+    for name, amount in amounts.items():
+        _match(_NAME, str(name), field, "a name such as memory or memory.available")
+        _match(_AMOUNT, str(amount), f"{field}[{name}]", "an amount such as 100Mi, 5% or 2m")
+
+
+def _check_address(text: str, field: str) -> None:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        raise _refused(field, text, "use an IP address") from None
+
+
+def _check_network(text: str, field: str) -> None:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise _refused(field, text, "use a network such as 10.100.0.0/16") from None
+
+
+def _match(pattern: re.Pattern[str], text: str, field: str, what: str) -> None:
+    if pattern.fullmatch(text) is None:
+        raise _refused(field, text, f"use {what}")
+
+
+def _refused(field: str, value: object, fix: str) -> InvalidObject:
+    """The value is shown in ASCII, so that nothing that it holds reaches a terminal."""
+    shown = ascii(value)
+    shown = shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}..."
+    return InvalidObject(f"{shown} cannot be told to a node; {fix}", field=field)

@@ -1,0 +1,50 @@
+"""The terminator's part of garbage collection: it reads the launcher's orders off the stream and carries them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.terminator.instances import Instances
+from services.terminator.listings import Listings
+from services.terminator.strays import LOOKS_APART_SECONDS, Strays
+from shared import streams
+from shared.bus import Bus
+from shared.cloud.session import Cloud
+from shared.kube.client import Kube
+from shared.kube.machines import Machines
+from shared.messages import EndInstance
+from shared.mirror.shifted_zones import ShiftedZones
+from tests.services.conftest import CLUSTER, messages_on
+from tests.support.fake_clock import FakeClock
+
+
+@dataclass
+class Ending:
+    """Ends what the launcher ordered since the last time."""
+
+    kube: Kube
+    cloud: Cloud
+    bus: Bus
+    clock: FakeClock
+    _read: int = 0
+    """How many messages were read before."""
+
+    async def orders(self) -> list[str]:
+        """Instance ids of the orders that were not read before."""
+        messages = await messages_on(self.bus, streams.TERMINATIONS)
+        new, self._read = messages[self._read :], len(messages)
+        return [one.instance for one in new if isinstance(one, EndInstance)]
+
+    async def carry_out(self) -> None:
+        """Both looks of the terminator. Time goes on only when there is an order."""
+        machines = Machines(self.kube)
+        strays = Strays(
+            machines, Listings(self.kube, machines), Instances(self.cloud.ec2, self.clock),
+            ShiftedZones(self.bus.redis, self.bus.prefix, self.clock), self.clock, CLUSTER,
+        )  # fmt: skip
+        if ids := sorted(set(await self.orders())):
+            for instance in ids:
+                await strays.step(instance)
+            self.clock.advance(LOOKS_APART_SECONDS + 1)
+            for instance in ids:
+                await strays.step(instance)
