@@ -91,7 +91,8 @@ _MIRROR_WRITTEN = (
             *("hset", "hdel", "hlen", "smembers", "sadd"),
         ),
     ),
-    Right((streams.CLUSTER,), ("xadd",)),
+    # Deleted only when somebody else put something of another kind in its place.
+    Right((streams.CLUSTER,), ("xadd", "del")),
 )
 _MIRROR_READ = (
     Right(("mirror:*",), ("exists", "mget", "smembers", "hgetall"), read_only=True),
@@ -113,14 +114,15 @@ _OWN: Mapping[str, tuple[Right, ...]] = {
     "scheduler": (
         *_MIRROR_READ,
         _UNAVAILABLE_READ,
-        Right(("catalogue", "catalogue:*", "overlays", "reservations"), ("get",), read_only=True),
+        Right(("catalogue", "catalogue:*"), ("get",), read_only=True),
+        Right(("reservations:*",), ("mget",), read_only=True),
         Right(("disrupted",), ("zadd", "zremrangebyrank", "zremrangebyscore", "zrange")),
     ),
     "launcher": (
         _UNAVAILABLE,
         _BACKOFF,
         _OUTCOMES,
-        Right(("catalogue", "catalogue:*", "overlays", "reservations"), ("get", "set")),
+        Right(("catalogue", "catalogue:*", "reservations:*"), ("get", "set", "mget")),
         Right(("shifted-zones", "launch-template:*"), ("get", "set")),
         Right(("memory", "memory:seen"), ("zadd", "zrem", "zrange")),
     ),
