@@ -133,7 +133,7 @@ async def test_what_is_another_s_is_refused(
 
 
 async def test_whoever_has_no_password_can_do_nothing(guarded: GuardedRedis) -> None:
-    """Violation of the report: 20 forged pods and a reset on the stream bought 304 vCPU."""
+    """20 forged pods and one reset on the stream once bought 304 vCPU."""
     for url in (guarded.server.url, guarded.server.url_of("scheduler", "wrong")):
         client = connect(url)
         for command in (
