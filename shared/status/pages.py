@@ -19,6 +19,9 @@ from starlette.routing import Mount, Route
 from shared.clock import Clock
 from shared.runtime import Answer, Question, Service
 
+MOST_AT_ONCE = 4
+"""Of one question, the bodies that are held and the answers that are worked on."""
+
 
 def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
     """The status app of one service."""
@@ -91,21 +94,34 @@ def _explain_refusals(app: FastAPI) -> None:
 
 
 def _serve_question(app: FastAPI, question: Question) -> None:
+    places = asyncio.Semaphore(MOST_AT_ONCE)
+
     @app.post(question.path, summary=question.summary)
     async def ask(request: Request) -> Response:
         if question.admit is not None:
             refusal = await question.admit(request.headers.get("authorization", ""))
             if refusal is not None:
                 return _reply(refusal)
-        try:
-            body = await _body(request, question.most_bytes)
-        except ClientDisconnect:
-            return Response(status_code=400)  # nobody reads it
-        if body is None:
-            text = f"the body is larger than {question.most_bytes} bytes"
-            return JSONResponse({"error": text}, status_code=413)
-        answer = await _unless_gone(request, question.answer(body, dict(request.query_params)))
-        return Response(status_code=400) if answer is None else _reply(answer)
+        if places.locked():
+            return JSONResponse({"error": "too many ask this at once; try again"}, 429)
+        async with places:
+            return await _answered(request, question)
+
+
+async def _answered(request: Request, question: Question) -> Response:
+    try:
+        body = await _body(request, question.most_bytes)
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody reads it
+    if body is None:
+        text = f"the body is larger than {question.most_bytes} bytes"
+        return JSONResponse({"error": text}, status_code=413)
+    answer = await _unless_gone(request, question.answer(body, dict(request.query_params)))
+    return Response(status_code=400) if answer is None else _reply(answer)
+
+
+def _reply(answer: Answer) -> Response:
+    return Response(answer.body, answer.status, media_type="application/json")
 
 
 async def _unless_gone(request: Request, answer: Awaitable[Answer]) -> Answer | None:
@@ -119,10 +135,6 @@ async def _unless_gone(request: Request, answer: Awaitable[Answer]) -> Answer | 
         for task in (working, gone):
             task.cancel()
         await asyncio.wait([working, gone])
-
-
-def _reply(answer: Answer) -> Response:
-    return Response(answer.body, answer.status, media_type="application/json")
 
 
 async def _body(request: Request, most_bytes: int) -> bytes | None:

@@ -34,6 +34,7 @@ from shared.kube.resources import MACHINES, NODE_CLAIMS
 from shared.live_settings import LiveSettings
 from shared.metrics import Metrics
 from shared.mirror.offerings import CatalogueStore
+from shared.runtime import Question, Service
 from shared.settings import SchedulerSettings, read
 from shared.status import Listener, mount, server_loop
 from tests.services.conftest import CLUSTER
@@ -218,6 +219,21 @@ async def test_the_scheduler_goes_on_while_a_large_simulation_runs(
     asking.cancel()
     await wait_until(lambda: not child.is_running(), "the client went away, and the process")
     assert (await post(client, orjson.dumps(OBJECTS)))[0] == 200
+
+
+async def test_a_service_that_stops_takes_its_simulation_with_it(bus: Bus) -> None:
+    """F29: nothing is left of it, and the stop does not wait for the answer."""
+    simulator, port = Simulator(CatalogueStore(bus.redis, bus.prefix)), free_port()
+    question = Question("/simulate", "", simulator.answer, MOST_BYTES)
+    service = Service("one", [], Metrics("one"), dict, questions=[question])
+    loop = server_loop(Listener(mount([service], SystemClock()), "127.0.0.1", port))
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        async with running(loop, port):
+            body = orjson.dumps([crowd(20_000), node_pool()])
+            asking = asyncio.ensure_future(session.post("/simulate", data=body))
+            await wait_until(working_children, "a process simulates")
+        await asyncio.wait([asking])
+    await wait_until(lambda: not working_children(), "the process is gone")
 
 
 @pytest.mark.parametrize(

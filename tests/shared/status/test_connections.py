@@ -15,6 +15,7 @@ from shared.clock import SystemClock
 from shared.metrics import Metrics
 from shared.runtime import Answer, Question, Service
 from shared.status import Limits, Listener, mount, probes, server_loop
+from shared.status.pages import MOST_AT_ONCE
 from tests.support.status_server import free_port, held, running, statuses
 from tests.support.waiting import wait_until
 
@@ -158,6 +159,22 @@ def open_connections(port: int) -> int:
         for one in found
         if one.laddr and one.laddr.port == port and one.status == psutil.CONN_ESTABLISHED
     )
+
+
+async def test_few_bodies_are_held_at_once() -> None:
+    """Large bodies that never end would fill the memory: who comes beyond them is told before anything is read."""
+    question = Question("/echo", "", echo, most_bytes=1_000_000)
+    async with serving(PATIENT, question) as port:
+        url = f"http://127.0.0.1:{port}"
+        async with aiohttp.ClientSession(url) as client:
+            async with held(port, MOST_AT_ONCE, HALF_A_BODY):
+                await wait_until(lambda: is_answered(client, 429), "no place is left")
+            await wait_until(lambda: is_answered(client, 200), "their places are free again")
+
+
+async def is_answered(client: aiohttp.ClientSession, status: int) -> bool:
+    async with client.post("/echo", data=b"whole") as response:
+        return response.status == status
 
 
 async def test_a_head_that_is_too_large_is_refused() -> None:
