@@ -30,7 +30,6 @@ from shared.errors import (
     Unauthorized,
     Unavailable,
 )
-from shared.foreign_settings import without_meaning
 from shared.kube.client import Kube
 from shared.kube.lease import Lease
 from shared.kube.recorder import Recorder
@@ -51,6 +50,7 @@ from shared.memory import settle
 from shared.metrics import Metrics
 from shared.mirror.seen_events import SeenEverywhere
 from shared.settings import ServiceSettings, describe, read_early
+from shared.settings.foreign import without_meaning
 from shared.status import PROBE_LIMITS, Listener
 
 log = get_logger(__name__)

@@ -26,11 +26,11 @@ WORKLOADS = {
     if one["kind"] in {"Deployment", "DaemonSet"}
 }
 PYTHON = sorted(WORKLOADS.keys() - {"redis"})
-ELSEWHERE = {"AWS_EC2_METADATA_DISABLED", "MIRROR_KEY"}
-"""A variable of botocore, and one that not every service has a use for."""
+ELSEWHERE = {"AWS_EC2_METADATA_DISABLED"}
+"""A variable of botocore."""
 SECRETS = {
     (one["metadata"]["namespace"], one["metadata"]["name"]): one["stringData"]
-    for one in secrets.documents("dovetail-local", dict.fromkeys(USERS, "a"), "key", host=HOST)
+    for one in secrets.documents("dovetail-local", dict.fromkeys(USERS, "a"), "k" * 16, host=HOST)
 }
 """As `dovetail secrets` prints them."""
 

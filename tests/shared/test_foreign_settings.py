@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from shared.foreign_settings import INSTEAD, without_meaning
 from shared.settings import (
     InterruptionSettings,
     LauncherSettings,
@@ -14,6 +13,7 @@ from shared.settings import (
     TerminatorSettings,
     WatcherSettings,
 )
+from shared.settings.foreign import INSTEAD, without_meaning
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 OURS = (

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from shared.domain.feature_gates import FeatureGates
 from shared.errors import ConfigurationError
-from shared.setting_types import parse_duration
 from shared.settings import (
     InterruptionSettings,
     LauncherSettings,
@@ -21,6 +20,7 @@ from shared.settings import (
     read,
     read_early,
 )
+from shared.settings.types import parse_duration
 
 
 @pytest.fixture(autouse=True)

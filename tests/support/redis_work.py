@@ -18,14 +18,13 @@ from shared.mirror.disruption_rate import DisruptionRate
 from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.learned_memory import LearnedMemory
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
-from shared.mirror.overlays import OverlayStore
 from shared.mirror.registrations import RegistrationOutcomes
 from shared.mirror.reservations import ReservationStore
 from shared.mirror.seen_events import SeenEverywhere
 from shared.mirror.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse
 from shared.redis_rights import AGENT
-from tests.support.builders import make_catalogue
+from tests.support.builders import make_catalogue, make_node_class
 from tests.support.guarded_redis import CLUSTER
 from tests.support.waiting import wait_until
 
@@ -144,8 +143,7 @@ async def _watcher(bus: Bus, _url: str) -> None:
 async def _scheduler(bus: Bus, url: str) -> None:
     await follow(url)
     await CatalogueStore(bus.redis, bus.prefix).get()
-    await OverlayStore(bus.redis, bus.prefix).get()
-    await ReservationStore(bus.redis, bus.prefix).get()
+    await ReservationStore(bus.redis, bus.prefix).get([make_node_class()])
     await UnavailableOfferings(bus.redis, bus.prefix, CLOCK).current()
     rate = DisruptionRate(bus.redis, bus.prefix, CLOCK)
     await rate.spend(POOL, ["u1"])
@@ -157,12 +155,9 @@ async def _launcher(bus: Bus, _url: str) -> None:
     await store.put(encode_catalogue(catalogue), catalogue.generation, b"prices")
     await store.get()
     await store.prices()
-    overlays = OverlayStore(bus.redis, bus.prefix)
-    await overlays.put([])
-    await overlays.get()
-    reservations = ReservationStore(bus.redis, bus.prefix)
-    await reservations.put([])
-    await reservations.get()
+    reservations, node_class = ReservationStore(bus.redis, bus.prefix), make_node_class()
+    await reservations.put(node_class, [])
+    await reservations.get([node_class])
     memory = LearnedMemory(bus.redis, bus.prefix)
     await memory.write({"m5.large ami-1": (7, 1.0)})
     await memory.read()
@@ -223,6 +218,8 @@ async def follow(url: str) -> None:
             before = reader.last_progress
             await wait_until(lambda: reader.last_progress > before, "the reader goes on")  # noqa: B023
             stop.set()
+    async with bus_at(url) as bus:  # as a reader does that found foreign entries
+        await bus.redis.set(f"{bus.prefix}mirror:heal", "1", ex=60)
 
 
 _OWN: dict[str, Callable[[Bus, str], Awaitable[None]]] = {

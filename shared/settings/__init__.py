@@ -1,0 +1,27 @@
+"""Settings of the services: what there is, how it is read. ``python -m services.<name> --help`` prints them."""
+
+from shared.settings.reading import AT_START, apply, describe, read, read_early
+from shared.settings.services import (
+    AwsSettings,
+    InterruptionSettings,
+    LauncherSettings,
+    SchedulerSettings,
+    ServiceSettings,
+    TerminatorSettings,
+    WatcherSettings,
+)
+
+__all__ = [
+    "AT_START",
+    "AwsSettings",
+    "InterruptionSettings",
+    "LauncherSettings",
+    "SchedulerSettings",
+    "ServiceSettings",
+    "TerminatorSettings",
+    "WatcherSettings",
+    "apply",
+    "describe",
+    "read",
+    "read_early",
+]
