@@ -252,8 +252,15 @@ class NodeClasses:
         return findings
 
     def _resolved(self, node_class: NodeClass, findings: Findings) -> Resolved:
+        group = findings.group
+        known = replace(
+            node_class,
+            tags={**self.settings.aws_tags, **node_class.tags},
+            placement_group_id=group.id if group else "",
+            partitions=group.partitions if group else 0,
+        )
         return Resolved(
-            replace(node_class, tags={**self.settings.aws_tags, **node_class.tags}),
+            known,
             findings.subnets,
             findings.security_groups,
             BootImages(findings.images),

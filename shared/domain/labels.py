@@ -101,6 +101,9 @@ _AWS_INSTANCE_LABELS = (
     "placement-group-id", "placement-group-partition",
 )  # fmt: skip
 
+PLACEMENT_GROUP = AWS_PREFIX + "placement-group-id"
+PARTITION = AWS_PREFIX + "placement-group-partition"
+
 WELL_KNOWN = frozenset(
     {ARCH, OS, INSTANCE_TYPE, ZONE, REGION, ZONE_ID, WINDOWS_BUILD, CAPACITY_TYPE}
     | {AWS_PREFIX + name for name in _AWS_INSTANCE_LABELS}
