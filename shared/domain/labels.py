@@ -83,6 +83,9 @@ ATTEMPT_ANNOTATION = "dovetail.sh/launch-attempt"
 LAUNCH_TOKEN_ANNOTATION = "dovetail.sh/launch-token"
 """Client token of the call that started a machine's instance (F1)."""
 
+AUTHORITY_ANNOTATION = "dovetail.sh/cluster-ca"
+"""On a NodeClaim: a digest of the cluster's certificate authority that its instance was told of at boot (EC-22)."""
+
 FINALIZER = "karpenter.sh/termination"
 CLASS_FINALIZER = "karpenter.k8s.aws/termination"
 UNREGISTERED_TAINT_KEY = "karpenter.sh/unregistered"

@@ -75,3 +75,4 @@ async def test_a_claim_names_its_zone_id_and_its_tenancy(
     machine = await launched(start, kube, *rule)
     assert machine.labels[TENANCY] == (asked or "default")
     assert machine.labels[keys.ZONE_ID].startswith("usw2-az")
+    assert machine.annotations[keys.AUTHORITY_ANNOTATION], "EC-22: it drifts when there is another"
