@@ -95,7 +95,8 @@ async def served(queue: Queue) -> AsyncIterator[str]:
         asked = json.loads(await request.read())
         action = request.headers["X-Amz-Target"].rpartition(".")[2]
         found = await _answer(queue, action, asked, str(request.url.origin()))
-        return web.Response(body=json.dumps(found).encode(), content_type=JSON)
+        body = json.dumps(found).encode()
+        return web.Response(body=body, content_type=JSON, headers={"x-amzn-RequestId": "bench"})
 
     app = web.Application()
     app.router.add_post("/{path:.*}", answer)

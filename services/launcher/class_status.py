@@ -26,7 +26,7 @@ from shared.api.class_statuses import refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
 from shared.api.faults import Fault, texts_of
 from shared.clock import rfc3339
-from shared.cloud.records import CapacityReservation
+from shared.cloud.records import CapacityReservation, PlacementGroup
 from shared.domain.machines import Condition
 from shared.domain.nodepools import V1
 
@@ -118,8 +118,13 @@ def _v1_fields(findings: Findings) -> dict[str, Any]:
             for item in findings.images
         ],
         "instanceProfile": findings.profile or None,
+        "placementGroup": _group(findings.group),
         "capacityReservations": [_reservation(one) for one in findings.reservations] or None,
     }
+
+
+def _group(one: PlacementGroup | None) -> dict[str, Any] | None:
+    return {"id": one.id, "name": one.name, "partitions": one.partitions} if one else None
 
 
 def _reservation(one: CapacityReservation) -> dict[str, Any]:

@@ -36,7 +36,13 @@ from services.launcher.placement_groups import PlacementGroups
 from services.launcher.profiles import Profiles
 from services.launcher.volume_checks import snapshots_of, volume_problems
 from shared.cloud.eks import EksCluster
-from shared.cloud.records import CapacityReservation, LaunchTemplate, SecurityGroup, Subnet
+from shared.cloud.records import (
+    CapacityReservation,
+    LaunchTemplate,
+    PlacementGroup,
+    SecurityGroup,
+    Subnet,
+)
 from shared.cloud.session import Cloud
 from shared.cloud.user_data.bootstrap import Bootstrap
 from shared.cloud.user_data.rendering import render
@@ -61,6 +67,7 @@ class Findings(msgspec.Struct, frozen=True):
     """v1alpha5: the user's own (T-07)."""
     problems: tuple[Problem, ...] = ()
     reservations: tuple[CapacityReservation, ...] = ()
+    group: PlacementGroup | None = None
 
 
 @dataclass
@@ -76,7 +83,7 @@ class Discovery:
     async def look(self, node_class: NodeClass, cluster: EksCluster) -> Findings:
         """Everything of this class, for nodes of this cluster. Raises TransientError."""
         problems = problems_of(node_class, cluster)
-        subnets, groups, found, profile, snapshots, reserved = await asyncio.gather(
+        subnets, groups, found, profile, snapshots, (reserved, group) = await asyncio.gather(
             part(self._subnets(node_class), SUBNETS_READY, "SubnetsNotFound", problems),
             part(
                 self._groups(node_class), SECURITY_GROUPS_READY, "SecurityGroupsNotFound", problems
@@ -102,13 +109,14 @@ class Discovery:
             own,
             tuple(sorted(problems, key=lambda problem: (problem.condition, problem.message))),
             reserved,
+            group,
         )
 
     async def _capacity(
         self, node_class: NodeClass, problems: list[Problem]
-    ) -> tuple[CapacityReservation, ...]:
-        """Its reservations; its placement group has to be there."""
-        found, _ = await asyncio.gather(
+    ) -> tuple[tuple[CapacityReservation, ...], PlacementGroup | None]:
+        """Its reservations and its placement group."""
+        found, group = await asyncio.gather(
             part(
                 self.reservations.find(node_class),
                 CAPACITY_RESERVATIONS_READY,
@@ -116,13 +124,13 @@ class Discovery:
                 problems,
             ),
             part(
-                self.placement_groups.check(node_class),
+                self.placement_groups.find(node_class),
                 PLACEMENT_GROUP_READY,
                 placement_groups.NOT_FOUND,
                 problems,
             ),
         )
-        return found or ()
+        return found or (), group
 
     async def _images(
         self, node_class: NodeClass, cluster: EksCluster

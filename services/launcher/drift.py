@@ -40,6 +40,8 @@ class Facts(msgspec.Struct, frozen=True):
     """The catalogue by name."""
     type_seen: bool = False
     """The machine's type was there a moment ago: do not look for it again."""
+    authority: str = ""
+    """Digest of the cluster's certificate authority."""
 
     def with_instance(self, instance: Instance) -> Facts:
         """The same, now that EC2 told of the instance."""
@@ -75,6 +77,12 @@ def _class_hash(machine: Machine, facts: Facts, _now: float) -> bool | None:
     if found is None:
         return None
     return _outdated(machine, class_hash_annotations(found.kind, found.hash))
+
+
+def _authority(machine: Machine, facts: Facts, _now: float) -> bool | None:
+    """EC-22. A machine that says nothing is older than this build: it is not taken for drifted (NP-20)."""
+    held = machine.annotations.get(keys.AUTHORITY_ANNOTATION)
+    return bool(held and facts.authority and held != facts.authority)
 
 
 def _outdated(machine: Machine, wanted: Mapping[str, str]) -> bool | None:
@@ -187,6 +195,7 @@ _V1: tuple[tuple[str, _Check], ...] = (
     ("RequirementsDrifted", _requirements),
     ("InstanceTypeNotFound", _instance_type),
     ("NodeClassDrift", _class_hash),
+    ("NodeClassDrift", _authority),
     ("AMIDrift", _image),
     ("SecurityGroupDrift", _security_groups),
     ("SubnetDrift", _subnet),

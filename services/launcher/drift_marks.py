@@ -143,6 +143,7 @@ class DriftMarks:
                 resolved.get(class_of[machine.uid]),
                 types=types,
                 type_seen=self._type_seen(machine, types),
+                authority=self.node_classes.authority(),
             )
             for machine in machines
         }

@@ -8,6 +8,7 @@ which name the fields; the planner skips its pools; other classes go on.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,6 +98,12 @@ class NodeClasses:
             log.debug("discovered kubernetes version", **{"kubernetes-version": found.version})
         self._cluster = (now, found)
         return found
+
+    def authority(self) -> str:
+        """A digest of the certificate authority that new machines are told of; empty before EKS was asked for one."""
+        held = self._cluster[1].certificate_authority if self._cluster else ""
+        bundle = self.settings.cluster_ca_bundle or held
+        return hashlib.sha256(bundle.encode()).hexdigest()[:16] if bundle else ""
 
     async def resolve(self, key: str) -> Resolved:
         """The class with its subnets, groups, images and profile.
@@ -260,8 +267,15 @@ class NodeClasses:
         return findings
 
     def _resolved(self, node_class: NodeClass, findings: Findings) -> Resolved:
+        group = findings.group
+        known = replace(
+            node_class,
+            tags={**self.settings.aws_tags, **node_class.tags},
+            placement_group_id=group.id if group else "",
+            partitions=group.partitions if group else 0,
+        )
         return Resolved(
-            replace(node_class, tags={**self.settings.aws_tags, **node_class.tags}),
+            known,
             findings.subnets,
             findings.security_groups,
             BootImages(findings.images),

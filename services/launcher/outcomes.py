@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from services.launcher.node_classes import NodeClasses
-from services.launcher.template_data import TENANCY, tenancy_of
+from services.launcher.template_data import TENANCY, partition_of, tenancy_of
 from services.launcher.writing import Given, Writer
 from shared import streams
 from shared.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.instance_sizes import adapted
-from shared.domain.instance_types import InstanceType
+from shared.domain.instance_types import EFA, InstanceType
 from shared.domain.machines import LAUNCHED, Condition, Machine
 from shared.domain.nodepools import V1
 from shared.domain.resources import format_resources
@@ -55,7 +55,8 @@ class Outcomes:
         v1 = machine.generation_api == V1
         labels = self._place_labels(machine, given) if v1 else {}
         profile = self.node_classes.profile_of(machine.node_class_key) if v1 else ""
-        given = replace(given, labels=labels, profile=profile)
+        authority = self.node_classes.authority() if v1 else ""
+        given = replace(given, labels=labels, profile=profile, authority=authority)
         if not await self.writer.launched(machine, given, kind):
             log.warning("instance is nobody's", machine=machine.name, id=given.id)
             return False
@@ -69,7 +70,9 @@ class Outcomes:
         place = self.node_classes.place_labels(
             machine.node_class_key, given.zone, given.reservation_id
         )
-        return {TENANCY: tenancy_of(machine), **place}
+        partition = partition_of(machine)
+        planned = {keys.PARTITION: partition} if partition and keys.PLACEMENT_GROUP in place else {}
+        return {TENANCY: tenancy_of(machine), **place, **planned}
 
     async def _kind(self, machine: Machine, name: str) -> InstanceType | None:
         """The type with the sizes that this machine gets; None for one that the catalogue does not have.
@@ -82,7 +85,8 @@ class Outcomes:
             return None
         try:
             node_class = await self.node_classes.read(machine.node_class_key)
-            return adapted(kind, SizeSettings.of(machine, node_class))
+            settings = SizeSettings.of(machine, node_class)
+            return _with_adapters(adapted(kind, settings), machine, settings)
         except (NotFound, InvalidObject) as error:
             log.warning("using the usual sizes", machine=machine.name, error=error.message)
             return kind
@@ -121,6 +125,15 @@ class Outcomes:
         """Say what it waits for."""
         condition = Condition("Unknown", reason, message[:LONGEST_MESSAGE], self.clock.now())
         await self.writer.condition(machine, LAUNCHED, condition)
+
+
+def _with_adapters(kind: InstanceType, machine: Machine, settings: SizeSettings) -> InstanceType:
+    """IT-18: an instance has the adapters that its class lists or its pods asked for, not all that it could have."""
+    is_asked = settings.efa_interfaces is not None or machine.requests.get(EFA, 0) > 0
+    if is_asked or EFA not in kind.capacity:
+        return kind
+    rest = {name: amount for name, amount in kind.capacity.items() if name != EFA}
+    return replace(kind, capacity=rest)
 
 
 def _tell(machine: Machine, given: Given, kind: InstanceType | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shared.clock import Clock
+from shared.cloud.records import PlacementGroup
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.nodepools import NodeClass
@@ -17,7 +18,7 @@ NOT_FOUND = "PlacementGroupNotFound"
 FRESH_SECONDS = 24 * 3600.0
 """LCH-90."""
 MOST_KNOWN = 1000
-GROUP_LABEL = keys.AWS_PREFIX + "placement-group-id"
+_Name = tuple[tuple[str, str], ...]
 
 
 @dataclass
@@ -26,19 +27,18 @@ class PlacementGroups:
 
     cloud: Cloud
     clock: Clock
-    _seen: dict[tuple[tuple[str, str], ...], float] = field(default_factory=dict)
-    _ids: dict[tuple[tuple[str, str], ...], str] = field(default_factory=dict)
-    """Of the groups that were seen."""
+    _seen: dict[_Name, tuple[float, PlacementGroup]] = field(default_factory=dict)
+    """When a group was seen, in monotonic seconds, and what it was."""
 
-    async def check(self, node_class: NodeClass) -> None:
-        """Raises InvalidObject unless the class's group exists, or it names none."""
+    async def find(self, node_class: NodeClass) -> PlacementGroup | None:
+        """The class's group; None when it names none. Raises InvalidObject when there is no such group."""
         selector = node_class.placement_group
         if not selector:
-            return
-        name = tuple(sorted(selector.items()))
-        since, now = self._seen.get(name), self.clock.monotonic()
-        if since is not None and now - since < FRESH_SECONDS:
-            return
+            return None
+        name, now = _name(node_class), self.clock.monotonic()
+        known = self._seen.get(name)
+        if known is not None and now - known[0] < FRESH_SECONDS:
+            return known[1]
         found = await self.cloud.ec2.placement_groups(selector)
         if not found:
             shown = " ".join(f"{key} {value}" for key, value in name)
@@ -49,10 +49,14 @@ class PlacementGroups:
             )
         if len(self._seen) >= MOST_KNOWN:
             self._seen.clear()
-            self._ids.clear()
-        self._seen[name], self._ids[name] = now, found[0].id
+        self._seen[name] = now, found[0]
+        return found[0]
 
     def labels_of(self, node_class: NodeClass) -> dict[str, str]:
-        """IT-44: what nodes of the class say of their group; nothing before it was checked."""
-        found = self._ids.get(tuple(sorted(node_class.placement_group.items())))
-        return {GROUP_LABEL: found} if found else {}
+        """IT-44: what nodes of the class say of their group; nothing before it was found."""
+        known = self._seen.get(_name(node_class))
+        return {keys.PLACEMENT_GROUP: known[1].id} if known else {}
+
+
+def _name(node_class: NodeClass) -> _Name:
+    return tuple(sorted(node_class.placement_group.items()))

@@ -23,6 +23,7 @@ from services.launcher.resolved import Resolved
 from shared.cloud.ownership import cluster_tag
 from shared.cloud.records import tag_specification
 from shared.domain import labels as keys
+from shared.domain.instance_types import EFA
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1, NodeClass
 from shared.domain.requirements import Requirements
@@ -30,9 +31,7 @@ from shared.domain.reservations import CAPACITY_BLOCK
 from shared.domain.resources import PODS
 from shared.errors import InvalidObject
 
-EFA = "vpc.amazonaws.com/efa"
 TENANCY = keys.AWS_PREFIX + "instance-tenancy"
-PARTITION = keys.AWS_PREFIX + "placement-group-partition"
 DEFAULT_TENANCY, DEDICATED_TENANCY = "default", "dedicated"
 OWNER_TAG = "karpenter.k8s.aws/cluster"
 """v1alpha5: on every template, the cluster's name (LCH-23)."""
@@ -237,17 +236,23 @@ def tenancy_of(machine: Machine) -> str:
     return DEDICATED_TENANCY if is_dedicated else DEFAULT_TENANCY
 
 
+def partition_of(machine: Machine) -> str:
+    """EC-06: the partition that it was planned for; empty: EC2 chooses one."""
+    decided = Requirements.of(machine.requirements).labels().get(keys.PARTITION, "")
+    found = machine.labels.get(keys.PARTITION) or decided
+    return found if found.isascii() and found.isdecimal() else ""
+
+
 def _placement(machine: Machine, node_class: NodeClass) -> dict[str, Any]:
     """EC-06, LCH-49: the class's group; dedicated hardware and a partition where the machine asks for them."""
-    wanted = Requirements.of(machine.requirements)
     placement: dict[str, Any] = {}
     if tenancy_of(machine) == DEDICATED_TENANCY:
         placement["Tenancy"] = DEDICATED_TENANCY
     for name, key in (("GroupName", "name"), ("GroupId", "id")):
         if node_class.placement_group.get(key):
             placement[name] = node_class.placement_group[key]
-    partition = machine.labels.get(PARTITION) or wanted.labels().get(PARTITION, "")
-    if node_class.placement_group and partition.isdecimal():
+    partition = partition_of(machine)
+    if node_class.placement_group and partition:
         placement["PartitionNumber"] = int(partition)
     return placement
 

@@ -46,6 +46,8 @@ class Given(msgspec.Struct, frozen=True):
     """What else its node says of where it runs (IT-44)."""
     profile: str = ""
     """Instance profile of its class, of which a v1 claim tells."""
+    authority: str = ""
+    """Digest of the cluster's certificate authority that it was told of; empty for an unknown one and for v1alpha5."""
     hostname: str = ""
     """Its private DNS name, empty while EC2 does not show the instance (F20)."""
 
@@ -171,6 +173,7 @@ def _metadata(given: Given, kind: InstanceType | None) -> dict[str, Any]:
     said = {keys.PRICE_ANNOTATION: None if price is None else str(price)}
     said[keys.LAUNCH_TOKEN_ANNOTATION] = given.token or None
     said[keys.INSTANCE_PROFILE_ANNOTATION] = given.profile or None
+    said[keys.AUTHORITY_ANNOTATION] = given.authority or None
     metadata["annotations"] = {key: text for key, text in said.items() if text is not None}
     return metadata
 

@@ -10,6 +10,8 @@ from shared.api.conditions import READY, known_conditions
 from shared.domain.machines import Condition
 from shared.domain.nodepools import NodeClass, SubnetRef
 
+MOST_PARTITIONS = 7
+"""EC2 makes no more in a zone."""
 REFUSED = "ValidationFailed"
 _REASONS = {"spec.tags": "TagValidationFailed", "spec.kubelet": "InvalidKubeletConfiguration"}
 
@@ -39,13 +41,28 @@ def with_status(node_class: NodeClass, status: object) -> NodeClass:
     if ready.generation not in (0, node_class.generation):
         ready = Condition("Unknown", message="its latest change is not looked at yet")
     found, images = status.get("subnets"), status.get("amis")
+    group = status.get("placementGroup")
     return msgspec.structs.replace(
         node_class,
         subnets=tuple(_subnets(found if isinstance(found, list) else [])),
         image_ids=tuple(sorted(set(_ids(images if isinstance(images, list) else [])))),
+        placement_group_id=_group_id(group),
+        partitions=_partitions(group),
         ready=ready.status == "True",
         fault="" if ready.status == "True" else ready.message,
     )
+
+
+def _group_id(group: object) -> str:
+    found = group.get("id") if isinstance(group, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
+def _partitions(group: object) -> int:
+    found = group.get("partitions") if isinstance(group, Mapping) else None
+    if not isinstance(found, int) or isinstance(found, bool):
+        return 0
+    return found if 0 <= found <= MOST_PARTITIONS else 0
 
 
 def _ids(found: list[object]) -> Iterable[str]:

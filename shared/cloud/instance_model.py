@@ -23,14 +23,13 @@ from shared.cloud.instance_labels import (
 )
 from shared.cloud.reference_data import VpcLimit
 from shared.domain.instance_sizes import MIB, sized
-from shared.domain.instance_types import INSTANCE_NAME, InstanceType, Offering, SizeFacts
+from shared.domain.instance_types import EFA, INSTANCE_NAME, InstanceType, Offering, SizeFacts
 from shared.domain.resources import CPU, MEMORY
 from shared.domain.size_settings import USUAL
 
 ARM64_RESERVED_MIB = 64
 """Graviton reserves this much contiguous memory that never reaches the operating system (IT-11)."""
 POD_ENI = "vpc.amazonaws.com/pod-eni"
-EFA = "vpc.amazonaws.com/efa"
 GPU_RESOURCES = {
     "NVIDIA": "nvidia.com/gpu",
     "AMD": "amd.com/gpu",

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Set
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
-from shared.domain.instance_types import InstanceType, SizeFacts
+from shared.domain.instance_types import EFA, InstanceType, SizeFacts
 from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, add
 from shared.domain.size_settings import (
     AL2023,
@@ -74,19 +74,37 @@ def is_a1(name: str) -> bool:
 
 def _as_described(kind: InstanceType, settings: SizeSettings) -> InstanceType:
     pods = _limited(kind.capacity.get(PODS, 0), kind.capacity, settings)
-    labels = {**kind.labels, INSTANCE_PODS: (str(pods),)}
+    labels = {**kind.labels, INSTANCE_PODS: (str(pods),), **_group_labels(settings)}
     return replace(kind, labels=labels, capacity={**kind.capacity, PODS: pods})
+
+
+def _group_labels(settings: SizeSettings) -> dict[str, tuple[str, ...]]:
+    """IT-44: of a placement group that machines are launched into; each may be in any of its partitions."""
+    labels: dict[str, tuple[str, ...]] = {}
+    if settings.placement_group:
+        labels[keys.PLACEMENT_GROUP] = (settings.placement_group,)
+    if settings.partitions:
+        labels[keys.PARTITION] = tuple(str(one + 1) for one in range(settings.partitions))
+    return labels
+
+
+def _adapters(kind: InstanceType, settings: SizeSettings) -> dict[str, int]:
+    """IT-18: a class that lists its interfaces says how many adapters machines have."""
+    if settings.efa_interfaces is None or EFA not in kind.capacity:
+        return {}
+    return {EFA: min(settings.efa_interfaces, kind.capacity[EFA])}
 
 
 def sized(kind: InstanceType, facts: SizeFacts, settings: SizeSettings) -> InstanceType:
     """The type with all its amounts computed anew; of those it has, only cpu, memory and devices count."""
     capacity = {
         **kind.capacity,
+        **_adapters(kind, settings),
         MEMORY: _memory(kind, settings),
         EPHEMERAL_STORAGE: _ephemeral_storage(facts, settings),
         PODS: _limited(_usual_pods(facts, settings), kind.capacity, settings),
     }
-    labels = {**kind.labels, INSTANCE_PODS: (str(capacity[PODS]),)}
+    labels = {**kind.labels, INSTANCE_PODS: (str(capacity[PODS]),), **_group_labels(settings)}
     offerings = kind.offerings
     if settings.is_windows:
         capacity[PRIVATE_IPV4] = max(facts.addresses_per_interface - 1, 0)

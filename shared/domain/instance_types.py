@@ -19,6 +19,10 @@ INSTANCE_NAME = re.compile(r"(^[a-z]+)(\-[0-9]+tb)?([0-9]+).*\.")
 """IT-03: group 1 is the category, group 3 the generation."""
 
 
+EFA = "vpc.amazonaws.com/efa"
+"""The resource of Elastic Fabric Adapters."""
+
+
 class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
     """One place to buy a type (IT-04): a zone, ``spot``, ``on-demand`` or ``reserved``, and the hourly price."""
 

@@ -85,6 +85,9 @@ ATTEMPT_ANNOTATION = "dovetail.sh/launch-attempt"
 LAUNCH_TOKEN_ANNOTATION = "dovetail.sh/launch-token"
 """Client token of the call that started a machine's instance (F1)."""
 
+AUTHORITY_ANNOTATION = "dovetail.sh/cluster-ca"
+"""On a NodeClaim: a digest of the cluster's certificate authority that its instance was told of at boot (EC-22)."""
+
 FINALIZER = "karpenter.sh/termination"
 CLASS_FINALIZER = "karpenter.k8s.aws/termination"
 UNREGISTERED_TAINT_KEY = "karpenter.sh/unregistered"
@@ -102,6 +105,9 @@ _AWS_INSTANCE_LABELS = (
     "capacity-reservation-id", "capacity-reservation-type", "capacity-reservation-interruptible",
     "placement-group-id", "placement-group-partition",
 )  # fmt: skip
+
+PLACEMENT_GROUP = AWS_PREFIX + "placement-group-id"
+PARTITION = AWS_PREFIX + "placement-group-partition"
 
 WELL_KNOWN = frozenset(
     {ARCH, OS, INSTANCE_TYPE, ZONE, REGION, ZONE_ID, WINDOWS_BUILD, CAPACITY_TYPE}

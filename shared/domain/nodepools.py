@@ -197,6 +197,10 @@ class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
     """status.subnets; empty until the launcher resolved the selector."""
     image_ids: tuple[str, ...] = ()
     """status.amis, sorted: what its machines may boot."""
+    placement_group_id: str = ""
+    """status.placementGroup."""
+    partitions: int = 0
+    """Of its placement group; 0 unless that is a partition group."""
     ready: bool = False
     """The launcher found subnets, security groups and images."""
     fault: str = ""

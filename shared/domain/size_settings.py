@@ -30,7 +30,7 @@ WINDOWS_BUILDS = {
 }
 """AMI family -> its build (IT-40)."""
 RAID0 = "RAID0"
-EFA_ONLY = "efa-only"
+EFA_ONLY, EFA_AND_ADDRESSES = "efa-only", "efa"
 DEFAULT_VOLUME = ("/dev/xvda", "20Gi")
 _WINDOWS_VOLUME = ("/dev/sda1", "50Gi")
 _VOLUMES = {"Bottlerocket": ("/dev/xvdb", "20Gi"), "Ubuntu": ("/dev/sda1", "20Gi")}
@@ -61,6 +61,12 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """0: no such limit."""
     efa_only_interfaces: int = 0
     """Interfaces of the first card that carry no pods (IT-13)."""
+    efa_interfaces: int | None = None
+    """Elastic Fabric Adapters that the class lists; None: it lists no interfaces (IT-18)."""
+    placement_group: str = ""
+    """Id of the class's placement group."""
+    partitions: int = 0
+    """Of that group."""
     images: tuple[str, ...] = ()
     """Ids of what the class boots: a type's real memory is known by image (IT-12)."""
     kube_reserved: Amounts = ()
@@ -87,6 +93,9 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
             max_pods=said.max_pods,
             pods_per_core=said.pods_per_core or 0,
             efa_only_interfaces=_efa_only(node_class),
+            efa_interfaces=_efa(node_class),
+            placement_group=node_class.placement_group_id,
+            partitions=node_class.partitions,
             images=node_class.image_ids,
             kube_reserved=_amounts(said.kube_reserved, f"{field}.kubeReserved"),
             system_reserved=_amounts(said.system_reserved, f"{field}.systemReserved"),
@@ -198,6 +207,12 @@ def _mapped_volume(node_class: NodeClass, device: str) -> int | None:
 def _ebs_size(mapping: Mapping[str, Any]) -> object:
     """As written; None for a volume whose snapshot tells it."""
     return (mapping.get("ebs") or {}).get("volumeSize")
+
+
+def _efa(node_class: NodeClass) -> int | None:
+    listed = node_class.network_interfaces
+    kinds = (EFA_ONLY, EFA_AND_ADDRESSES)
+    return sum(one.get("interfaceType") in kinds for one in listed) if listed else None
 
 
 def _efa_only(node_class: NodeClass) -> int:

@@ -355,6 +355,17 @@ class FoundReservation(ApiModel):
     """When it ends; absent if nothing ends it."""
 
 
+class FoundPlacementGroup(ApiModel):
+    """The placement group that the selector found."""
+
+    id: str
+    """Id of the group."""
+    name: str | None = None
+    """Name of the group."""
+    partitions: int | None = None
+    """How many partitions it has; 0 unless it is a partition placement group."""
+
+
 class EC2NodeClassStatus(ApiModel):
     """What the terms selected, and whether nodes can be made of it."""
 
@@ -366,6 +377,8 @@ class EC2NodeClassStatus(ApiModel):
     """Images, the newest first."""
     capacity_reservations: list[FoundReservation] | None = None
     """Capacity reservations."""
+    placement_group: FoundPlacementGroup | None = None
+    """The placement group of nodes."""
     instance_profile: str | None = None
     """The instance profile of nodes."""
     conditions: list[StatusCondition] | None = None

@@ -68,7 +68,14 @@ EXPECTED: Mapping[str, Mapping[str, Paths]] = {
         "TerminateInstances": ("TerminatingInstances", "TerminatingInstances[].InstanceId"),
     },
     "ssm": {"GetParameter": ("Parameter.Value",)},
-    "eks": {"DescribeCluster": ("cluster.name",)},
+    "eks": {
+        # A cluster that is still being made lacks some: nothing could join it.
+        "DescribeCluster": (
+            "cluster.version",
+            "cluster.endpoint",
+            "cluster.certificateAuthority.data",
+        ),
+    },
     "iam": {
         "AddRoleToInstanceProfile": (),
         "CreateInstanceProfile": _profile("InstanceProfile"),

@@ -195,6 +195,19 @@ def test_a_class_drifts_by_what_it_selects_not_by_how(path: str, value: Any, exp
 
 
 @pytest.mark.parametrize(
+    ("held", "now", "expected"),
+    [("a", "a", ""), ("a", "b", "NodeClassDrift"), ("a", "", ""), ("", "b", "")],
+)
+def test_a_new_certificate_authority_of_the_cluster_is_drift(
+    held: str, now: str, expected: str
+) -> None:
+    """EC-22: what a node was told at boot. One that says nothing was made by an older build (NP-20)."""
+    annotations = MACHINE.annotations | ({keys.AUTHORITY_ANNOTATION: held} if held else {})
+    machine = replace(MACHINE, annotations=annotations)
+    assert verdict(replace(FACTS, authority=now), machine) == expected
+
+
+@pytest.mark.parametrize(
     ("change", "expected"),
     [
         ({"image_id": "ami-old"}, "AMIDrift"),

@@ -329,9 +329,13 @@ async def test_a_placement_group_is_looked_up_by_name(
     await node_classes.refresh_all()
     assert failing(await shown(kube))["PlacementGroupReady"] == "PlacementGroupNotFound"
     async with whole_ec2(aws_emulator_url) as client:
-        await client.create_placement_group(GroupName="rack", Strategy="cluster")
+        await client.create_placement_group(
+            GroupName="rack", Strategy="partition", PartitionCount=3
+        )
     await node_classes.refresh_all()
     assert failing(await shown(kube)) == {}
+    found = (await kube.get(EC2_NODE_CLASSES, "default"))["status"]["placementGroup"]
+    assert (found["name"], found["partitions"]) == ("rack", 3), "the scheduler plans with them"
 
 
 async def own_template(kube: Kube, name: str = "mine") -> None:

@@ -16,8 +16,6 @@ from services.launcher.fleet import Choice
 from services.launcher.images import BootImage, BootImages
 from services.launcher.resolved import Resolved
 from services.launcher.template_data import (
-    EFA,
-    PARTITION,
     TENANCY,
     Variant,
     template_data,
@@ -30,7 +28,7 @@ from shared.api.node_templates import parse_node_template
 from shared.cloud.records import Image, SecurityGroup
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.instance_types import InstanceType, Offering
+from shared.domain.instance_types import EFA, InstanceType, Offering
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1
 from shared.domain.requirements import Requirement, Requirements
@@ -276,9 +274,9 @@ def test_machines_go_into_the_placement_group_of_their_class(
 ) -> None:
     """EC-06; a partition where one is planned."""
     assert v1_data(placement_group=selector)["Placement"] == placement
-    made = v1_data(requiring(PARTITION, "2"), placement_group=selector)
+    made = v1_data(requiring(keys.PARTITION, "2"), placement_group=selector)
     assert made["Placement"] == {**placement, "PartitionNumber": 2}
-    assert "Placement" not in v1_data(requiring(PARTITION, "2"))
+    assert "Placement" not in v1_data(requiring(keys.PARTITION, "2"))
 
 
 @pytest.mark.parametrize(

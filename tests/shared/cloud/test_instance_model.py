@@ -132,6 +132,9 @@ def test_interfaces_for_efa_only_have_no_addresses_for_pods(build: Build) -> Non
     )
     settings = sizes(network_interfaces=interfaces)
     assert build("p4d.24xlarge", sizes=settings).capacity["pods"] == 14 * 49 + 2
+    assert build("p4d.24xlarge", sizes=settings).capacity["vpc.amazonaws.com/efa"] == 2, (
+        "IT-18: as many as the class lists, not the four that the type could have"
+    )
 
 
 def test_reserved_interfaces_lower_pods_down_to_zero(build: Build) -> None:
