@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from local.aws.iam.launches import tags_by_kind
 from local.aws.iam.policies import access_key
 from services.launcher.fleet import instance_tags
 from services.launcher.resolved import Resolved
@@ -197,6 +198,28 @@ async def test_only_templates_of_the_cluster_may_be_used_and_deleted(as_: As) ->
         await launcher.ec2.create_fleet({**request, "LaunchTemplateConfigs": [config]})
     with pytest.raises(Unauthorized, match="ec2:DeleteLaunchTemplate"):
         await launcher.launch_templates.delete(foreign)
+
+
+async def test_a_template_that_a_user_keeps_starts_machines_when_it_is_tagged(
+    as_: As, control: Control
+) -> None:
+    """T-07: with a key pair, which only such a template can name, and with the tags that the docs ask for."""
+    admin = await as_("anybody")
+    request = await launchable(admin, V1ALPHA5)
+    ours = tags_by_kind(request["TagSpecifications"])["instance"]
+    data = {
+        "ImageId": await admin.ssm.parameter(IMAGE),
+        "KeyName": "people",
+        "TagSpecifications": [tag_specification("network-interface", ours)],
+    }
+    kept, _ = await admin.launch_templates.ensure("own", data, {cluster_tag(CLUSTER): "owned"})
+    named = {"LaunchTemplateId": kept.id, "Version": str(kept.version)}
+    config = {**request["LaunchTemplateConfigs"][0], "LaunchTemplateSpecification": named}
+    result = await (await as_("launcher")).ec2.create_fleet(
+        {**request, "LaunchTemplateConfigs": [config]}
+    )
+    assert result.errors == ()
+    assert len(control.alive()) == 1
 
 
 async def test_the_launcher_names_instances_and_nothing_more(as_: As) -> None:
