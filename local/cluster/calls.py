@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from local.cluster.authorization.attributes import Attributes
 from local.cluster.authorization.authentication import Access
+from local.cluster.authorization.escalation import check_grant
 from local.cluster.authorization.users import User
 from local.cluster.autoscaler_versions import from_stored, to_stored
 from local.cluster.collection import Collection, key_of
@@ -115,6 +116,13 @@ class Call:
             verb, target.group, target.version, target.plural, subresource, namespace, target.name
         )
         self.access.authorizer.check(self.user, asked)
+
+    def check_grant(self, document: Document) -> None:
+        """Raises ApiError 403 when a role or a binding would give more than the user has."""
+        target = self.target
+        metadata = {**(document.get("metadata") or {}), "namespace": target.namespace}
+        whole = {**document, "metadata": metadata}
+        check_grant(self.store, self.access.authorizer, self.user, self.resource, whole)
 
     def check_subresource(self) -> None:
         """Raises ApiError 404 for a subresource that the kind does not have."""

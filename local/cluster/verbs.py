@@ -107,6 +107,7 @@ def create(call: Call, body: Body) -> Response:
     headers = _check_fields(call, document)
     dry_run = call.query.dry_run
     stored = call.stored_form(document)
+    call.check_grant(stored)
     created = call.store.create(target.plural, stored, **call.address, dry_run=dry_run)
     return call.render(created, 201, headers)
 
@@ -173,6 +174,7 @@ def replace(call: Call, body: Body) -> Response:
 
 def _written(call: Call, document: Document) -> Document:
     target = call.target
+    call.check_grant(document)
     old = call.store.get(target.plural, target.name, **call.address)
     if not target.subresource and old["metadata"].get("managedFields"):
         document["metadata"].setdefault("managedFields", old["metadata"]["managedFields"])
@@ -250,6 +252,7 @@ def apply(call: Call, body: Body) -> Response:
         old or blank, config, call.field_types, call.manager, force=call.query.flag("force")
     )
     dry_run = call.query.dry_run
+    call.check_grant(new)
     if old is None:
         call.check_right("create")
         new = {**new, "apiVersion": config.get("apiVersion"), "kind": config.get("kind")}

@@ -24,7 +24,8 @@ from cli.demo.scenarios import SCENARIOS
 from cli.demo.snapshot import Snapshot
 from cli.scheduler_status import ask
 from local.stack import Stack
-from local.stack_plan import HOST, SERVICES, clean_environment, free_ports
+from local.stack_plan import ACCOUNTS, HOST, SERVICES, clean_environment, free_ports
+from local.stack_plan import NAMESPACE as LEASE_NAMESPACE
 from shared.domain import labels as keys
 from shared.domain.machines import INITIALIZED
 from shared.domain.nodes import provider_instance_id
@@ -53,7 +54,7 @@ pytestmark = [
     pytest.mark.e2e,
     NEEDS_KUBECTL,
 ]
-LEASES = {"LEADER_ELECTION_NAMESPACE": "default"}
+LEASES = {"LEADER_ELECTION_NAMESPACE": LEASE_NAMESPACE}
 WITHOUT_SCHEDULER = tuple(name for name in SERVICES if name != "scheduler")
 
 
@@ -189,6 +190,9 @@ class Candidate:
 def schedulers(stack: Stack) -> tuple[Candidate, Candidate]:
     """Two that elect a leader; the first is started."""
     shared = clean_environment(os.environ) | stack.running().environment | SERVICE_SETTINGS | LEASES
+    # With the rights of the account that deploy/kubernetes gives a scheduler, the Lease among them.
+    account = stack.directory / ACCOUNTS / LEASE_NAMESPACE / "dovetail-scheduler"
+    shared |= {"KUBECONFIG": str(account), "SYSTEM_NAMESPACE": LEASE_NAMESPACE}
     shared |= {"DISABLE_LEADER_ELECTION": "false", "STATUS_HOST": HOST}
     ports = free_ports(2, Random())
     first, second = (

@@ -1,4 +1,5 @@
-"""The namespace controller empties a namespace that is being deleted, then lets it go.
+"""The namespace controller gives each namespace its ServiceAccount ``default``, empties one that is being deleted, then
+lets it go.
 
 Pods on nodes end through their kubelets, so a namespace may need several looks. Objects held by
 finalizers keep it in phase Terminating, as in a real cluster.
@@ -13,6 +14,8 @@ from local.cluster.store import Store
 from local.cluster.supervision import TimeSlice
 
 RECHECK_SECONDS = 0.1
+ACCOUNT = "default"
+"""Pods that name no ServiceAccount run as this one."""
 
 
 class NamespaceController:
@@ -25,17 +28,25 @@ class NamespaceController:
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
-        """Namespaces."""
+        """Namespaces, and ServiceAccounts because one of them comes back."""
         informers.on("namespaces", self._on_namespace)
+        informers.on("serviceaccounts", self._on_account)
 
     def _on_namespace(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
-        if event_type != "DELETED" and obj["metadata"].get("deletionTimestamp"):
+        if event_type != "DELETED":
             self.queue.add(key_of(obj))
 
+    def _on_account(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        if event_type == "DELETED" and obj["metadata"]["name"] == ACCOUNT:
+            self.queue.add(Key("", obj["metadata"]["namespace"]))
+
     async def reconcile(self, key: Key) -> float | None:
-        """Delete what is left; finalize when nothing is."""
+        """Make the account of a namespace that stays; empty one that goes, and finalize it when nothing is left."""
         namespace = find(self._store, "namespaces", key)
-        if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
+        if namespace is None:
+            return None
+        if not namespace["metadata"].get("deletionTimestamp"):
+            self._make_account(key.name)
             return None
         left = await self._empty(key.name)
         if left:
@@ -43,6 +54,11 @@ class NamespaceController:
         finalized = {**namespace, "spec": {**(namespace.get("spec") or {}), "finalizers": []}}
         self._store.update("namespaces", finalized, subresource="finalize")
         return None
+
+    def _make_account(self, namespace: str) -> None:
+        if self._store.find("serviceaccounts", ACCOUNT, namespace=namespace) is None:
+            account = {"metadata": {"name": ACCOUNT}}
+            self._store.create("serviceaccounts", account, namespace=namespace)
 
     async def _empty(self, namespace: str) -> int:
         """Delete everything in it; how many objects remain."""

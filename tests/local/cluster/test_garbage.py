@@ -124,3 +124,18 @@ async def test_a_namespace_goes_with_everything_in_it() -> None:
         cluster.store.delete("namespaces", "team")
         await wait_until(lambda: cluster.store.find("namespaces", "team") is None, "it is gone")
         assert cluster.store.list("pods", namespace="team") == []
+
+
+async def test_each_namespace_has_its_own_account_which_comes_back() -> None:
+    async with control_plane() as cluster:
+        cluster.store.create("namespaces", {"metadata": {"name": "shop"}})
+
+        def account() -> str:
+            found = cluster.store.find("serviceaccounts", "default", namespace="shop")
+            return found["metadata"]["uid"] if found else ""
+
+        first = await wait_until(account, "the account is there")
+        cluster.store.delete("serviceaccounts", "default", namespace="shop")
+        await wait_until(lambda: account() not in ("", first), "it is there again")
+        cluster.store.delete("namespaces", "shop")
+        await wait_until(lambda: cluster.store.find("namespaces", "shop") is None, "all is gone")

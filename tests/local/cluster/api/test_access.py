@@ -177,3 +177,52 @@ async def test_kubectl_asks_in_protobuf_and_is_told(kubectl, api, robot):
     code, text = await kubectl("get", "nodes", as_robot)
     assert code == 1
     assert "Error from server (Forbidden): nodes is forbidden" in text
+
+
+MANAGE_ROLES = {
+    "verbs": ["create", "patch"],
+    "apiGroups": [GROUP],
+    "resources": ["roles", "rolebindings"],
+}
+READ = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "pods/status"]}
+ROLES = f"/apis/{GROUP}/v1/namespaces/default/roles"
+BINDINGS = f"/apis/{GROUP}/v1/namespaces/default/rolebindings"
+
+
+@pytest.mark.parametrize(
+    ("rule", "allowed"),
+    [
+        (READ, True),
+        ({**READ, "verbs": ["list"], "resources": ["pods/status"]}, True),
+        ({**READ, "resourceNames": ["web"]}, True),
+        ({**READ, "verbs": ["get", "delete"]}, False),
+        ({**READ, "resources": ["pods", "secrets"]}, False),
+        ({**READ, "apiGroups": ["*"]}, False),
+        ({**READ, "resources": ["*"]}, False),
+    ],
+)
+async def test_nobody_writes_a_role_that_gives_more_than_he_has(api, robot, rule, allowed):
+    grant(api, MANAGE_ROLES, READ)
+    role = {"metadata": {"name": "mine"}, "rules": [rule]}
+    code, status = await api.call("POST", ROLES, role, **robot)
+    assert code == (201 if allowed else 403), status
+    if not allowed:
+        assert "is attempting to grant RBAC permissions not currently held" in status["message"]
+    api.store.create("roles", {"metadata": {"name": "small"}}, group=GROUP, namespace="default")
+    sent = {"media": "application/merge-patch+json", **robot}
+    code, _ = await api.call("PATCH", f"{ROLES}/small", {"rules": [rule]}, **sent)
+    assert code == (200 if allowed else 403)
+
+
+async def test_nobody_binds_a_role_that_gives_more_unless_he_may_bind_it(api, robot):
+    view = {"kind": "ClusterRole", "name": "view"}
+    binding = {"metadata": {"name": "more"}, "roleRef": view, "subjects": []}
+    grant(api, MANAGE_ROLES)
+    assert (await api.call("POST", BINDINGS, binding, **robot))[0] == 403
+    may = {"verbs": ["bind"], "apiGroups": [GROUP], "resources": ["clusterroles"]}
+    wider = {"rules": [MANAGE_ROLES, {**may, "resourceNames": ["view"]}]}
+    api.store.patch("clusterroles", "robot", wider, group=GROUP)
+    assert (await api.call("POST", BINDINGS, binding, **robot))[0] == 201
+    other = {**binding, "metadata": {"name": "most"}, "roleRef": {**view, "name": "edit"}}
+    assert (await api.call("POST", BINDINGS, other, **robot))[0] == 403
+    assert (await api.call("POST", BINDINGS, other))[0] == 201
