@@ -160,7 +160,8 @@ async def watching(
         own = await connect(
             config, Timeouts(connect=2, read=5, total=10, watch_silence=watch_silence)
         )
-        chosen = {"cluster_name": "test", "redis_url": redis_url, **settings}
+        gates = {"feature_gates": "NodeOverlay=true"}  # with it every kind is watched
+        chosen = {"cluster_name": "test", "redis_url": redis_url, **gates, **settings}
         read_settings = read(WatcherSettings, disable_leader_election=True, **chosen)
         recorder = Recorder(own, clock=clock, random=chance)
         live = LiveSettings(WatcherSettings, own, recorder, namespace="karpenter")

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from services.watcher.conditions import Conditions
 from services.watcher.inline_templates import InlineTemplates
 from services.watcher.intake import Intake
+from services.watcher.joins import Joins
 from services.watcher.journal import Journal
 from services.watcher.object_faults import ObjectFaults
 from services.watcher.pod_events import PodEvents
@@ -62,7 +63,9 @@ def told(kube: Kube, bus: Bus, recorder: Recorder, clock: FakeClock, metrics: Me
     faults, machines = ObjectFaults(metrics), Machines(kube)
     statuses = Statuses(kube, machines, recorder, clock, journal, inline, outcomes, faults)
     conditions = Conditions(metrics, clock, lambda: True)
-    return Told(Intake(journal, statuses, conditions, PodEvents(clock), faults), metrics)
+    return Told(
+        Intake(journal, statuses, conditions, PodEvents(clock), Joins(clock), faults), metrics
+    )
 
 
 def test_an_object_that_cannot_be_read_is_unusable_and_the_others_go_on(told: Told) -> None:

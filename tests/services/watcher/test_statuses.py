@@ -181,7 +181,7 @@ async def test_a_machine_of_another_making_gets_todays_hashes(kube: Kube, watche
     await create_pool(kube)
     await create_machine(kube, "theirs")
     await create_machine(kube, "ours")
-    ours = {"annotations": {keys.PROVISIONER_HASH: "1", keys.HASHED_BY: "dovetail-1"}}
+    ours = {"annotations": {keys.PROVISIONER_HASH: "1", keys.HASHED_BY: METHOD}}
     await kube.patch(MACHINES, "ours", {"metadata": ours})
     await watcher.turn()
     pool = (await kube.get(PROVISIONERS, "default"))["metadata"]["annotations"]
