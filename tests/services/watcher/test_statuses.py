@@ -11,6 +11,7 @@ from services.watcher.journal import Journal
 from services.watcher.object_faults import ObjectFaults
 from services.watcher.records import KINDS, Kind
 from services.watcher.statuses import Statuses
+from shared.api.hashes import METHOD
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.domain import labels as keys
