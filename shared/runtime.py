@@ -1,9 +1,9 @@
 """The one way to run services: one in a process, or all five.
 
 A service is a list of supervised loops and two questions (is it ready, how is it). A loop that raises is logged,
-counted and started again after a growing pause; it never takes the others down; failing again and again makes the
-service not ready. SIGTERM sets one event: loops finish
-what they hold, and the process is gone within ``STOP_SECONDS``, whatever hangs (F29).
+counted and started again after a growing pause; it never takes the others down, and one that fails again and again
+makes the service not ready. SIGTERM sets one event: loops finish what they hold, and the process is gone within
+``STOP_SECONDS``, whatever hangs (F29).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Loop:
     late_seconds: float = 120.0
     """Without progress for this long the service is not ready (R8)."""
     progress: Callable[[], float] | None = None
-    """Monotonic time of the last progress; None: the loop reports by ``Beat``."""
+    """Monotonic time of the last progress; None: the loop reports by ``beat``."""
     beat: float = 0.0
     error: str = ""
     started: float = -inf
