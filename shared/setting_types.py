@@ -33,6 +33,20 @@ def _tags(value: object) -> object:
     return parse_tags(value) if isinstance(value, str) else value
 
 
+SHORTEST_KEY = 16
+
+
+def _key(value: str) -> str:
+    """Without the line end that a file gives it."""
+    key = value.strip()
+    if key and len(key) < SHORTEST_KEY:
+        raise ValueError(
+            f"has {len(key)} characters, and needs {SHORTEST_KEY}: take what `openssl rand -hex 16` prints"
+        )
+    return key
+
+
+SecretKey = Annotated[str, AfterValidator(_key)]
 WebhookTemplate = Annotated[str, AfterValidator(json_object)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0, le=30 * 24 * 3600)]
 Gates = Annotated[FeatureGates, NoDecode, BeforeValidator(_gates)]

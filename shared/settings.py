@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from shared.errors import ConfigurationError
-from shared.setting_types import Duration, Gates, Tags, WebhookTemplate
+from shared.setting_types import Duration, Gates, SecretKey, Tags, WebhookTemplate
 
 AT_START = ("cluster_name", "mirror_key")
 """Streams, tags, leases and the mirror carry these: a change waits for the next start."""
@@ -33,9 +33,8 @@ class ServiceSettings(BaseSettings):
     redis_url: str = Field(
         "redis://127.0.0.1:6379/0", description="Redis 6.2 or newer (7.0 advised)."
     )
-    mirror_key: str = Field(
+    mirror_key: SecretKey = Field(
         "",
-        pattern="^(|.{16,})$",
         repr=False,
         description="Secret of at least 16 characters, the same for all services, by which they know the mirror's "
         "entries; empty: only accidental damage is noticed.",

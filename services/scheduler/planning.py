@@ -7,7 +7,7 @@ written loses nothing, because the launcher lists Machines without an instance, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -271,22 +271,32 @@ class Planner:
     ) -> list[PlannedMachine]:
         gate = asyncio.Semaphore(CREATIONS_AT_ONCE)
         pods = {pod.uid: pod for pod in snapshot.pods}
+        waiting = await self._listed(len(wanted))
 
         async def create(planned: PlannedMachine) -> bool:
             async with gate:
                 if not self.leadership.held:
                     return False  # another scheduler plans by now (F14)
-                if not await self._is_needed(planned, pods):
+                if not await self._is_needed(planned, pods, waiting):
                     return False
                 return await self._create_one(planned, plan, snapshot)
 
         done = await asyncio.gather(*(create(planned) for planned in wanted))
         return [planned for planned, ok in zip(wanted, done, strict=True) if ok]
 
-    async def _is_needed(self, planned: PlannedMachine, pods: Mapping[str, Pod]) -> bool:
+    async def _listed(self, machines: int) -> frozenset[str]:
+        try:
+            return await self.need.listed(machines)
+        except DovetailError as error:
+            log.info("pods are read one by one", error=error.message)
+            return frozenset()
+
+    async def _is_needed(
+        self, planned: PlannedMachine, pods: Mapping[str, Pod], waiting: Set[str]
+    ) -> bool:
         """BAT-05: no machine for pods that are gone or served, whatever the picture says."""
         try:
-            needed = await self.need.is_proven(planned.pods, pods)
+            needed = await self.need.is_proven(planned.pods, pods, waiting)
         except DovetailError as error:
             log.warning("cannot read pods", machine=planned.name, error=error.message)
             return False

@@ -10,6 +10,8 @@ from pathlib import Path
 from services.scheduler.cluster_metrics import LOOK_SECONDS, ClusterMetrics
 from services.scheduler.commands import Commands
 from services.scheduler.disruption import Disruption
+from services.scheduler.evidence import limit_waiters
+from services.scheduler.evidence.limit_waiters import LimitWaiters
 from services.scheduler.evidence.need import Need
 from services.scheduler.evidence.sync import PATIENCE_SECONDS
 from services.scheduler.explain import Explainer
@@ -106,7 +108,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
 
     acting = [
         *(env.consumer_loop(stream, "scheduler", handler) for stream, handler in consumers.items()),
-        *_loops(env, planner, handover, disruption),
+        *_loops(env, planner, handover, disruption, LimitWaiters(planner, commands)),
     ]
     loops = [
         Loop("mirror", reader.run, progress=lambda: reader.last_progress),
@@ -132,6 +134,7 @@ def _loops(
     planner: Planner,
     handover: Handover,
     disruption: Disruption,
+    waiters: LimitWaiters,
 ) -> list[Loop]:
     """What only the leader does, beside reading its streams."""
     return [
@@ -140,6 +143,9 @@ def _loops(
             "handover",
             lambda stop: handover.run(stop, planner.not_synced),
             progress=lambda: handover.last_progress,
+        ),
+        periodic(
+            "limits", limit_waiters.LOOK_SECONDS, waiters.step, clock=env.clock, jitter=env.random
         ),
         periodic(
             "disruption", DISRUPTION_SECONDS, disruption.step, clock=env.clock, jitter=env.random

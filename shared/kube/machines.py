@@ -76,7 +76,7 @@ class Machines:
                     unreadable.append(one)
         return found, unreadable
 
-    async def list_stored(self) -> list[Stored]:
+    async def list_stored(self) -> Sequence[Stored]:
         """All readable machines with their versions."""
         found: list[Stored] = []
         for kind, (resource, _) in _KINDS.items():
@@ -118,10 +118,13 @@ class Machines:
         await self._kube.patch(resource, machine.name, body)
         return True
 
-    async def delete(self, machine: Machine) -> bool:
-        """Order its deletion. False when it is gone, or another machine has its name."""
+    async def delete(self, machine: Machine, *, version: str | None = None) -> bool:
+        """Order its deletion. False when it is gone, or another machine has its name, or it is not at ``version``."""
+        resource = _KINDS[machine.kind][0]
         try:
-            await self._kube.delete(_KINDS[machine.kind][0], machine.name, uid=machine.uid)
+            await self._kube.delete(
+                resource, machine.name, uid=machine.uid, resource_version=version
+            )
         except (NotFound, Conflict):
             return False
         return True

@@ -74,6 +74,20 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     assert (interruption.interruption_queue, interruption.receive_wait_seconds) == ("", 20)
 
 
+def test_a_short_key_is_refused_without_being_shown(environment: pytest.MonkeyPatch) -> None:
+    """The line end of a file is no part of a key; nothing at all means that there is none."""
+    environment.setenv("MIRROR_KEY", "hunter2")
+    with pytest.raises(ConfigurationError, match="MIRROR_KEY: has 7 characters") as refused:
+        read(SchedulerSettings, cluster_name="c")
+    assert "hunter2" not in str(refused.value)
+    environment.setenv("MIRROR_KEY", "0123456789abcdef\n")
+    settings = read(SchedulerSettings, cluster_name="c")
+    assert settings.mirror_key == "0123456789abcdef"
+    assert "0123456789abcdef" not in repr(settings)
+    environment.setenv("MIRROR_KEY", "")
+    assert read(SchedulerSettings, cluster_name="c").mirror_key == ""
+
+
 def test_unknown_variables_are_nobodys_business(environment: pytest.MonkeyPatch) -> None:
     environment.setenv("SOMETHING_ELSE", "x")
     assert read(WatcherSettings).cluster_name == "test"

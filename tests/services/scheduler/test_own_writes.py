@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from services.scheduler.command_record import Assumed, CommandRecord, is_shown
-from services.scheduler.evidence.need import spread, still_needs
+from services.scheduler.evidence.need import MANY_MACHINES, Need, spread, still_needs
 from services.scheduler.evidence.own_machines import OwnMachines
 from shared.api.machines import parse_machine
 from shared.api.provisioners import parse_provisioner
@@ -161,6 +161,23 @@ async def test_one_real_pod_is_reason_enough(scheduler: Scheduler, kube: Kube) -
     await scheduler.show_only(nodepools=[await pool_of(kube)], pods=pods)
     await scheduler.plan()
     assert len(await machines(kube)) == 1
+
+
+async def test_for_many_machines_the_waiting_pods_are_listed_once(
+    scheduler: Scheduler, kube: Kube
+) -> None:
+    """Bound pods and leaving ones are not among them; pods of leaving nodes are still read one by one."""
+    bound, leaves = make_bound_pod("bound", "n"), make_pod("leaves")
+    await scheduler.show(pods=[make_pod("waits"), bound, leaves])
+    await kube.patch(PODS, "leaves", {"metadata": {"finalizers": ["a/b"]}}, "default")
+    await kube.delete(PODS, "leaves", "default", grace_seconds=0)
+    need = Need(kube)
+    assert await need.listed(MANY_MACHINES - 1) == frozenset()
+    listed = await need.listed(MANY_MACHINES)
+    assert listed == {"uid-waits"}
+    assert await need.is_proven(["uid-x", "uid-waits"], {}, listed)
+    assert await need.is_proven([bound.uid], {bound.uid: bound}, listed)
+    assert not await need.is_proven([leaves.uid], {leaves.uid: leaves}, listed)
 
 
 def test_a_pod_that_leaves_for_good_needs_nothing() -> None:
