@@ -154,6 +154,7 @@ def _fixed_fields(instance: Instance) -> dict[str, Any]:
         "privateIp": instance.private_ip,
         "architecture": facts.architecture,
         "imageId": instance.image_id,
+        "imageName": instance.image_name,
         "userData": instance.user_data,
         "lifecycle": instance.lifecycle,
         "vcpus": facts.vcpus,

@@ -75,6 +75,7 @@ class Instance:
     tags: dict[str, str]
     launched_at: float
     launched_monotonic: float
+    image_name: str = ""
     instance_profile: tuple[str, str] | None = None
     user_data: str | None = None
     client_token: str = ""

@@ -143,6 +143,7 @@ class Launcher:
             vpc_id=spec.subnet.vpc_id,
             private_ip="",
             image_id=spec.image_id,
+            image_name=backend.amis[spec.image_id].name or "",
             lifecycle=spec.lifecycle,
             security_groups=self._security_groups(backend, spec),
             tags=backend.tags[instance_id],

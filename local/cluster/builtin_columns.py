@@ -4,10 +4,13 @@ them by kind.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from local.cluster.columns import (
     AGE,
     DAEMON_SET,
     DEPLOYMENT,
+    NAME,
     NODE,
     NONE,
     POD,
@@ -57,7 +60,7 @@ EVENT = [
     Column("Message", _message),
     Column("First Seen", _event_time("firstTimestamp"), priority=1),
     Column("Count", at("count", 1), "integer", priority=1),
-    Column("Name", at("metadata.name"), priority=1),
+    replace(NAME, priority=1),
 ]
 
 
@@ -174,7 +177,18 @@ def _entries(document: Document, _now: float) -> int:
 
 DATA = Column("Data", _entries, "integer")
 
+
+def _role_of(binding: Document, _now: float) -> str:
+    reference = binding["roleRef"]
+    return f"{reference['kind']}/{reference['name']}"
+
+
+ROLE = [Column("Created At", at("metadata.creationTimestamp", UNKNOWN))]
+BINDING = [Column("Role", _role_of), AGE]
+
 COLUMNS: dict[str, list[Column]] = {
+    "clusterrolebindings": BINDING,
+    "clusterroles": ROLE,
     "configmaps": [DATA, AGE],
     "cronjobs": CRON_JOB,
     "customresourcedefinitions": [Column("Created At", at("metadata.creationTimestamp", UNKNOWN))],
@@ -195,6 +209,8 @@ COLUMNS: dict[str, list[Column]] = {
         AGE,
     ],
     "replicasets": REPLICA_SET,
+    "rolebindings": BINDING,
+    "roles": ROLE,
     "secrets": [Column("Type", at("type")), DATA, AGE],
     "services": SERVICE,
     "statefulsets": STATEFUL_SET,

@@ -35,6 +35,7 @@ class Column:
     type: str = "string"
     priority: int = 0
     description: str = ""
+    format: str = ""
 
 
 def human_duration(seconds: float) -> str:
@@ -85,6 +86,10 @@ def at(path: str, default: Any = "") -> Cell:
         return default if value is None else value
 
     return cell
+
+
+NAME = Column("Name", at("metadata.name"), format="name")
+"""The first column of every kind but events."""
 
 
 def count(path: str) -> Cell:

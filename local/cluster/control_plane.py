@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 
+from local.cluster.controllers.cron_job import CronJobController
 from local.cluster.controllers.daemonset import DaemonSetController
 from local.cluster.controllers.deployment import DeploymentController
 from local.cluster.controllers.disruption import DisruptionController
@@ -19,6 +20,7 @@ from local.cluster.controllers.job import JobController
 from local.cluster.controllers.namespaces import NamespaceController
 from local.cluster.controllers.node_lifecycle import NodeLifecycleController
 from local.cluster.controllers.replicaset import ReplicaSetController
+from local.cluster.controllers.volume import VolumeController
 from local.cluster.controllers.workqueue import Controller, Worker
 from local.cluster.informers import Informers, KeyIndex, Obj, controller_uids
 from local.cluster.kubelet.fleet import BootTimes, Fleet
@@ -54,6 +56,7 @@ class ControlPlane:
         replica_sets = KeyIndex(
             store, self._informers, "replicasets", controller_uids, group="apps"
         )
+        owned_jobs = KeyIndex(store, self._informers, "jobs", controller_uids, group="batch")
         times = BootTimes(
             settings.boot_seconds, settings.ready_seconds, settings.node_monitor_grace_seconds
         )
@@ -70,8 +73,10 @@ class ControlPlane:
             DeploymentController(store, replica_sets, owned_pods, self._recorder, clock),
             ReplicaSetController(store, owned_pods, self._recorder, clock, rng),
             DaemonSetController(store, owned_pods, rng),
-            JobController(store, owned_pods, clock, rng),
+            JobController(store, owned_pods, self._recorder, clock, rng),
+            CronJobController(store, owned_jobs, self._recorder, clock),
             DisruptionController(store, clock),
+            VolumeController(store, self._recorder),
             NodeLifecycleController(store, pods_by_node, clock),
             NamespaceController(store),
             GarbageCollector(store),

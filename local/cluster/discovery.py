@@ -22,6 +22,7 @@ CREATE_ONLY = {
     "binding": ("", "v1", "Binding"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }
+_FEW_VERBS = {"finalize": ["update"], "log": ["get"]}
 SCALE = ("autoscaling", "v1", "Scale")
 
 Groups = dict[str, dict[str, list[Resource]]]
@@ -45,7 +46,7 @@ def _subresource_kind(resource: Resource, name: str) -> tuple[str, str, str]:
 def _subresource_verbs(name: str) -> list[str]:
     if name in CREATE_ONLY:
         return ["create"]
-    return ["update"] if name == "finalize" else ["get", "patch", "update"]
+    return _FEW_VERBS.get(name, ["get", "patch", "update"])
 
 
 def _kind(group: str, version: str, kind: str) -> dict[str, str]:

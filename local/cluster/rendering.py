@@ -17,7 +17,7 @@ import orjson
 
 from local.cluster.autoscaler_versions import from_stored
 from local.cluster.builtin_columns import COLUMNS
-from local.cluster.columns import AGE, Column, custom_columns
+from local.cluster.columns import AGE, NAME, Column, custom_columns
 from local.cluster.errors import ApiError
 from local.cluster.resources import AUTOSCALERS_V1, Resource
 from local.cluster.store import Store
@@ -108,7 +108,7 @@ class TableRenderer:
 
     def _row(self, stored: Stored, now: float) -> Document:
         document = stored.document
-        cells = [document["metadata"]["name"], *(c.cell(document, now) for c in self._columns)]
+        cells = [column.cell(document, now) for column in self._columns]
         row: Document = {"cells": cells}
         if self._include == "Object":
             row["object"] = document
@@ -129,18 +129,11 @@ class TableRenderer:
         return orjson.dumps(table)
 
     def _definitions(self) -> list[dict[str, Any]]:
-        name = {
-            "name": "Name",
-            "type": "string",
-            "format": "name",
-            "description": "",
-            "priority": 0,
-        }
-        return [name] + [
+        return [
             {
                 "name": column.name,
                 "type": column.type,
-                "format": "",
+                "format": column.format,
                 "description": column.description,
                 "priority": column.priority,
             }
@@ -168,8 +161,9 @@ def columns_of(store: Store, resource: Resource) -> list[Column]:
     """The columns of a kind in one version."""
     custom = store.custom_kind(resource)
     if custom:
-        return custom_columns(custom.versions[resource.version].columns)
-    return COLUMNS.get(resource.plural, [AGE])
+        return [NAME, *custom_columns(custom.versions[resource.version].columns)]
+    columns = COLUMNS.get(resource.plural, [AGE])
+    return columns if resource.plural == "events" else [NAME, *columns]
 
 
 def renderer(store: Store, resource: Resource, accept: str, include: str) -> Renderer:

@@ -7,7 +7,7 @@ Status.
 from __future__ import annotations
 
 import orjson
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from local.cluster.authorization.reviews import review
 from local.cluster.authorization.token_requests import answer_request
@@ -33,12 +33,28 @@ def read(call: Call) -> Response:
     if not target.name:
         return watch(call) if call.query.flag("watch") else list_objects(call)
     call.check_subresource()
+    if target.subresource == "log":
+        return read_log(call)
     if target.subresource not in ("", "status", "scale"):
         raise method_not_allowed()
     document = call.store.get(target.plural, target.name, **call.address)
     if target.subresource == "scale":
         document = call.store.scale(target.plural, target.name, **call.address)
     return call.render(document)
+
+
+def read_log(call: Call) -> Response:
+    """What ``kubectl logs`` gets: why there is nothing to read. Raises ApiError 404, and 400 for a wrong container."""
+    target = call.target
+    pod = call.store.get(target.plural, target.name, **call.address)
+    names = [container["name"] for container in pod["spec"].get("containers") or []]
+    wanted = call.query.text("container")
+    if wanted and wanted not in names:
+        raise bad_request(f"container {wanted} is not valid for pod {target.name}")
+    told = (
+        f"{target.name}/{wanted or names[0]}: pods of this cluster are simulated and write no log."
+    )
+    return PlainTextResponse(f"{told}\n")
 
 
 def list_objects(call: Call) -> Response:

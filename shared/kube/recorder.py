@@ -2,7 +2,8 @@
 
 ``publish`` only puts into a bounded queue; ``run`` writes at a limited rate. The same (reason,
 object, message) is written once in ``dedupe_seconds``, in this process by a bounded memory and,
-given a shared ``seen`` port (Redis SET NX EX), in all services together. An event that must survive a kill between
+given a shared ``seen`` port (Redis SET NX EX), in all services together. What happens again later
+is counted on the event that tells it already. An event that must survive a kill between
 that memory and the write is named by what it tells: whoever tells it again finds it told.
 
 What may go wrong never reaches the caller: a full queue drops the event and counts it, a failed
@@ -19,7 +20,7 @@ from random import Random
 from typing import Any, Protocol
 
 from shared.clock import Clock, rfc3339
-from shared.errors import AlreadyExists, DovetailError, TransientError
+from shared.errors import AlreadyExists, DovetailError, NotFound, TransientError
 from shared.kube.client import Kube
 from shared.kube.pacing import TokenBucket
 from shared.kube.resources import EVENTS
@@ -100,6 +101,11 @@ class Occurrence:
         return _digest(text)
 
     @property
+    def namespace(self) -> str:
+        """Of the event."""
+        return self.involved.get("namespace") or "default"
+
+    @property
     def suffix(self) -> str:
         """Of the name of an event that is told once; empty for others."""
         return _digest(f"{self.key}\0{self.once}")[:16] if self.once else ""
@@ -138,6 +144,8 @@ class Recorder:
         self._random = random
         self._component = component
         self._here = SeenHere(clock)
+        self._series: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        """Of each occurrence its event's name, and how often it was counted there."""
         self._everywhere = seen
         self._bucket = TokenBucket(events_per_second, burst, clock)
         self._warnings: deque[Occurrence] = deque()
@@ -252,6 +260,8 @@ class Recorder:
     async def _write(self, happened: Occurrence) -> None:
         if await (self._told(happened) if happened.once else self._seen(happened)):
             return
+        if not happened.once and await self._counted(happened):
+            return
         body = self._event(happened)
         try:
             await self._kube.create(EVENTS, body, body["metadata"]["namespace"])
@@ -260,10 +270,32 @@ class Recorder:
                 raise
         else:
             self.written += 1
+            if not happened.once:
+                self._remember(happened, body["metadata"]["name"], 1)
         if happened.once:
             await self._seen(
                 happened
             )  # only now: a kill before the write must not silence the next process
+
+    async def _counted(self, happened: Occurrence) -> bool:
+        """Whether an event that this process wrote before says the same: it is counted there."""
+        name, count = self._series.get(happened.key, ("", 0))
+        if not name:
+            return False
+        body = {"count": count + 1, "lastTimestamp": rfc3339(happened.at)}
+        try:
+            await self._kube.patch(EVENTS, name, body, happened.namespace)
+        except NotFound:  # Kubernetes forgets events after an hour
+            return False
+        self.written += 1
+        self._remember(happened, name, count + 1)
+        return True
+
+    def _remember(self, happened: Occurrence, name: str, count: int) -> None:
+        self._series[happened.key] = (name, count)
+        self._series.move_to_end(happened.key)
+        if len(self._series) > MEMORY_SIZE:
+            self._series.popitem(last=False)
 
     async def _seen(self, happened: Occurrence) -> bool:
         """Whether any service has seen it; it is seen now."""
@@ -291,7 +323,7 @@ class Recorder:
         return {
             "metadata": {
                 "name": name,
-                "namespace": happened.involved.get("namespace") or "default",
+                "namespace": happened.namespace,
             },
             "involvedObject": happened.involved,
             "type": happened.type,

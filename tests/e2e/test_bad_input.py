@@ -63,9 +63,9 @@ async def test_what_only_we_can_check_is_named_on_its_pool_and_other_pools_go_on
 
     async def told() -> tuple[str, str]:
         condition = await playground.condition(PROVISIONERS, "broken", "Active")
-        (warning,) = await playground.warnings("Provisioner", "broken")
-        assert condition["status"] == "False"
-        return condition["message"], warning[1]
+        warnings = await playground.warnings("Provisioner", "broken")
+        assert (condition["status"], len(warnings)) == ("False", 1)
+        return condition["message"], warnings[0][1]
 
     condition, event = await until(told, "condition and event")
     for text in (condition, event):

@@ -1,8 +1,8 @@
 """Jobs run pods until enough of them succeeded.
 
-Pods end through the annotation ``local.dovetail.sh/run-seconds`` (see the kubelet). Parallelism,
-completions, backoffLimit and ttlSecondsAfterFinished work as in batch/v1; indexed completion,
-suspension and failure policies are not modelled.
+When their pods end says ``kubelet/run_times.py``. Parallelism, completions, backoffLimit and
+ttlSecondsAfterFinished work as in batch/v1; indexed completion, suspension and failure policies are
+not modelled.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from local.cluster.controllers.pod_templates import (
 )
 from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.recorder import EventRecorder
 from local.cluster.store import Store
 from local.cluster.supervision import TimeSlice
 from shared.clock import Clock, parse_rfc3339, rfc3339
@@ -33,8 +34,16 @@ class JobController:
 
     name = "job"
 
-    def __init__(self, store: Store, pods: KeyIndex, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self,
+        store: Store,
+        pods: KeyIndex,
+        recorder: EventRecorder,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
         self._store, self._pods, self._clock, self._rng = store, pods, clock, rng
+        self._recorder = recorder
         self.queue = WorkQueue()
 
     def register(self, informers: Informers) -> None:
@@ -85,6 +94,7 @@ class JobController:
                 "job-name": job["metadata"]["name"],
             }
             self._pods.add(self._store.create("pods", pod, namespace=namespace))
+            self._tell(job, "SuccessfulCreate", f"Created pod: {name}")
             await turn.share()
 
     def _write_status(
@@ -109,9 +119,16 @@ class JobController:
                 condition |= {"reason": "BackoffLimitExceeded", "message": "too many pods failed"}
             else:
                 status["completionTime"] = now
+            if gave_up:
+                self._tell(job, condition["reason"], condition["message"], "Warning")
+            else:
+                self._tell(job, "Completed", "Job completed")
             status["conditions"] = with_conditions(before.get("conditions"), [condition], now)
         if status != before:
             self._store.update("jobs", {**job, "status": status}, group=GROUP, subresource="status")
+
+    def _tell(self, job: Obj, reason: str, text: str, event_type: str = "Normal") -> None:
+        self._recorder.record(job, reason, text, component="job-controller", event_type=event_type)
 
     def _expire(self, job: Obj) -> float | None:
         seconds = job["spec"].get("ttlSecondsAfterFinished")

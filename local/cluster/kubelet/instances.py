@@ -43,6 +43,7 @@ class Instance(BaseModel):
     private_ip: str | None = None
     architecture: str = "x86_64"
     image_id: str | None = None
+    image_name: str | None = None
     user_data: str | None = None
     tags: dict[str, str] = Field(default_factory=dict)
     lifecycle: str = "on-demand"

@@ -12,10 +12,10 @@ import math
 from typing import Any
 
 from local.cluster.informers import Obj
+from local.cluster.kubelet.images import system_of
 from local.cluster.kubelet.instances import Instance
 from local.cluster.kubelet.user_data import KubeletConfiguration
 
-KUBELET_VERSION = "v1.32.4-eks"
 MEMORY_OVERHEAD = 0.075
 ARM_RESERVED_MIB = 64
 EVICTION_MIB = 100
@@ -26,11 +26,13 @@ ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 DEVICES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "HABANA": "habana.ai/gaudi"}
 SIMULATED = "local.dovetail.sh/kubelet"
 """Annotation; with the value ``simulated`` a Node without an instance has a kubelet all the same."""
-_SYSTEMS = {
-    "linux": ("6.1.134-150.224.amzn2023", "Amazon Linux 2023"),
-    "windows": ("10.0.20348.2966", "Windows Server 2022 Datacenter"),
+LEGACY_LABELS = {
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Kernel and name of the image."""
 NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
@@ -87,6 +89,8 @@ def node_labels(instance: Instance, operating_system: str = "linux") -> dict[str
         "topology.kubernetes.io/zone": instance.zone,
         "topology.kubernetes.io/region": instance.region,
     }
+    # Deprecated, and still set by kubelets and cloud providers; manifests select by them.
+    labels |= {old: labels[new] for old, new in LEGACY_LABELS.items()}
     if instance.zone_id:
         labels["topology.k8s.aws/zone-id"] = instance.zone_id
     return labels
@@ -124,17 +128,17 @@ def node_object(instance: Instance, configuration: KubeletConfiguration, now: st
 
 
 def _node_info(instance: Instance, operating_system: str) -> dict[str, Any]:
-    kernel, image = _SYSTEMS[operating_system]
+    system = system_of(instance.image_name or "", instance.architecture, operating_system)
     return {
         "architecture": ARCHITECTURES.get(instance.architecture, instance.architecture),
         "bootID": instance.instance_id,
-        "containerRuntimeVersion": "containerd://1.7.27",
-        "kernelVersion": kernel,
-        "kubeProxyVersion": KUBELET_VERSION,
-        "kubeletVersion": KUBELET_VERSION,
+        "containerRuntimeVersion": system.runtime,
+        "kernelVersion": system.kernel,
+        "kubeProxyVersion": system.kubelet,
+        "kubeletVersion": system.kubelet,
         "machineID": instance.instance_id,
         "operatingSystem": operating_system,
-        "osImage": image,
+        "osImage": system.image,
         "systemUUID": instance.instance_id,
     }
 

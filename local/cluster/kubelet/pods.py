@@ -20,6 +20,7 @@ from local.cluster.controllers.pod_templates import phase
 from local.cluster.errors import ApiError
 from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
 from local.cluster.kubelet.fleet import Fleet
+from local.cluster.kubelet.run_times import run_seconds
 from local.cluster.store import Store
 from local.cluster.supervision import TimeSlice
 from shared.clock import Clock, rfc3339
@@ -27,8 +28,6 @@ from shared.log import get_logger
 
 log = get_logger(__name__)
 
-RUN_SECONDS = "local.dovetail.sh/run-seconds"
-"""Annotation: the pod succeeds after this many seconds of running."""
 POD_READY_TYPES = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 
 Step = Literal["create", "start", "finish", "stop"]
@@ -195,16 +194,6 @@ class PodRunner:
             return self._host_address(pod)
         number = next(self._addresses) % (1 << 22)
         return f"10.{64 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
-
-
-def run_seconds(pod: Obj) -> float | None:
-    """How long the pod runs before it succeeds; None: until it is deleted."""
-    text = (pod["metadata"].get("annotations") or {}).get(RUN_SECONDS)
-    try:
-        return max(float(text), 0.0) if text is not None else None
-    except ValueError:
-        log.warning("annotation is not a number of seconds", annotation=RUN_SECONDS, value=text)
-        return None
 
 
 def container_statuses(pod: Obj, state: dict[str, Any], *, ready: bool) -> list[dict[str, Any]]:

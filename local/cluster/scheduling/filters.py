@@ -1,9 +1,9 @@
 """Filters: which nodes can take a pod, and why the others cannot, in kube-scheduler's words.
 
 Order and wording follow Kubernetes 1.32's default profile: NodeUnschedulable, TaintToleration,
-NodeAffinity, NodePorts, NodeResourcesFit, PodTopologySpread, InterPodAffinity; a node counts under
+NodeAffinity, NodePorts, NodeResourcesFit, VolumeBinding, PodTopologySpread, InterPodAffinity; a node counts under
 the first plugin that refuses it. Verdicts that depend on the node alone are cached per shape.
-Volumes and preemption are not modelled.
+Preemption is in ``preemption.py``, volumes are in ``local/cluster/volumes``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ SPREAD_LABEL = "node(s) didn't match pod topology spread constraints (missing re
 POD_AFFINITY = "node(s) didn't match pod affinity rules"
 POD_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
+PREEMPTIBLE = frozenset({SPREAD, POD_ANTI_AFFINITY, EXISTING_ANTI_AFFINITY})
+"""Reasons of the pod checks that the leaving of other pods may end."""
 CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 NodeCheck = Callable[[NodeState], str]
@@ -39,20 +41,26 @@ class Evaluation:
     nodes: int
     helpless: int = 0
     """Nodes where preemption could not help either."""
+    whole: str = ""
+    """A reason that holds for all nodes alike."""
 
-    def message(self) -> str:
-        """kube-scheduler's FitError text."""
+    def message(self, preemption: str = "") -> str:
+        """kube-scheduler's FitError text; ``preemption`` says why none was tried."""
         if self.nodes == 0:
             return "no nodes available to schedule pods"
         head = f"0/{self.nodes} nodes are available: "
-        parts = ", ".join(sorted(f"{count} {reason}" for reason, count in self.reasons.items()))
+        parts = self.whole or ", ".join(
+            sorted(f"{count} {reason}" for reason, count in self.reasons.items())
+        )
+        if preemption:
+            return f"{head}{parts}. preemption: {preemption}."
         victims = self.nodes - self.helpless
         counted = (
             (self.helpless, "Preemption is not helpful for scheduling"),
             (victims, "No preemption victims found for incoming pod"),
         )
-        preemption = ", ".join(sorted(f"{count} {text}" for count, text in counted if count))
-        return f"{head}{parts}. preemption: {head}{preemption}."
+        told = ", ".join(sorted(f"{count} {text}" for count, text in counted if count))
+        return f"{head}{parts}. preemption: {head}{told}."
 
 
 def node_verdict(shape: PodShape, node: NodeState) -> str:
@@ -112,6 +120,9 @@ def evaluate(
 ) -> Evaluation:
     """Filter ``candidates`` (all existing nodes, in the order to try); stop after ``enough`` that fit."""
     shape, nodes = pod.shape, len(candidates)
+    whole = state.volumes.refusal(shape) if shape.claims else ""
+    if whole:
+        return Evaluation([], Counter(), nodes, helpless=nodes, whole=whole)
     result = Evaluation([], Counter(), nodes)
     if shape.node_names is not None:
         named = [node for node in candidates if node.name in shape.node_names]
@@ -121,7 +132,7 @@ def evaluate(
         candidates = named
     checks = pod_checks(shape, state)
     for node in candidates:
-        reasons, helpless = _refusals(pod, node, state, checks)
+        reasons, helpless = refusals(pod, node, state, checks)
         if reasons:
             result.helpless += helpless
             result.reasons.update(reasons)
@@ -132,9 +143,10 @@ def evaluate(
     return result
 
 
-def _refusals(
+def refusals(
     pod: PodInfo, node: NodeState, state: ClusterState, checks: list[NodeCheck]
 ) -> tuple[list[str], bool]:
+    """Why the node does not take the pod (empty: it does), and whether no pod's leaving could change that."""
     verdict = node_verdict(pod.shape, node)
     if verdict:
         return [verdict], True
@@ -148,14 +160,15 @@ def _refusals(
     for check in checks:
         reason = check(node)
         if reason:
-            return [reason], reason in (SPREAD_LABEL, POD_AFFINITY)
+            return [reason], reason not in PREEMPTIBLE
     return [], False
 
 
 def pod_checks(shape: PodShape, state: ClusterState) -> list[NodeCheck]:
     """Checks that depend on where other pods are now. Valid until the next placement."""
     hard = [constraint for constraint in shape.spread if constraint.hard]
-    checks = [_spread_check(shape, state, constraint, hard) for constraint in hard]
+    checks = list(state.volumes.checks(shape)) if shape.claims else []
+    checks += [_spread_check(shape, state, constraint, hard) for constraint in hard]
     checks += _existing_anti_affinity(shape, state)
     checks += [_anti_affinity(shape, state, term) for term in shape.anti_affinity]
     if shape.affinity:

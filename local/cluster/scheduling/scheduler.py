@@ -19,11 +19,13 @@ from local.cluster.errors import ApiError
 from local.cluster.informers import Informers, Key, Obj, find, key_of
 from local.cluster.recorder import EventRecorder
 from local.cluster.scheduling.filters import evaluate
+from local.cluster.scheduling.preemption import Budgets, find_candidate, refusal_to_preempt
 from local.cluster.scheduling.queue import PodGroup, SchedulingQueue
 from local.cluster.scheduling.scores import choose
 from local.cluster.scheduling.shapes import PodInfo
 from local.cluster.scheduling.state import ClusterState, NodeState
 from local.cluster.store import Store
+from local.cluster.volumes.scheduling import PodVolumes
 from shared.clock import Clock, rfc3339
 from shared.log import get_logger
 
@@ -61,16 +63,20 @@ class Scheduler:
     ) -> None:
         self._store, self._recorder, self._clock = store, recorder, clock
         self._rng, self._strategy = rng, strategy
-        self._state = ClusterState()
+        self._volumes = PodVolumes(store)
+        self._state = ClusterState(self._volumes)
         self._queue = SchedulingQueue()
         self._wake = asyncio.Event()
         self._start = 0
 
     def register(self, informers: Informers) -> None:
-        """Listen to pods, nodes and namespaces."""
+        """Listen to pods, nodes, namespaces and volumes."""
         informers.on("namespaces", self._on_namespace)
         informers.on("nodes", self._on_node)
         informers.on("pods", self._on_pod)
+        for plural in ("persistentvolumeclaims", "persistentvolumes"):
+            informers.on(plural, self._on_storage)
+        informers.on("storageclasses", self._on_storage, group="storage.k8s.io")
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -107,11 +113,54 @@ class Scheduler:
             nodes = self._candidates()
             evaluation = evaluate(pod, self._state, nodes, enough=enough_nodes(len(nodes)))
             if not evaluation.feasible:
-                self._queue.park(group, evaluation.message(), time.monotonic())
+                why = refusal_to_preempt(pod, self._state)
+                if why or not self._preempt(pod):
+                    message = evaluation.message(why if pod.shape.nominated else "")
+                    self._queue.park(group, message, time.monotonic())
+                else:
+                    self._queue.requeue(group)
                 return
             node = self._choose(pod, evaluation.feasible)
         self._bind(pod, node)
         self._queue.requeue(group)
+
+    def _preempt(self, pod: PodInfo) -> bool:
+        """Make room for the pod on the node where that costs least, and nominate it there; False when nothing helps."""
+        budgets = Budgets(self._store.list("poddisruptionbudgets", group="policy"))
+        names = pod.shape.node_names
+        nodes = [one for one in self._candidates() if names is None or one.name in names]
+        chosen = find_candidate(pod, self._state, nodes, budgets)
+        if chosen is None or not self._nominate(pod, chosen.node.name):
+            return False
+        for victim in chosen.victims:
+            self._evict(victim, pod, chosen.node.name)
+        return True
+
+    def _nominate(self, pod: PodInfo, node: str) -> bool:
+        """Say on the pod which node it waits for. Before the room is made: no other pod shall take it."""
+        key, body = pod.key, {"status": {"nominatedNodeName": node}}
+        try:
+            written = self._store.patch(
+                "pods", key.name, body, namespace=key.namespace, subresource="status"
+            )
+        except ApiError as error:
+            log.info("nomination refused", pod=str(key), node=node, error=error.message)
+            return False
+        self._dequeue(key)
+        self._on_waiting_pod(key, written)
+        return True
+
+    def _evict(self, victim: PodInfo, pod: PodInfo, node: str) -> None:
+        found = find(self._store, "pods", victim.key)
+        if found is None or found["metadata"].get("deletionTimestamp"):
+            return
+        text = f"{NAME}: preempting to accommodate a higher priority pod"
+        condition = {"type": "DisruptionTarget", "status": "True", "message": text}
+        condition["reason"] = "PreemptionByScheduler"
+        self._set_condition(found, condition)
+        self._store.delete("pods", victim.key.name, namespace=victim.key.namespace)
+        told = f"Preempted by pod {pod.uid} on node {node}"
+        self._recorder.record(found, "Preempted", told, component=NAME)
 
     def _nominated(self, pod: PodInfo) -> NodeState | None:
         """The pod's nominated node when it fits there: tried before all others, whoever named it (KEP-5278)."""
@@ -134,6 +183,7 @@ class Scheduler:
     def _bind(self, pod: PodInfo, node: NodeState) -> None:
         self._dequeue(pod.key)
         try:
+            self._volumes.bind(pod.shape, node)
             self._store.bind(pod.key.name, pod.key.namespace, node.name)
         except ApiError as error:
             log.info("binding refused", pod=str(pod.key), node=node.name, error=error.message)
@@ -187,6 +237,9 @@ class Scheduler:
             "reason": reason,
             "message": message,
         }
+        self._set_condition(pod, condition)
+
+    def _set_condition(self, pod: Obj, condition: dict[str, str]) -> None:
         now = rfc3339(self._clock.now())
         conditions = with_conditions((pod.get("status") or {}).get("conditions"), [condition], now)
         key = key_of(pod)
@@ -212,6 +265,9 @@ class Scheduler:
             self._state.remove_node(name)
         elif not self._state.set_node(current):
             return
+        self._stir()
+
+    def _on_storage(self, _event_type: str, _obj: Obj, _old: Obj | None) -> None:
         self._stir()
 
     def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:

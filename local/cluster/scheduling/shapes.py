@@ -35,6 +35,7 @@ SPEC_FIELDS = (
     "topologySpreadConstraints",
     "overhead",
     "priority",
+    "preemptionPolicy",
 )
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -53,9 +54,16 @@ def shape_key(pod: Obj) -> bytes:
         metadata.get("labels"),
         (pod.get("status") or {}).get("nominatedNodeName"),
         [spec.get(name) for name in SPEC_FIELDS],
+        claim_names(spec),
         containers,
     ]
     return orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+
+
+def claim_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """The PersistentVolumeClaims that a pod mounts."""
+    sources = (v.get("persistentVolumeClaim") or {} for v in spec.get("volumes") or ())
+    return tuple(source["claimName"] for source in sources if source.get("claimName"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +134,8 @@ class PodShape:
     preferred_pods: list[AffinityTerm]
     spread: list[SpreadConstraint]
     nominated: str | None
+    preempts: bool
+    claims: tuple[str, ...] = ()
     wanted: list[tuple[str, int]] = field(init=False)
     """The requests that are not zero."""
     node_verdicts: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -175,6 +185,8 @@ def compile_shape(pod: Obj, key: bytes) -> PodShape:
         + _preferred(anti, namespace, labels, -1),
         spread=[_spread(c, namespace, labels) for c in spec.get("topologySpreadConstraints") or ()],
         nominated=(pod.get("status") or {}).get("nominatedNodeName") or None,
+        preempts=spec.get("preemptionPolicy") != "Never",
+        claims=claim_names(spec),
     )
 
 

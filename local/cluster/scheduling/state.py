@@ -8,9 +8,9 @@ node. Filters therefore never walk over all pods. Counters live as long as a sha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from local.cluster.informers import Key, Obj
@@ -69,15 +69,29 @@ class PodCounter:
         return verdict
 
 
+class Volumes(Protocol):
+    """What the claims of pods allow; only asked for shapes that have claims."""
+
+    def refusal(self, shape: PodShape) -> str:
+        """Why no node at all can take the shape; empty when one could."""
+        ...
+
+    def checks(self, shape: PodShape) -> list[Callable[[NodeState], str]]:
+        """For each claim a check that gives the reason why a node does not do, empty when it does."""
+        ...
+
+
 class ClusterState:
     """All nodes, all placed pods, and the counters over them."""
 
-    def __init__(self) -> None:
+    def __init__(self, volumes: Volumes) -> None:
+        self.volumes = volumes
         self.nodes: dict[str, NodeState] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.nominated: dict[str, dict[Key, PodInfo]] = {}
         self.anti_terms: dict[tuple[str, bytes], tuple[AffinityTerm, Counter[str]]] = {}
         self._placed: dict[Key, str] = {}
+        self._priorities: Counter[int] = Counter()
         self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
         self._counters: WeakValueDictionary[bytes, PodCounter] = WeakValueDictionary()
         self._counter_users: WeakKeyDictionary[PodShape, list[PodCounter]] = WeakKeyDictionary()
@@ -185,6 +199,10 @@ class ClusterState:
             if not held:
                 del self.nominated[pod.shape.nominated or ""]
 
+    def has_priority_below(self, priority: int) -> bool:
+        """Whether any placed pod has less than ``priority``."""
+        return any(found < priority for found in self._priorities)
+
     def _all_pods(self) -> Iterator[tuple[NodeState, PodInfo]]:
         for node in self.nodes.values():
             for pod in node.pods.values():
@@ -192,6 +210,9 @@ class ClusterState:
 
     def _count(self, node: NodeState, pod: PodInfo, sign: int) -> None:
         node.add(pod, sign)
+        self._priorities[pod.shape.priority] += sign
+        if not self._priorities[pod.shape.priority]:
+            del self._priorities[pod.shape.priority]
         for counter in list(self._counters.values()):
             self._count_match(counter, node, pod, sign)
         for term in pod.shape.anti_affinity:

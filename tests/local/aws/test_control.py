@@ -16,6 +16,7 @@ INSTANCE_FIELDS = {
     "architecture",
     "gpus",
     "imageId",
+    "imageName",
     "instanceId",
     "instanceType",
     "launchedAt",
@@ -54,6 +55,8 @@ async def test_the_instance_list_has_every_field_of_the_contract(ec2, network, c
     )
     assert row["architecture"] == "x86_64"
     assert row["imageId"] == network.image_id
+    (image,) = (await ec2.describe_images(ImageIds=[network.image_id]))["Images"]
+    assert row["imageName"] == image["Name"]
     assert base64.b64decode(row["userData"]) == b"hello"
     assert row["tags"]["team"] == "red"
     assert row["lifecycle"] == "on-demand"

@@ -111,6 +111,11 @@ async def test_an_instance_joins_with_labels_and_taints_of_its_user_data() -> No
             "topology.kubernetes.io/zone": "us-west-2a",
             "topology.kubernetes.io/region": "us-west-2",
             "topology.k8s.aws/zone-id": "usw2-az1",
+            "beta.kubernetes.io/arch": "amd64",
+            "beta.kubernetes.io/os": "linux",
+            "beta.kubernetes.io/instance-type": "m5.large",
+            "failure-domain.beta.kubernetes.io/zone": "us-west-2a",
+            "failure-domain.beta.kubernetes.io/region": "us-west-2",
         }
         await wait_until(
             lambda: (

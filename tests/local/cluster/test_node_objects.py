@@ -6,7 +6,14 @@ from __future__ import annotations
 
 import pytest
 
-from local.cluster.kubelet.node_objects import memory_capacity_mib, reserved_milli_cpu
+from local.aws.images import image_for, published_parameters
+from local.cluster.kubelet.images import system_of
+from local.cluster.kubelet.node_objects import (
+    fixed_instance,
+    memory_capacity_mib,
+    node_labels,
+    reserved_milli_cpu,
+)
 from local.cluster.scheduling.quantities import amount, pod_requests
 
 
@@ -57,3 +64,43 @@ def test_init_containers_sidecars_and_overhead_count_as_kubernetes_says() -> Non
         "overhead": {"cpu": "10m"},
     }
     assert pod_requests(spec) == {"cpu": 460, "pods": 1}
+
+
+def test_a_node_has_the_labels_of_old_beside_those_of_today() -> None:
+    """Manifests still select by them, and the planner takes both for one."""
+    labels = node_labels(fixed_instance(0, "us-west-2", 0.0))
+    assert labels["beta.kubernetes.io/arch"] == labels["kubernetes.io/arch"] == "amd64"
+    assert labels["beta.kubernetes.io/os"] == "linux"
+    assert labels["beta.kubernetes.io/instance-type"] == "m5.large"
+    assert labels["failure-domain.beta.kubernetes.io/zone"] == "us-west-2a"
+    assert labels["failure-domain.beta.kubernetes.io/region"] == "us-west-2"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "image", "kernel"),
+    [
+        ("amazon-linux-2023/arm64/standard/recommended", "Amazon Linux 2023", "aarch64"),
+        ("amazon-linux-2-gpu/recommended", "Amazon Linux 2", "amzn2.x86_64"),
+        ("aws-k8s-1.30-nvidia/arm64/latest", "Bottlerocket OS 1.50.0 (aws-k8s-1.30-nvidia)", "6."),
+        ("Windows_Server-2019-English-Core", "Windows Server 2019 Datacenter", "10.0.17763"),
+        ("ubuntu/eks/20.04", "Ubuntu 20.04 LTS", "aws"),
+    ],
+)
+def test_a_node_tells_which_image_it_booted(parameter: str, image: str, kernel: str) -> None:
+    """By the names under which the emulator publishes them: a drift to another image shows."""
+    (name, *_) = (one for one in published_parameters("1.30") if parameter in one)
+    published = image_for(name)
+    assert published is not None
+    system = system_of(published.name, published.architecture, published.platform or "linux")
+    assert system.image == image
+    assert kernel in system.kernel
+    assert system.kubelet == "v1.30.4-eks"
+
+
+def test_every_published_image_is_known_and_any_other_is_of_the_cluster_s_version() -> None:
+    for parameter in published_parameters("1.35"):
+        published = image_for(parameter)
+        assert published is not None
+        assert system_of(published.name, published.architecture, "").kubelet == "v1.35.4-eks"
+    assert system_of("golden", "x86_64", "linux").kubelet == "v1.32.4-eks"
+    assert "Windows" in system_of("golden", "x86_64", "windows").image

@@ -74,6 +74,27 @@ async def test_the_same_event_is_written_once_in_two_minutes(
         await eventually(lambda: events.written == 4)
 
 
+async def test_what_happens_again_is_counted_on_its_event(
+    cluster: Cluster, clock: FakeClock
+) -> None:
+    """One line of ``kubectl get events`` for a pool that stays blocked, as client-go's recorder does it."""
+    events = recorder(cluster.kube, clock=clock)
+    pod = {**POD, "namespace": cluster.namespace}
+    async with running(events):
+        for number in range(3):
+            await events.publish(pod, "Normal", "DisruptionBlocked", "same")
+            await eventually(lambda: events.written == number + 1)  # noqa: B023
+            clock.advance(121)
+        (written,) = (await cluster.kube.list(EVENTS, cluster.namespace)).items
+        assert written["count"] == 3
+        assert written["firstTimestamp"] < written["lastTimestamp"]
+        await cluster.kube.delete(EVENTS, written["metadata"]["name"], cluster.namespace)
+        await events.publish(pod, "Normal", "DisruptionBlocked", "same")
+        await eventually(lambda: events.written == 4)
+    (again,) = (await cluster.kube.list(EVENTS, cluster.namespace)).items
+    assert again["count"] == 1
+
+
 async def test_services_share_the_memory(api: ScriptedApi, kube: Kube) -> None:
     """EVT-03: de-dupe is global."""
     api.others = [answer({"kind": "Event"}, 201)]

@@ -109,3 +109,41 @@ async def test_drain_stops_at_an_exhausted_budget(kubectl, api, pod):
     assert code != 0
     assert "violate the pod's disruption budget" in text
     assert len(api.store.list("pods")) == 1
+
+
+async def test_events_have_a_real_server_s_columns(kubectl, api):
+    involved = {"kind": "Pod", "name": "web", "namespace": "default"}
+    event = {
+        "metadata": {"name": "web.1"},
+        "involvedObject": involved,
+        "type": "Normal",
+        "reason": "Scheduled",
+        "message": "Successfully assigned",
+        "count": 3,
+    }
+    api.store.create("events", event, namespace="default")
+    heading, row = (await kubectl("get", "events"))[1].splitlines()
+    assert heading.split("  ")[0] == "LAST SEEN"
+    assert [" ".join(cell.split()) for cell in heading.split("   ") if cell.strip()] == [
+        "LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE",
+    ]  # fmt: skip
+    assert row.split()[1:4] == ["Normal", "Scheduled", "pod/web"]
+    wide = (await kubectl("get", "events", "-o", "wide"))[1].splitlines()
+    assert wide[0].split()[-2:] == ["COUNT", "NAME"]
+    assert wide[1].split()[-2:] == ["3", "web.1"]
+
+
+async def test_logs_say_at_once_why_there_are_none(kubectl, api, pod):
+    api.store.create("pods", pod, namespace="default")
+    said = "web/app: pods of this cluster are simulated and write no log.\n"
+    assert await kubectl("logs", "web") == (0, said)
+    assert await kubectl("logs", "--follow", "web", "-c", "app") == (0, said)
+    code, text = await kubectl("logs", "web", "-c", "other")
+    assert (code, "container other is not valid for pod web" in text) == (1, True)
+    assert "not found" in (await kubectl("logs", "gone"))[1]
+
+
+async def test_roles_and_bindings_are_listed_with_a_real_server_s_columns(kubectl):
+    assert (await kubectl("get", "clusterroles"))[1].split()[:3] == ["NAME", "CREATED", "AT"]
+    table = (await kubectl("get", "clusterrolebindings", "cluster-admin"))[1].split()
+    assert table[:5] == ["NAME", "ROLE", "AGE", "cluster-admin", "ClusterRole/cluster-admin"]

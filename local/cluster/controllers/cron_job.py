@@ -1,0 +1,204 @@
+"""CronJobs create Jobs when their schedule says so, and keep a few that have ended.
+
+schedule, timeZone, suspend, startingDeadlineSeconds, concurrencyPolicy and both history limits work as in batch/v1.
+"""
+
+from __future__ import annotations
+
+import zoneinfo
+from datetime import UTC, datetime, tzinfo
+from itertools import islice, takewhile
+
+from cronsim import CronSim, CronSimError
+
+from local.cluster.conditions import is_true
+from local.cluster.controllers.pod_templates import owner_reference
+from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.errors import ApiError
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.recorder import EventRecorder
+from local.cluster.store import Store
+from shared.clock import Clock, parse_rfc3339, rfc3339
+
+GROUP, COMPONENT = "batch", "cronjob-controller"
+MISSED_LIMIT = 1_000
+"""Missed times that are walked through; of more, the first so many count."""
+MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+
+def schedule_times(spec: Obj, since: float, now: float) -> tuple[float | None, float | None]:
+    """(newest time that came after ``since``, next time), in seconds since the epoch; None: there is none.
+
+    Raises ValueError for a schedule or a time zone that cannot be read.
+    """
+    text = str(spec.get("schedule") or "")
+    try:
+        runs = CronSim(MACROS.get(text, text), datetime.fromtimestamp(since, _zone(spec)))
+    except CronSimError as error:
+        raise ValueError(f"unparseable schedule {text!r}: {error}") from error
+    times = (run.timestamp() for run in runs)
+    missed = list(takewhile(lambda time: time <= now, islice(times, MISSED_LIMIT)))
+    after = CronSim(MACROS.get(text, text), datetime.fromtimestamp(now, _zone(spec)))
+    upcoming = next(after, None)
+    return (missed[-1] if missed else None), (upcoming.timestamp() if upcoming else None)
+
+
+def _zone(spec: Obj) -> tzinfo:
+    name = spec.get("timeZone")
+    try:
+        return zoneinfo.ZoneInfo(name) if name else UTC
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
+        raise ValueError(f"unknown time zone {name!r}") from error
+
+
+def is_finished(job: Obj) -> bool:
+    """Whether a Job has come to an end, good or bad."""
+    return is_true(job, "Complete") or is_true(job, "Failed")
+
+
+class CronJobController:
+    """CronJob -> Jobs."""
+
+    name = "cronjob"
+
+    def __init__(self, store: Store, jobs: KeyIndex, recorder: EventRecorder, clock: Clock) -> None:
+        self._store, self._jobs, self._recorder, self._clock = store, jobs, recorder, clock
+        self.queue = WorkQueue()
+
+    def register(self, informers: Informers) -> None:
+        """CronJobs and the Jobs they own."""
+        informers.on("cronjobs", self._on_cron_job, group=GROUP)
+        informers.on("jobs", self._on_job, group=GROUP)
+
+    def _on_cron_job(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        if event_type != "DELETED":
+            self.queue.add(key_of(obj))
+
+    def _on_job(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
+        for owner in obj["metadata"].get("ownerReferences") or ():
+            if owner.get("controller") and owner["kind"] == "CronJob":
+                self.queue.add(Key(obj["metadata"]["namespace"], owner["name"]))
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Start what is due, write the status, let old Jobs go. The seconds until the next time."""
+        cron_job = find(self._store, "cronjobs", key, group=GROUP)
+        if cron_job is None or cron_job["metadata"].get("deletionTimestamp"):
+            return None
+        now, spec = self._clock.now(), cron_job["spec"]
+        self._let_old_go(cron_job)
+        last = (cron_job.get("status") or {}).get("lastScheduleTime")
+        since = parse_rfc3339(last or cron_job["metadata"]["creationTimestamp"])
+        try:
+            due, upcoming = schedule_times(spec, since, now)
+        except ValueError as error:
+            self._tell(cron_job, "UnparseableSchedule", str(error), "Warning")
+            return None
+        if due is not None and not spec.get("suspend") and not _too_late(spec, due, now):
+            due = due if self._start(cron_job, due) else None
+        else:
+            due = None
+        self._write_status(key, due)
+        return None if upcoming is None else max(upcoming - now, 0.0)
+
+    def _owned(self, cron_job: Obj) -> list[Obj]:
+        return list(self._jobs.members(cron_job["metadata"]["uid"]))
+
+    def _start(self, cron_job: Obj, due: float) -> bool:
+        """Create the Job for ``due``; False when another one must end first."""
+        policy = cron_job["spec"].get("concurrencyPolicy", "Allow")
+        active = [job for job in self._owned(cron_job) if not is_finished(job)]
+        if active and policy == "Forbid":
+            text = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self._tell(cron_job, "JobAlreadyActive", text)
+            return False
+        for job in active if policy == "Replace" else ():
+            self._delete(cron_job, job)
+        self._create(cron_job, due)
+        return True
+
+    def _create(self, cron_job: Obj, due: float) -> None:
+        metadata, template = cron_job["metadata"], cron_job["spec"]["jobTemplate"]
+        told = template.get("metadata") or {}
+        name = f"{metadata['name'][:52]}-{int(due // 60)}"
+        owner = owner_reference(cron_job, kind="CronJob", api_version="batch/v1")
+        job = {
+            "metadata": {
+                "name": name,
+                "labels": told.get("labels") or {},
+                "annotations": {
+                    **(told.get("annotations") or {}),
+                    "batch.kubernetes.io/cronjob-scheduled-timestamp": rfc3339(due),
+                },
+                "ownerReferences": [owner],
+            },
+            "spec": template.get("spec") or {},
+        }
+        try:
+            created = self._store.create("jobs", job, group=GROUP, namespace=metadata["namespace"])
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            return  # made before a crash that lost the status
+        self._jobs.add(created)
+        self._tell(cron_job, "SuccessfulCreate", f"Created job {name}")
+
+    def _write_status(self, key: Key, started: float | None) -> None:
+        cron_job = find(self._store, "cronjobs", key, group=GROUP)
+        if cron_job is None:
+            return
+        before, owned = cron_job.get("status") or {}, self._owned(cron_job)
+        status = {**before, "active": [_reference(one) for one in owned if not is_finished(one)]}
+        ends = [one["status"]["completionTime"] for one in owned if is_true(one, "Complete")]
+        if ends:
+            status["lastSuccessfulTime"] = max(ends)
+        if started is not None:
+            status["lastScheduleTime"] = rfc3339(started)
+        if status != before:
+            changed = {**cron_job, "status": status}
+            self._store.update("cronjobs", changed, group=GROUP, subresource="status")
+
+    def _let_old_go(self, cron_job: Obj) -> None:
+        spec, owned = cron_job["spec"], self._owned(cron_job)
+        for condition, limit in (
+            ("Complete", spec.get("successfulJobsHistoryLimit", 3)),
+            ("Failed", spec.get("failedJobsHistoryLimit", 1)),
+        ):
+            ended = [job for job in owned if is_true(job, condition)]
+            ended.sort(key=lambda job: job["metadata"]["creationTimestamp"])
+            for job in ended[: max(len(ended) - limit, 0)]:
+                self._delete(cron_job, job)
+
+    def _delete(self, cron_job: Obj, job: Obj) -> None:
+        metadata = job["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return
+        self._store.delete(
+            "jobs",
+            metadata["name"],
+            group=GROUP,
+            namespace=metadata["namespace"],
+            propagation="Background",
+        )
+        self._tell(cron_job, "SuccessfulDelete", f"Deleted job {metadata['name']}")
+
+    def _tell(self, cron_job: Obj, reason: str, text: str, event_type: str = "Normal") -> None:
+        self._recorder.record(cron_job, reason, text, component=COMPONENT, event_type=event_type)
+
+
+def _too_late(spec: Obj, due: float, now: float) -> bool:
+    deadline = spec.get("startingDeadlineSeconds")
+    return deadline is not None and now - due > float(deadline)
+
+
+def _reference(job: Obj) -> dict[str, str]:
+    metadata = job["metadata"]
+    told = {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")}
+    return {"apiVersion": "batch/v1", "kind": "Job", **told}

@@ -1,0 +1,87 @@
+"""What a node says of the image that it booted: system, kernel, runtime and kubelet, read off the name of the image.
+
+Names are those under which EKS, Bottlerocket, Windows and Ubuntu images are published. An image with another name
+counts as Amazon Linux 2023, or Windows 2022, of the cluster's own version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+CLUSTER_VERSION = "1.32"
+RUNTIME = "containerd://1.7.27"
+_AL2023 = re.compile(r"amazon-eks-node-al2023-.*-(?P<version>1\.\d\d)-v\d{8}")
+_AL2 = re.compile(r"amazon-eks(-arm64|-gpu)?-node-(?P<version>1\.\d\d)-v\d{8}")
+_BOTTLEROCKET = re.compile(
+    r"bottlerocket-(?P<variant>aws-k8s-(?P<version>1\.\d\d)[a-z-]*)-(x86_64|arm64)-v(?P<release>[\d.]+)"
+)
+_WINDOWS = re.compile(
+    r"Windows_Server-(?P<year>\d{4})-English-(Core|Full)-EKS_Optimized-(?P<version>1\.\d\d)-.*"
+)
+_UBUNTU = re.compile(r"ubuntu-eks/k8s_(?P<version>1\.\d\d)/images/.*-(?P<release>\d\d\.\d\d)-.*")
+_WINDOWS_BUILDS = {"2019": "10.0.17763.7314", "2022": "10.0.20348.2966", "2025": "10.0.26100.3775"}
+
+
+@dataclass(frozen=True)
+class NodeSystem:
+    """As in ``status.nodeInfo``."""
+
+    image: str
+    kernel: str
+    kubelet: str
+    runtime: str = RUNTIME
+
+
+def kubelet_version(version: str) -> str:
+    """Of an image for Kubernetes ``version``, such as 1.32."""
+    return f"v{version}.4-eks"
+
+
+def system_of(image_name: str, machine: str, operating_system: str) -> NodeSystem:
+    """The system of the image; ``machine`` is x86_64 or arm64."""
+    for pattern, describe in _FAMILIES:
+        match = pattern.fullmatch(image_name)
+        if match is not None:
+            return describe(match, "aarch64" if machine == "arm64" else machine)
+    kubelet = kubelet_version(CLUSTER_VERSION)
+    if operating_system == "windows":
+        return NodeSystem("Windows Server 2022 Datacenter", _WINDOWS_BUILDS["2022"], kubelet)
+    return NodeSystem("Amazon Linux 2023", "6.1.134-150.224.amzn2023", kubelet)
+
+
+def _al2023(match: re.Match[str], machine: str) -> NodeSystem:
+    kernel = f"6.1.134-150.224.amzn2023.{machine}"
+    return NodeSystem("Amazon Linux 2023", kernel, kubelet_version(match["version"]))
+
+
+def _al2(match: re.Match[str], machine: str) -> NodeSystem:
+    kernel = f"5.10.235-227.919.amzn2.{machine}"
+    return NodeSystem("Amazon Linux 2", kernel, kubelet_version(match["version"]))
+
+
+def _bottlerocket(match: re.Match[str], _machine: str) -> NodeSystem:
+    image = f"Bottlerocket OS {match['release']} ({match['variant']})"
+    kubelet = kubelet_version(match["version"])
+    return NodeSystem(image, "6.1.134", kubelet, f"{RUNTIME}+bottlerocket")
+
+
+def _windows(match: re.Match[str], _machine: str) -> NodeSystem:
+    kernel = _WINDOWS_BUILDS.get(match["year"], _WINDOWS_BUILDS["2022"])
+    image = f"Windows Server {match['year']} Datacenter"
+    return NodeSystem(image, kernel, kubelet_version(match["version"]))
+
+
+def _ubuntu(match: re.Match[str], _machine: str) -> NodeSystem:
+    image = f"Ubuntu {match['release']} LTS"
+    return NodeSystem(image, "5.15.0-1084-aws", kubelet_version(match["version"]))
+
+
+_FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], NodeSystem]], ...] = (
+    (_AL2023, _al2023),
+    (_AL2, _al2),
+    (_BOTTLEROCKET, _bottlerocket),
+    (_WINDOWS, _windows),
+    (_UBUNTU, _ubuntu),
+)

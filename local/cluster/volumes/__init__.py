@@ -1,0 +1,1 @@
+"""Persistent volumes: which nodes reach them, and who makes and binds them."""

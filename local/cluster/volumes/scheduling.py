@@ -1,0 +1,79 @@
+"""What claims ask of the scheduler (VolumeBinding of kube-scheduler): which nodes their volumes allow.
+
+Claims that wait for their first pod are bound here, right before the pod is. Attach limits are not modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from local.cluster.informers import Obj
+from local.cluster.scheduling.shapes import PodShape
+from local.cluster.scheduling.state import NodeState
+from local.cluster.store import Store
+from local.cluster.volumes.binding import class_of, free_volume, makes_volumes, provide, waits
+from local.cluster.volumes.places import class_allows, reaches
+
+CONFLICT = "node(s) had volume node affinity conflict"
+NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+NodeCheck = Callable[[NodeState], str]
+
+
+class PodVolumes:
+    """Looks at the claims of pods as they are now."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def refusal(self, shape: PodShape) -> str:
+        """Why no node at all can take pods of this shape; empty when one could."""
+        for name in shape.claims:
+            claim = self._claim(shape, name)
+            if claim is None:
+                return f'persistentvolumeclaim "{name}" not found'
+            if claim["metadata"].get("deletionTimestamp"):
+                return f'persistentvolumeclaim "{name}" is being deleted'
+            if not _is_bound(claim) and not waits(class_of(self._store, claim)):
+                return UNBOUND
+        return ""
+
+    def checks(self, shape: PodShape) -> list[NodeCheck]:
+        """One check for each claim; ``refusal`` must have passed."""
+        claims = (self._claim(shape, name) for name in shape.claims)
+        return [self._check(claim) for claim in claims if claim is not None]
+
+    def bind(self, shape: PodShape, node: NodeState) -> None:
+        """Bind what waits for the first pod, now that its node is known. Raises ApiError."""
+        for claim in self._waiting(shape):
+            storage_class = class_of(self._store, claim)
+            if storage_class is not None:
+                provide(self._store, claim, storage_class, node.labels, node.name)
+
+    def _waiting(self, shape: PodShape) -> Iterator[Obj]:
+        for name in shape.claims:
+            claim = self._claim(shape, name)
+            if claim is not None and not _is_bound(claim):
+                yield claim
+
+    def _claim(self, shape: PodShape, name: str) -> Obj | None:
+        return self._store.find("persistentvolumeclaims", name, namespace=shape.namespace)
+
+    def _check(self, claim: Obj) -> NodeCheck:
+        if _is_bound(claim):
+            volume = self._store.find("persistentvolumes", claim["spec"]["volumeName"])
+            reached = reaches(volume) if volume else lambda _labels, _name: False
+            return lambda node: "" if reached(node.labels, node.name) else CONFLICT
+        storage_class = class_of(self._store, claim) or {}
+
+        def check(node: NodeState) -> str:
+            if makes_volumes(storage_class) and class_allows(storage_class, node.labels):
+                return ""
+            found = free_volume(self._store, claim, node.labels, node.name)
+            return "" if found else NOTHING_TO_BIND
+
+        return check
+
+
+def _is_bound(claim: Obj) -> bool:
+    return bool(claim["spec"].get("volumeName"))
