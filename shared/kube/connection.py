@@ -46,13 +46,15 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. ``watch_silence`` must exceed the server's bookmark interval of about 60 s (F15): a
-    watch that is silent for longer is taken for half-open, and is opened again.
+    """Seconds. ``watch_open``: until the server accepts a watch, whenever the first event comes.
+    ``watch_silence`` must exceed the server's bookmark interval of about 60 s (F15): a watch that
+    is silent for longer is taken for half-open, and is opened again.
     """
 
     connect: float = 5.0
     read: float = 30.0
     total: float = 60.0
+    watch_open: float = 15.0
     watch_silence: float = 75.0
 
 
@@ -67,6 +69,7 @@ class Connection:
             sock_connect=timeouts.connect,
             sock_read=timeouts.read,
         )
+        self._watch_open = timeouts.watch_open
         self._streaming = aiohttp.ClientTimeout(
             total=None,
             connect=timeouts.connect,
@@ -129,9 +132,10 @@ class Connection:
     ) -> AsyncGenerator[Answer, None]:
         """An open watch: read ``answer.content``. Trouble while reading raises Unreachable."""
         headers = {"Accept": JSON, "Content-Type": JSON}
-        async with self._request(
-            call, "GET", path, query, None, headers, self._streaming
-        ) as answer:
+        request = self._request(
+            call, "GET", path, query, None, headers, self._streaming, begun_within=self._watch_open
+        )
+        async with request as answer:
             if answer.status >= 400:
                 data = await answer.read()
                 raise error_of(call, answer.status, parse_status(data), answer.headers)
@@ -147,19 +151,21 @@ class Connection:
         body: object,
         headers: Mapping[str, str],
         timeout: aiohttp.ClientTimeout,
+        begun_within: float | None = None,
     ) -> AsyncGenerator[Answer, None]:
         answer: Answer | None = None
         try:
-            answer = await self._api.call_api(
-                path,
-                method,
-                query_params=list(query.items()),
-                header_params=dict(headers),
-                body=body,
-                auth_settings=["BearerToken"],
-                _preload_content=False,
-                _request_timeout=timeout,
-            )
+            async with asyncio.timeout(begun_within):
+                answer = await self._api.call_api(
+                    path,
+                    method,
+                    query_params=list(query.items()),
+                    header_params=dict(headers),
+                    body=body,
+                    auth_settings=["BearerToken"],
+                    _preload_content=False,
+                    _request_timeout=timeout,
+                )
             yield answer
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             text = cut(str(error)) or type(error).__name__

@@ -32,7 +32,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from shared.clock import Clock
-from shared.errors import ConfigurationError, DovetailError, Gone, TransientError
+from shared.errors import ConfigurationError, DovetailError, Gone, TransientError, Unreachable
 from shared.kube.client import Kube
 from shared.kube.listing import KubeList
 from shared.kube.pacing import Backoff
@@ -47,6 +47,8 @@ SHORTEST_WATCH_SECONDS = 240
 LONGEST_WATCH_SECONDS = 480
 RESUMES = 3
 """Watches in a row that may break without an event before the informer lists again."""
+UNREACHABLE_SECONDS = 4.0
+"""Longest pause while there is no way to the server: what happened in a gap is seen within seconds of its end."""
 HEALTHY_WATCH_SECONDS = 10.0
 """A watch that lasted this long was no failure, even if nothing happened in it."""
 
@@ -195,8 +197,7 @@ class Informer:
 
     async def _pause(self, message: str, error: DovetailError) -> None:
         self.last_error = error
-        wait = error.context.get("retry_after")
-        delay = self._backoff.next(at_least=wait if isinstance(wait, float) else 0.0)
+        delay = pause_after(error, self._backoff)
         log.warning(message, kind=self._resource.kind, error=error.message, wait_seconds=delay)
         await asyncio.sleep(delay)
 
@@ -268,8 +269,8 @@ class Informer:
                     await self._take(event)
         finally:
             # However it ended: changes may pass unseen until the next watch is open.
-            self._open = False
-            self._unsound_since = self._clock.monotonic()
+            if self._open:
+                self._open, self._unsound_since = False, self._clock.monotonic()
 
     async def _take(self, event: WatchEvent) -> None:
         version = str(event.object["metadata"].get("resourceVersion", ""))
@@ -321,6 +322,17 @@ class Informer:
     def _healthy(self) -> None:
         self.last_error = None
         self._backoff.reset()
+
+
+def pause_after(error: DovetailError, backoff: Backoff) -> float:
+    """Seconds until the next attempt.
+
+    A server that answers with errors is asked less and less often. One that does not answer at all
+    has no work from being asked, and until it is asked nothing is seen.
+    """
+    wait = error.context.get("retry_after")
+    delay = backoff.next(at_least=wait if isinstance(wait, float) else 0.0)
+    return min(delay, UNREACHABLE_SECONDS) if isinstance(error, Unreachable) else delay
 
 
 def compare_versions(left: str, right: str) -> int:

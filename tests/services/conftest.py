@@ -131,14 +131,17 @@ def recorder(kube: Kube, clock: FakeClock) -> Recorder:
 
 @pytest.fixture
 def events(kube: Kube, recorder: Recorder) -> Callable[[], Any]:
-    """``await events()``: (reason, object name) of every event, written to the API server first."""
+    """``await events()``: (reason, object name), as often as it was told, written to the API server first."""
 
     async def read() -> list[tuple[str, str]]:
         stop = asyncio.Event()
         stop.set()
         await recorder.run(stop)
         listed = (await kube.list(EVENTS)).items
-        return sorted((one["reason"], one["involvedObject"]["name"]) for one in listed)
+        told = [
+            (one["reason"], one["involvedObject"]["name"], one.get("count") or 1) for one in listed
+        ]
+        return sorted((reason, name) for reason, name, count in told for _ in range(count))
 
     return read
 

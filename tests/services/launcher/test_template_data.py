@@ -290,7 +290,9 @@ def test_nodes_of_an_ipv6_cluster_have_an_address_of_its_family(
     wanted = Variant("ami-1", efa_interfaces=2)
     found = resolved(generation_api=V1, ip_prefix_count=prefixes)
     for variant, count in ((Variant("ami-1"), 1), (wanted, 2)):
-        listed = template_data(MACHINE, found, variant, "", is_ipv6=True)["NetworkInterfaces"]
+        listed = template_data(MACHINE, found, variant, "", cluster="demo", is_ipv6=True)[
+            "NetworkInterfaces"
+        ]
         assert len(listed) == count
         assert {**own, "PrimaryIpv6": True}.items() <= listed[0].items()
         assert not any("v6" in name for one in listed[1:] for name in one)

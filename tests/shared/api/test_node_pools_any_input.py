@@ -39,7 +39,9 @@ expressions = st.one_of(
 budgets = st.builds(
     Budget,
     nodes=st.one_of(st.integers(0, 10**9).map(str), st.integers(0, 100).map("{}%".format)),
-    reasons=st.lists(st.sampled_from(["Empty", "Drifted", "Underutilized"]), max_size=3).map(tuple),
+    reasons=st.lists(
+        st.sampled_from(["Empty", "Drifted", "Underutilized"]), max_size=3, unique=True
+    ).map(tuple),
     schedule=st.just("*/5 0-4 * * mon"),
     duration_seconds=st.integers(0, 10_000).map(lambda minutes: minutes * 60.0),
 ) | st.builds(Budget, nodes=st.just("10%"))

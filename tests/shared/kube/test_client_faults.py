@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from shared import errors
 from shared.clock import SystemClock
 from shared.kube.client import Kube
+from shared.kube.connection import Timeouts
 from shared.kube.resources import MACHINES, NODES, PODS, PROVISIONERS
 from tests.support.cluster_fixture import connect, write_kubeconfig
 from tests.support.scripted_api import (
@@ -208,6 +211,28 @@ async def test_silence_ends_a_read(api: ScriptedApi, kube: Kube) -> None:
     with pytest.raises(errors.Unreachable, match="get pods default/a"):
         await kube.get(PODS, "a", "default")
     assert len(api.requests) == 4
+
+
+async def test_a_watch_that_is_not_accepted_is_given_up_long_before_a_silent_one(
+    api: ScriptedApi, tmp_path: Path
+) -> None:
+    """It was opened on a dead connection: no status line ever comes."""
+    never = asyncio.Event()
+
+    async def hang(_request: web.Request) -> web.StreamResponse:
+        await never.wait()
+        return web.Response()
+
+    api.watches = [hang]
+    kube = await connect(
+        write_kubeconfig(tmp_path / "config", api.url), Timeouts(watch_open=0.3, watch_silence=3600)
+    )
+    try:
+        with pytest.raises(errors.Unreachable):
+            await anext(kube.watch(PODS, "1"))
+    finally:
+        never.set()
+        await kube.close()
 
 
 async def test_an_answer_that_is_no_json_is_reported(api: ScriptedApi, kube: Kube) -> None:

@@ -18,12 +18,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.clock import SystemClock
-from shared.errors import Unavailable
+from shared.errors import Unavailable, Unreachable
 from shared.kube.client import Kube
 from shared.kube.connection import Timeouts
-from shared.kube.informer import Deleted, Event, Informer, Key, compare_versions
+from shared.kube.informer import (
+    UNREACHABLE_SECONDS,
+    Deleted,
+    Event,
+    Informer,
+    Key,
+    compare_versions,
+    pause_after,
+)
+from shared.kube.pacing import Backoff
 from shared.kube.resources import CONFIG_MAPS, PODS
 from tests.support.cluster_fixture import Cluster, connect, eventually, write_kubeconfig
+from tests.support.fake_clock import FakeClock
 from tests.support.scripted_api import (
     EXPIRED,
     ScriptedApi,
@@ -115,11 +125,33 @@ async def test_a_broken_watch_resumes_where_it_was(
     api.lists = [page([pod("a", 1)], 5)]
     api.watches = [fault, stream(event("MODIFIED", pod("a", 6)), bookmark(7))]
     view = View()
-    async with informing(kube, view) as informer:
+    async with informing(kube, view):
         await eventually(lambda: len(view.log) == 2)
-        assert informer.restarts == 0
     assert view.log == [("new", "a"), ("changed", "a")]
-    assert [query["resourceVersion"] for query in api.queries(watch=True)][:2] == ["5", "5"]
+    # A list, the watch that broke, and its resumption; no list in between.
+    asked = [(seen.query.get("watch"), seen.query.get("resourceVersion")) for seen in api.requests]
+    assert asked[:3] == [(None, None), ("true", "5"), ("true", "5")]
+
+
+def test_while_nobody_answers_it_asks_every_few_seconds() -> None:
+    """The end of a gap is seen soon; a server that answers with errors is asked less and less often."""
+    backoff = Backoff(Random(1))
+    gap = [pause_after(Unreachable("no answer"), backoff) for _ in range(20)]
+    assert max(gap) == UNREACHABLE_SECONDS
+    assert pause_after(Unavailable("overloaded"), backoff) > 3 * UNREACHABLE_SECONDS
+
+
+async def test_it_is_unsound_since_the_watch_was_last_open(api: ScriptedApi, kube: Kube) -> None:
+    """Failed attempts to open it again do not make the gap look shorter."""
+    clock = FakeClock()
+    api.lists = [page([pod("a", 1)], 5)]
+    api.watches = [stream(then="end"), refusal(500, "InternalError")]
+    async with informing(kube, View(), clock=clock) as informer:
+        await eventually(lambda: len(api.queries(watch=True)) > 1 and not informer.sound)
+        clock.advance(7.0)
+        seen = len(api.queries(watch=True))
+        await eventually(lambda: len(api.queries(watch=True)) > seen + 1)
+        assert informer.unsound_seconds() >= 7.0
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ event loop of one test.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -27,10 +28,9 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.playground import short_settings, stack_of
 
 ANSWER_SECONDS = 10.0
-FIRST_PORTS = range(12_000, 19_000)
-"""Below those that other stacks draw from."""
 MOST_PORTS = 16
-ATTEMPTS = 1_000
+FIRST_PORTS = range(12_000, 19_000, MOST_PORTS)
+"""Below those that other stacks draw from."""
 
 
 class ApiProxy:
@@ -107,7 +107,7 @@ def proxied_stack(
 
     Its cluster writes kubeconfigs that lead to the proxy; the administrator's, which tests use, is written again.
     """
-    ports = neighbouring_ports(Random())
+    ports = neighbouring_ports()
     settings = replace(
         short_settings(tmp_path_factory.mktemp("stack")), port_base=ports[0], **changes
     )
@@ -119,14 +119,16 @@ def proxied_stack(
             yield ProxiedStack(stack, proxy)
 
 
-def neighbouring_ports(random: Random) -> range:
-    """As many in a row as a stack may want, and nobody listens on any. Raises AssertionError."""
-    for _ in range(ATTEMPTS):
-        first = random.choice(FIRST_PORTS)
+def neighbouring_ports() -> range:
+    """As many in a row as a stack may want, and nobody listens on any. Workers of one run begin their search at
+    different places: a stack takes its ports some time after they were found. Raises AssertionError.
+    """
+    begin = os.getpid() % len(FIRST_PORTS)
+    for first in (*FIRST_PORTS[begin:], *FIRST_PORTS[:begin]):
         ports = range(first, first + MOST_PORTS)
         if all(map(is_free, ports)):
             return ports
-    raise AssertionError(f"no {MOST_PORTS} free ports in a row")
+    raise AssertionError(f"no {MOST_PORTS} free ports in a row from {FIRST_PORTS.start} on")
 
 
 def is_free(port: int) -> bool:

@@ -93,11 +93,14 @@ async def readiness(ground: Playground, service: str) -> Said:
 
 async def is_ready(ground: Playground, service: str, within: float) -> None:
     """Until it says so."""
+    last: tuple[str, ...] = ()
 
     async def ready() -> bool:
-        return not (await readiness(ground, service)).reasons
+        nonlocal last
+        last = (await readiness(ground, service)).reasons
+        return not last
 
-    await until(ready, f"{service} is ready", seconds=within)
+    await until(ready, f"{service} is ready", seconds=within, show=lambda: last)
 
 
 async def is_not_ready(ground: Playground, service: str, within: float, why: str) -> None:
