@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -112,11 +112,14 @@ def proxied_stack(
         short_settings(tmp_path_factory.mktemp("stack")), port_base=ports[0], **changes
     )
     _, _, api_port, *_ = choose_ports(settings, Random())
-    with api_proxy(api_port) as proxy, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CLUSTER_ADVERTISE_URL", proxy.url)
-        with stack_of(settings) as stack:
-            write_kubeconfig(stack.directory / "kubeconfig", f"http://{HOST}:{api_port}")
-            yield ProxiedStack(stack, proxy)
+    with api_proxy(api_port) as proxy, ExitStack() as held:
+        with (
+            pytest.MonkeyPatch.context() as patch
+        ):  # for this stack alone, not for others of this worker
+            patch.setenv("CLUSTER_ADVERTISE_URL", proxy.url)
+            stack = held.enter_context(stack_of(settings))
+        write_kubeconfig(stack.directory / "kubeconfig", f"http://{HOST}:{api_port}")
+        yield ProxiedStack(stack, proxy)
 
 
 def neighbouring_ports() -> range:
