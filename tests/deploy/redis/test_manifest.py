@@ -42,10 +42,16 @@ def option(name: str) -> str:
     return ARGUMENTS[ARGUMENTS.index(name) + 1]
 
 
+def mounted(volume: str) -> str:
+    (found,) = [one for one in CONTAINER["volumeMounts"] if one["name"] == volume]
+    return str(found["mountPath"])
+
+
 def without_acl_file() -> tuple[str, ...]:
-    """What a test may keep as it is: the file is elsewhere, where no Secret is mounted."""
-    at = ARGUMENTS.index("--aclfile")
-    return (*ARGUMENTS[:at], *ARGUMENTS[at + 2 :])
+    """What a test may keep as it is: the users' file and the data are elsewhere, where no volume is mounted."""
+    elsewhere = {ARGUMENTS.index(name) for name in ("--aclfile", "--dir")}
+    left = (one for at, one in enumerate(ARGUMENTS) if not {at, at - 1} & elsewhere)
+    return tuple(left)
 
 
 def test_its_users_come_from_the_secret_that_the_command_prints() -> None:
@@ -57,9 +63,10 @@ def test_its_users_come_from_the_secret_that_the_command_prints() -> None:
     assert path.name in printed[volume["secret"]["secretName"]]["stringData"]
 
 
-def test_it_is_protected_and_keeps_nothing() -> None:
+def test_it_is_protected_and_keeps_what_it_is_told() -> None:
     assert option("--protected-mode") == "yes"
-    assert (option("--save"), option("--appendonly")) == ("", "no")
+    assert (option("--appendonly"), option("--appendfsync")) == ("yes", "everysec")
+    assert (mounted("data"), option("--dir")) == ("/data", "/data")
     assert option("--maxmemory-policy") == "noeviction"
 
 

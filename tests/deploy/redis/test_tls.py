@@ -67,9 +67,9 @@ async def test_redis_speaks_tls_to_who_trusts_its_authority(
     users = printed["dovetail-redis-acl"]["stringData"]["users.acl"]
     (tmp_path / "users.acl").write_text(f"{users}user {ADMIN[0]} on >{ADMIN[1]} ~* +@all\n")
     arguments = [
-        one.replace(MOUNTED, str(tmp_path)).replace(
-            "/etc/dovetail/users.acl", f"{tmp_path}/users.acl"
-        )
+        one.replace(MOUNTED, str(tmp_path))
+        .replace("/etc/dovetail/users.acl", f"{tmp_path}/users.acl")
+        .replace("/data", str(tmp_path))
         for one in built["dovetail-redis"]["containers"][0]["args"]
     ]
     plain, port = arguments.index("--port"), free_loopback_port()

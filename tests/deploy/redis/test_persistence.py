@@ -1,0 +1,86 @@
+"""What the shipped Redis keeps over a restart of its container; an older picture is never taken for today's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from local.redis_server import RedisServer, free_loopback_port
+from shared import streams
+from shared.bus import Bus
+from shared.bus.dead_letters import DeadLetters
+from shared.mirror import Change, MirrorLost, MirrorWriter
+from shared.mirror.disruption_rate import DisruptionRate
+from tests.deploy.redis.test_manifest import without_acl_file
+from tests.support.redis_fixture import BINARIES
+from tests.support.redis_work import CLOCK, bus_at
+
+POOL = "NodePool/default"
+
+
+@pytest.fixture(params=sorted(BINARIES))
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> RedisServer:
+    return RedisServer(
+        tmp_path / "data",
+        port=free_loopback_port(),
+        binary=BINARIES[request.param],
+        extra_arguments=without_acl_file(),
+    )
+
+
+async def killed(server: RedisServer) -> None:
+    """As when the node runs out of memory."""
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+    await server.stop()
+
+
+def letters(bus: Bus) -> DeadLetters:
+    return DeadLetters(bus.redis, bus.prefix, streams.LAUNCHES)
+
+
+async def bury(bus: Bus) -> None:
+    await letters(bus).bury(
+        source="1-1",
+        group="launcher",
+        fields={b"key": b"one"},
+        deliveries=5,
+        error=ValueError("no"),
+    )
+
+
+async def test_a_killed_redis_still_has_dead_letters_and_the_count_of_disruptions(
+    server: RedisServer,
+) -> None:
+    async with server, bus_at(server.url) as bus:
+        rate = DisruptionRate(bus.redis, bus.prefix, CLOCK)
+        await bury(bus)
+        await rate.spend(POOL, ["u1"])
+        await killed(server)
+        await server.start()
+        assert len(await letters(bus).newest(10)) == 1
+        assert (await rate.spent())[POOL] == 1
+
+
+async def test_a_redis_that_lost_its_last_second_is_noticed_by_the_watcher(
+    server: RedisServer, tmp_path: Path
+) -> None:
+    """An older picture is not added to: it is written anew."""
+    data, kept = tmp_path / "data", tmp_path / "kept"
+    async with server, bus_at(server.url) as bus:
+        writer = MirrorWriter(bus.redis, bus.prefix, "epoch")
+        await writer.begin({"pods": {"a/b": b"1"}})
+        shutil.copytree(data, kept)
+        await writer.apply([Change("pods", "a/b", None)])
+        await killed(server)
+        shutil.rmtree(data)
+        shutil.copytree(kept, data)
+        await server.start()
+        with pytest.raises(MirrorLost):
+            await writer.heartbeat()
+        with pytest.raises(MirrorLost):
+            await writer.apply([Change("pods", "a/c", b"2")])
