@@ -63,6 +63,7 @@ async def work_of(service: str, url: str) -> None:
         for stream, who in streams.PUBLISHERS.items():
             if spoken in who:
                 await bus.publish(stream, envelope(f"{service}-{stream}"))
+                await bus.publish_all([(stream, envelope(f"{service}-{stream}"))])
                 await crowded(url, stream)
         for stream, groups in streams.GROUPS.items():
             if service in groups:
