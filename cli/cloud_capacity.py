@@ -25,6 +25,13 @@ class CapacityType(StrEnum):
     ANY = "*"
 
 
+class ReservationKind(StrEnum):
+    """What was bought: capacity on demand, or a block of it for machine learning."""
+
+    DEFAULT = "default"
+    CAPACITY_BLOCK = "capacity-block"
+
+
 TypeArgument = Annotated[str, typer.Argument(help="Instance type, with * and ? as wildcards.")]
 ZoneArgument = Annotated[str, typer.Argument(help="Availability zone, with * and ?.")]
 MarketArgument = Annotated[CapacityType, typer.Argument(help="Market; * is both.")]
@@ -179,6 +186,12 @@ def reserve(
     open_to_all: Annotated[
         bool, typer.Option("--open", help="Every matching on-demand launch uses it.")
     ] = False,
+    kind: Annotated[
+        ReservationKind, typer.Option(help="A capacity block serves launches of its own market.")
+    ] = ReservationKind.DEFAULT,
+    interruptible: Annotated[
+        bool, typer.Option("--interruptible", help="Its owner may take the instances back.")
+    ] = False,
     ends_in: Annotated[float | None, typer.Option(help="Seconds until it ends.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
     directory: StackOption = DEFAULT_DIRECTORY,
@@ -189,7 +202,7 @@ def reserve(
 
       dovetail cloud reserve m5.large us-west-2a 4 --tag team=red
 
-      dovetail cloud reserve p4d.24xlarge us-west-2a 1 --ends-in 3600
+      dovetail cloud reserve p4d.24xlarge us-west-2a 1 --kind capacity-block --ends-in 3600
     """
     tags = dict(_tag(text) for text in tag or [])
     body: dict[str, Any] = {
@@ -197,6 +210,8 @@ def reserve(
         "zone": zone,
         "count": count,
         "criteria": "open" if open_to_all else "targeted",
+        "kind": kind.value,
+        "interruptible": interruptible,
         "tags": tags,
     }
     if ends_in is not None:

@@ -8,7 +8,7 @@ on stderr and exit code 1. Anything else is a defect and shows its traceback.
 from __future__ import annotations
 
 import sys
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -86,6 +86,8 @@ commands = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib import metadata  # brings the email package along: for this option alone
+
         print(f"dovetail {metadata.version('dovetail')}")
         raise typer.Exit
 

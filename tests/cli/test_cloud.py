@@ -15,6 +15,7 @@ from cli.cloud import cloud
 from cli.cloud_faults import PRESETS
 from cli.main import commands
 from shared.errors import DovetailError
+from tests.support.aws_emulator import whole_ec2
 
 SUBCOMMANDS = [one.callback.__name__ for one in cloud.registered_commands if one.callback]
 Run = Callable[..., str]
@@ -97,6 +98,20 @@ def test_fleets_quotas_subnets_and_reservations_are_set(run: Run, state) -> None
     assert (told["cuts"][0]["give"], told["quotas"]["spotVcpus"]) == (1, 8)
     run("quota")
     assert state("capacity")["quotas"] == {"onDemandVcpus": None, "spotVcpus": None}
+
+
+async def test_a_reservation_is_of_the_kind_that_was_said(run: Run, aws_emulator_url: str) -> None:
+    """As EC2 describes it."""
+    words = ("m5.large", "us-west-2a", "1")
+    bought = {
+        run("reserve", *words).strip(): ("default", False),
+        run("reserve", *words, "--kind", "capacity-block").strip(): ("capacity-block", False),
+        run("reserve", *words, "--interruptible").strip(): ("default", True),
+    }
+    async with whole_ec2(aws_emulator_url) as ec2:
+        rows = (await ec2.describe_capacity_reservations())["CapacityReservations"]
+    told = {r["CapacityReservationId"]: (r["ReservationType"], r["Interruptible"]) for r in rows}
+    assert told == bought
 
 
 def test_throttle_says_how_much(run: Run, state) -> None:

@@ -39,6 +39,19 @@ def test_the_help_lists_every_command_and_imports_none(option: str) -> None:
     assert "imported: []" in done.stdout
 
 
+UNNEEDED = ("numpy", "highspy", "kubernetes_asyncio", "aiobotocore", "redis", "structlog")
+"""What checking a file does without."""
+
+
+def test_validate_imports_no_planner_and_no_client(tmp_path: Path) -> None:
+    file = tmp_path / "pool.yaml"
+    file.write_text("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\n")
+    told = f"print('imported:', [name for name in {UNNEEDED} if name in sys.modules])"
+    done = run("validate", "-f", str(file), code=told)
+    assert "spec" in done.stdout
+    assert "imported: []" in done.stdout
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_short_help_option(command: str) -> None:
     done = run(command, "-h")

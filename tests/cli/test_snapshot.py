@@ -68,6 +68,7 @@ def test_changes_tell_the_story_in_causal_order() -> None:
         ("node joined", "node/ip-1"),
         ("node ready", "node/ip-1"),
         ("1 of 1 pods run", "deployment/inflate"),
+        ("machines cost $0.1235 an hour", "cluster/machines"),
     ]
     assert list(changes(after, after)) == []
     assert [event for event, _ in changes(after, Snapshot())] == [
@@ -75,6 +76,7 @@ def test_changes_tell_the_story_in_causal_order() -> None:
         "Machine gone",
         "node gone",
         "0 of 0 pods run",
+        "machines cost $0.0000 an hour",
     ]
 
 

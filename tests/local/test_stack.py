@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from local import redis_server
 from local.probe import probe, request_json
 from local.process import identify
 from local.stack import DEFAULT_DIRECTORY, Stack, StackFailed, StackSettings
@@ -31,6 +32,16 @@ def stack(tmp_path: Path) -> Iterator[Stack]:
 
 def surroundings(stack: Stack) -> StackSettings:
     return StackSettings(directory=stack.directory, services=())
+
+
+def test_without_redis_nothing_is_started_or_written(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(redis_server, "wheel_redis_server", lambda: None)
+    with pytest.raises(ConfigurationError, match="install one"):
+        stack.start(surroundings(stack), detach=True)
+    assert not stack.directory.exists()
 
 
 def wait_until(reached: Callable[[], bool], seconds: float = 60.0) -> None:

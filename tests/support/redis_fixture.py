@@ -16,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from local.redis_server import RedisServer, redis_version, wheel_redis_server
+from local.redis_server import NAMES, RedisServer, redis_version, wheel_redis_server
 
 _numbers = itertools.count(1)
 
 
 def redis_binaries() -> dict[str, Path]:
-    """Redis binaries by version: the one on PATH and the wheel's, or one of them when they are equal."""
-    on_path = shutil.which("redis-server")
-    candidates = [wheel_redis_server(), Path(on_path) if on_path else None]
-    found = [binary for binary in candidates if binary is not None]
+    """Redis binaries by version: those on PATH and the wheel's, each version once."""
+    on_path = [Path(found) for name in NAMES if (found := shutil.which(name))]
+    wheel = wheel_redis_server()
+    found = on_path if wheel is None else [wheel, *on_path]
     return {"v=" + ".".join(map(str, redis_version(binary))): binary for binary in found}
 
 

@@ -154,6 +154,12 @@ def test_a_class_is_missing_terminating_unknown_unready_or_ready(
     assert (said.status, said.reason) == (status, reason)
 
 
+def test_a_class_that_is_ours_to_make_is_awaited_not_missing() -> None:
+    """T-13: the template of ``spec.provider`` is made before the watch shows it."""
+    said = class_verdict("default-inline", None, ours=True)
+    assert (said.status, said.reason) == ("Unknown", "NodeClassReadinessUnknown")
+
+
 def test_faults_are_said_all_at_once_and_have_an_end() -> None:
     """F27."""
     said = validation_verdict(("spec.a: x", "spec.b: y"), "ValidationFailed")

@@ -192,14 +192,19 @@ async def test_a_machine_of_another_making_gets_todays_hashes(kube: Kube, watche
 
 
 async def test_aws_settings_in_the_provisioner_become_a_node_template(
-    kube: Kube, watcher: Watcher
+    kube: Kube, watcher: Watcher, events: Any
 ) -> None:
-    """P-07, T-13: one more object, owned by the Provisioner; the rest of the product sees no difference."""
+    """P-07, T-13: one more object, owned by the Provisioner; the rest of the product sees no difference.
+
+    Between its making and the watch that shows it nobody has made a mistake: no Warning.
+    """
     selector = {"karpenter.sh/discovery": "x"}
     provider = {"subnetSelector": selector, "securityGroupSelector": selector}
     body = {"metadata": {"name": "default"}, "spec": {"provider": provider}}
     await kube.create(PROVISIONERS, body)
     await watcher.turn()
+    assert (await watcher.condition(PROVISIONERS, "Active"))[0] == "Unknown"
+    assert await events() == [("NodeTemplateKept", "default")]
     (template,) = (await kube.list(AWS_NODE_TEMPLATES)).items
     assert template["spec"]["subnetSelector"] == selector
     await kube.patch(

@@ -13,7 +13,7 @@ from shared.api.field_tables import reference_text
 from shared.api.model import ApiModel, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource
 from shared.api.schema.scalars import DurationOrNever, Quantity, ResourceList
-from shared.api.structural import structural_schema
+from shared.api.structural import attribute_docstrings, structural_schema
 from tests.support.structural_rules import (
     cost_faults,
     default_faults,
@@ -341,3 +341,17 @@ def test_the_reference_tells_the_rules_and_not_what_every_object_has() -> None:
     text = reference_text([Boat])
     assert "- `spec.seats[]`: a folding seat has no number" in text
     assert "`metadata`" not in text
+
+
+class ChildSeat(Seat):
+    folding: bool = True
+    """Never for a child."""
+
+
+def test_the_words_below_a_field_are_read_when_a_crd_is_made_not_when_a_class_is() -> None:
+    """Reading sources takes longer than checking a small file."""
+    assert Seat.model_fields["folding"].description is None
+    assert attribute_docstrings(Seat)["folding"] == "Whether it folds."
+    assert attribute_docstrings(ChildSeat) == {
+        **attribute_docstrings(Seat), "folding": "Never for a child.",
+    }  # fmt: skip

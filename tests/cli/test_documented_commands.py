@@ -1,0 +1,93 @@
+"""Every ``dovetail ...`` that README and docs show is a command that exists, with options that it has."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+
+from cli.main import commands
+
+PROJECT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(?:sh|shell|bash|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ANY_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`((?:\.venv/bin/)?dovetail [^`]+)`")
+PROGRAMS = ("dovetail", ".venv/bin/dovetail")
+BETWEEN = ("|", "||", "&&", ";", "&", ">", ">>", "<", "(", ")")
+
+
+class Shown(NamedTuple):
+    """One command line, without the program's name."""
+
+    document: str
+    words: tuple[str, ...]
+    whole: bool
+    """To be typed as it stands; in a sentence arguments and values may be left out."""
+
+
+def shown_in(document: str, text: str) -> Iterator[Shown]:
+    for block in FENCE.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            yield from (Shown(document, words, True) for words in calls(line))
+    for line in INLINE.findall(ANY_FENCE.sub("", text)):
+        yield from (Shown(document, words, False) for words in calls(line))
+
+
+def calls(line: str) -> Iterator[tuple[str, ...]]:
+    """Each call of the program in a shell line, pipes and lists included."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.commenters = "#"
+    try:
+        tokens = list(lexer)
+    except ValueError:  # an apostrophe: prose, not a shell line
+        return
+    part: list[str] = []
+    for token in [*tokens, ";"]:
+        if token in BETWEEN:
+            if part and part[0] in PROGRAMS:
+                yield tuple(part[1:])
+            part = []
+        else:
+            part.append(token)
+
+
+SHOWN = sorted({one for file in DOCUMENTS for one in shown_in(file.name, file.read_text())})
+
+
+def understood(words: tuple[str, ...]) -> None:
+    """Parse them as the program does, and run nothing. Raises what it would say."""
+    command: Any = typer.main.get_command(commands)
+    context = command.make_context("dovetail", list(words))
+    while hasattr(context.command, "resolve_command"):
+        left = [*context._protected_args, *context.args]
+        name, command, rest = context.command.resolve_command(context, left)
+        context = command.make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize("one", SHOWN, ids=lambda one: f"{one.document}: {' '.join(one.words)}")
+def test_a_command_in_the_documents_exists(one: Shown) -> None:
+    allowed = () if one.whole else ("MissingParameter", "NoArgsIsHelpError", "BadOptionUsage")
+    try:
+        understood(one.words)
+    except Exception as error:  # noqa: BLE001 - click's own classes have no public name in typer
+        if type(error).__name__ not in allowed:
+            pytest.fail(f"{one.document}: dovetail {' '.join(one.words)}: {error!r} {error}")
+
+
+def test_the_documents_are_read_at_all() -> None:
+    assert len(SHOWN) > 60
+    assert {words[0] for _, words, _ in SHOWN} >= {"demo", "simulate", "validate", "convert"}
+
+
+@pytest.mark.parametrize(
+    "words", [("vallidate", "-f", "x"), ("validate", "--file", "x"), ("cloud", "rain"), ("up", "x")]
+)
+def test_what_does_not_exist_is_found(words: tuple[str, ...]) -> None:
+    with pytest.raises(Exception, match=r"(?i)no such|unexpected"):
+        understood(words)
