@@ -17,6 +17,7 @@ from shared.metrics.disruption import DisruptionMetrics
 from shared.metrics.machines import MachineMetrics
 from shared.metrics.mirror import MirrorMetrics
 from shared.metrics.nodes import NodeMetrics
+from shared.metrics.pods import OF_PODS, PodMetrics
 from shared.metrics.scheduling import SchedulingMetrics
 from shared.metrics.watching import WatchMetrics
 
@@ -26,6 +27,7 @@ EVERY_SERVICE = "interruption, launcher, scheduler, terminator, watcher"
 class Metrics(
     MachineMetrics,
     NodeMetrics,
+    PodMetrics,
     DisruptionMetrics,
     SchedulingMetrics,
     CloudMetrics,
@@ -42,6 +44,7 @@ class Metrics(
         self._declare_service(declare, service, commit)
         MachineMetrics.__init__(self, declare)
         NodeMetrics.__init__(self, declare)
+        PodMetrics.__init__(self, declare)
         DisruptionMetrics.__init__(self, declare)
         SchedulingMetrics.__init__(self, declare)
         CloudMetrics.__init__(self, declare, service)
@@ -50,6 +53,7 @@ class Metrics(
         MirrorMetrics.__init__(self, declare)
         declare.served(CLUSTER)
         declare.served(CONDITIONS)
+        declare.served(OF_PODS)
 
     @property
     def declared(self) -> tuple[Declared, ...]:
