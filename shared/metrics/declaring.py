@@ -20,6 +20,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 """When a series began is told by none of Karpenter's metrics, and would be a second series beside each counter."""
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 COUNTER, GAUGE, HISTOGRAM, SUMMARY = "counter", "gauge", "histogram", "summary"
+MONOTONIC = SystemClock().monotonic
 GROWING = "gauge, only grows"
 """A counter under a name of v0.31, which does not end in ``_total`` as the names of counters have to."""
 
@@ -37,9 +38,7 @@ class Declared(NamedTuple):
 class Declarations:
     """Makes metrics in one registry and remembers what they are. ``now``: monotonic seconds."""
 
-    def __init__(
-        self, registry: CollectorRegistry, now: Callable[[], float] = SystemClock().monotonic
-    ) -> None:
+    def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = MONOTONIC) -> None:
         self.registry = registry
         self._now = now
         self.declared: list[Declared] = []
