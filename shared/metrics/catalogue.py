@@ -18,10 +18,10 @@ from shared.metrics.machines import MachineMetrics
 from shared.metrics.mirror import MirrorMetrics
 from shared.metrics.nodes import NodeMetrics
 from shared.metrics.pods import OF_PODS, PodMetrics
+from shared.metrics.requests import RequestMetrics
 from shared.metrics.scheduling import SchedulingMetrics
 from shared.metrics.watching import WatchMetrics
-
-EVERY_SERVICE = "interruption, launcher, scheduler, terminator, watcher"
+from shared.metrics.work import EVERY_SERVICE, WorkMetrics
 
 
 class Metrics(
@@ -34,6 +34,8 @@ class Metrics(
     ConditionMetrics,
     WatchMetrics,
     MirrorMetrics,
+    WorkMetrics,
+    RequestMetrics,
 ):
     """One service's metrics in a registry of its own: five services may share a process."""
 
@@ -51,6 +53,8 @@ class Metrics(
         ConditionMetrics.__init__(self, declare)
         WatchMetrics.__init__(self, declare)
         MirrorMetrics.__init__(self, declare)
+        WorkMetrics.__init__(self, declare)
+        RequestMetrics.__init__(self, declare)
         declare.served(CLUSTER)
         declare.served(CONDITIONS)
         declare.served(OF_PODS)
