@@ -41,6 +41,8 @@ async def open_cloud(
         role=role_of(settings),
     )
     cloud.observer = env.metrics.count_call
+    cloud.attempt_counter = env.metrics.count_aws_attempt
+    cloud.request_counter = env.metrics.count_aws_request
     env.stack.push_async_callback(cloud.close)
     where = settings.aws_endpoint_url or f"region {settings.aws_region}"
     variables = "AWS_ENDPOINT_URL and AWS_REGION"

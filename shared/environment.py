@@ -14,14 +14,14 @@ import random
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import uvloop
 
 from shared import log as logs
 from shared import runtime, status
-from shared.bus import Bus, ConsumerSettings, Handler, shown
+from shared.bus import Bus, ConsumerSettings, Envelope, Handler, RetryLater, shown
 from shared.clock import Clock, SystemClock
 from shared.errors import (
     ConfigurationError,
@@ -56,6 +56,8 @@ from shared.status import PROBE_LIMITS, Listener
 log = get_logger(__name__)
 
 CONNECT_PAUSE_SECONDS = 2.0
+DEPTH_SECONDS = 10.0
+"""How often it is asked how much lies before each consumer."""
 NEEDED_KINDS = (
     MACHINES,
     NODE_CLAIMS,
@@ -85,6 +87,8 @@ class Environment(Generic[Config]):
     recorder: Recorder
     instance: str
     stack: contextlib.AsyncExitStack
+    consuming: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Loop that consumes now -> (stream, group)."""
 
     def consumer_loop(
         self, stream: str, group: str, handler: Handler, *, timeout: float = 60.0, limit: int = 32
@@ -92,19 +96,30 @@ class Environment(Generic[Config]):
         """A loop that consumes ``stream`` as ``group``. A restarted loop is a new consumer (F5)."""
         loop = runtime.Loop(f"consume {stream}", runtime.until_stopped)
         settings = ConsumerSettings(min_idle_seconds=self.settings.message_min_idle)
+        self.metrics.expect_messages(loop.name, limit)
+
+        async def measured(envelope: Envelope) -> None:
+            waited = self.clock.now() - envelope.at
+            with self.metrics.message(loop.name, waited, RetryLater):
+                await handler(envelope)
 
         async def run(stop: asyncio.Event) -> None:
             consumer = self.bus.consumer(
                 stream=stream,
                 group=group,
                 name=f"{self.instance}-{self.random.getrandbits(32):08x}",
-                handler=handler,
+                handler=measured,
                 limit=limit,
                 handler_timeout_seconds=timeout,
                 settings=settings,
             )
             loop.progress = lambda: consumer.last_progress
-            await consumer.run(stop)
+            self.consuming[loop.name] = stream, group
+            try:
+                await consumer.run(stop)
+            finally:
+                del self.consuming[loop.name]
+                self.metrics.set_depth(loop.name, None)
 
         loop.run = run
         return loop
@@ -137,13 +152,27 @@ class Environment(Generic[Config]):
         return f"{settings.leader_election_name}-{name}", namespace
 
     def own_loops(self) -> list[runtime.Loop]:
-        """What every service does beside its work: write events, look at the ConfigMap."""
+        """What every service does beside its work: write events, look at the ConfigMap and at its streams."""
         events = runtime.Loop("events", self.recorder.run)
         events.late_seconds = float("inf")
         look = runtime.periodic(
             "settings", LOOK_SECONDS, self.live.refresh, clock=self.clock, jitter=self.random
         )
-        return [events, look]
+        queues = runtime.periodic(
+            "queues", DEPTH_SECONDS, self._measure_queues, clock=self.clock, jitter=self.random
+        )
+        return [events, look, queues]
+
+    async def _measure_queues(self) -> None:
+        """What cannot be asked now keeps its last number: whoever consumes the stream says that Redis is gone."""
+        for name, (stream, group) in list(self.consuming.items()):
+            try:
+                found = await self.bus.waiting(stream, group)
+            except DovetailError as error:
+                log.debug("a stream cannot be measured", stream=stream, error=error.message)
+                continue
+            if name in self.consuming:
+                self.metrics.set_depth(name, found)
 
 
 Build = Callable[[Environment[Config]], Awaitable[runtime.Service]]
@@ -195,6 +224,7 @@ async def open_environment(
     recorder.share(SeenEverywhere(bus.redis, bus.prefix))
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
     metrics = Metrics(name, commit=os.environ.get(logs.COMMIT_VARIABLE, "")[: logs.SHOWN_COMMIT])
+    kube.observe(metrics.count_server_request)
     return Environment(settings, live, clock, chance, metrics, kube, bus, recorder, instance, stack)
 
 

@@ -48,6 +48,8 @@ class Loop:
     """Monotonic time of its last start."""
     failures: int = 0
     """In a row, without a healthy stretch between them."""
+    count_turn: Callable[[str, float], None] | None = None
+    """Told its name and the seconds of each whole turn, if it has turns."""
 
     def complaint(self, now: float) -> str:
         """Why it cannot be relied on; "": it does its work."""
@@ -126,8 +128,11 @@ def periodic(
 
     async def run(stop: asyncio.Event) -> None:
         while not stop.is_set():
+            begun = clock.monotonic()
             await act()
             loop.succeeded(clock.monotonic())
+            if loop.count_turn is not None:
+                loop.count_turn(name, clock.monotonic() - begun)
             await pause(stop, seconds * jitter.uniform(0.8, 1.2))
 
     loop.run = run
@@ -151,6 +156,8 @@ async def pause(stop: asyncio.Event, seconds: float) -> bool:
 async def supervise(loop: Loop, stop: asyncio.Event, metrics: Metrics, clock: Clock) -> None:
     """Run a loop until ``stop``; on an error log it and start it again."""
     wait = BACKOFF_SECONDS[0]
+    loop.count_turn = metrics.count_turn
+    metrics.expect_loop(loop.name)
     loop.beat = clock.monotonic()  # Once: that it starts again after an error is no progress.
     while not stop.is_set():
         loop.started = clock.monotonic()
@@ -158,9 +165,11 @@ async def supervise(loop: Loop, stop: asyncio.Event, metrics: Metrics, clock: Cl
             await loop.run(stop)
             return
         except DovetailError as error:
+            metrics.count_failed_turn(loop.name, foreseen=True)
             loop.failed(clock.monotonic(), error.message)
             log.warning("loop failed", loop=loop.name, error=error.message, **_safe(error.context))
         except Exception as error:  # the runtime is one of the two places that may
+            metrics.count_failed_turn(loop.name, foreseen=False)
             loop.failed(clock.monotonic(), repr(error)[:256])
             log.exception("loop failed unexpectedly", loop=loop.name)
         metrics.loop_failures.labels(loop.name).inc()

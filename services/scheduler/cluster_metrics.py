@@ -14,6 +14,7 @@ import msgspec
 from services.scheduler import cluster_state
 from services.scheduler.evidence.sync import PATIENCE_SECONDS
 from services.scheduler.planning import Planner
+from services.scheduler.pods.waits import undecided_text
 from shared.clock import Clock
 from shared.disruption.candidates import offering_prices
 from shared.domain.instance_types import Catalogue
@@ -21,6 +22,7 @@ from shared.domain.machines import Machine
 from shared.domain.nodepools import V1ALPHA5, NodePool
 from shared.domain.nodes import Node
 from shared.domain.pods import Pod
+from shared.domain.records import PODS
 from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError
 from shared.log import get_logger
@@ -39,6 +41,8 @@ class Picture(msgspec.Struct, frozen=True):
     pools: tuple[NodePool, ...]
     catalogue: Catalogue | None
     unavailable: frozenset[OfferingKey]
+    undecided: dict[str, float]
+    """Pod UID -> since when it waits for the first decision about it, in monotonic seconds."""
 
 
 class Offered(msgspec.Struct, frozen=True):
@@ -73,6 +77,7 @@ class ClusterMetrics:
             self._picture = self._offered = None
             self.planner.metrics.forget_disruption()
             self.planner.metrics.forget_plans()
+            self.planner.pod_waits.forget()
         elif synced:
             try:
                 catalogue = await self.planner.catalogues.get()
@@ -83,6 +88,7 @@ class ClusterMetrics:
             if self._offered is not None and self._offered.catalogue is not catalogue:
                 self._offered = None  # it would hold the old catalogue until somebody scrapes
             self._picture = self._taken(catalogue, unavailable)
+            self.planner.pod_waits.look(self.planner.view.records(PODS))
 
     def _taken(self, catalogue: Catalogue | None, unavailable: frozenset[OfferingKey]) -> Picture:
         view = self.planner.view
@@ -93,6 +99,7 @@ class ClusterMetrics:
             tuple(view.pools().values()),
             catalogue,
             unavailable,
+            self.planner.decisions.undecided(),
         )
 
     def text(self) -> str:
@@ -103,7 +110,13 @@ class ClusterMetrics:
         picture = self._picture
         if picture is None:
             return sync
-        return sync + _drawn(picture, now=self.clock.now()) + self._types(picture)
+        return "".join((
+            sync,
+            _drawn(picture, now=self.clock.now()),
+            undecided_text(picture.pods, picture.undecided, now=self.clock.monotonic()),
+            self.planner.pod_waits.text(),
+            self._types(picture),
+        ))  # fmt: skip
 
     def _types(self, picture: Picture) -> str:
         """Types change once in a while, nodes all the time."""

@@ -27,14 +27,11 @@ Amounts = dict[str, int]
 Totals = Mapping[str, Mapping[str, int]]
 """Node name -> resource -> amount."""
 NOTHING: dict[str, int] = {}
-_NODE_KEYS = (
-    keys.ZONE, keys.REGION, keys.ARCH, keys.OS, keys.CAPACITY_TYPE, keys.INSTANCE_TYPE,
-)  # fmt: skip
 _POOL, _OLD_POOL = names.USAGE.labels, names.OLD_USAGE.labels
 
 
 class Labelled(NamedTuple):
-    """A node of ours and the label text that its gauges share."""
+    """A node and the label text that its gauges share."""
 
     node: Node
     text: str
@@ -55,12 +52,12 @@ def requests_of(pods: Iterable[Pod]) -> tuple[Totals, Totals]:
 
 
 def labelled_nodes(nodes: Iterable[Node]) -> list[Labelled]:
-    """Of our nodes."""
-    return [Labelled(node, _label_text(node)) for node in nodes if node.is_managed]
+    """Of all nodes, ours or not."""
+    return [Labelled(node, _label_text(node)) for node in nodes]
 
 
 def node_text(nodes: Iterable[Labelled], everything: Totals, daemons: Totals) -> str:
-    """What our nodes have and what is asked of them: a row per resource that a node has."""
+    """What nodes have and what is asked of them: a row per resource that a node has."""
     rows: tuple[list[tuple[str, float]], ...] = ([], [], [], [])
     for node, labels in nodes:
         asked, of_daemons = everything.get(node.name, NOTHING), daemons.get(node.name, NOTHING)
@@ -111,7 +108,10 @@ def pool_text(pools: Iterable[NodePool], machines: Iterable[Machine], prices: Pr
         block(names.OLD_LIMIT, _pool_rows(_OLD_POOL, old_limits)),
         block(
             names.OLD_USAGE_PERCENT,
-            ((labelled(_OLD_POOL, key), round(value, 2)) for key, value in percent.items()),
+            (
+                (labelled(_OLD_POOL, (pool, _spelled(resource))), round(value, 2))
+                for (pool, resource), value in percent.items()
+            ),
         ),
     ))  # fmt: skip
 
@@ -161,20 +161,24 @@ def sync_text(*, synced: bool, seconds: float) -> str:
 
 @lru_cache(maxsize=1000)
 def _resource_text(resource: str) -> str:
-    return labelled(("resource_type",), (resource,))
+    return labelled(("resource_type",), (_spelled(resource),))
 
 
 def _label_text(node: Node) -> str:
-    old = node.labels.get(keys.PROVISIONER_NAME, "")
-    known = (node.labels.get(key, "") for key in _NODE_KEYS)
-    own = labelled(names.NODE_LABELS[:1], (node.name,))
-    return f"{own},{_shared_text(node.pool, old, *known)}"
+    """Without labels that the node does not have: to Prometheus an empty one and none are the same."""
+    own = (node.name, "", str(node.is_managed).lower(), node.pool or names.NOBODYS)
+    pool = node.labels.get(keys.PROVISIONER_NAME) or names.NOBODYS
+    known = tuple(node.labels.get(key, "") for key in names.WELL_KNOWN.values())
+    text = labelled(names.NODE_LABELS[:5], (*own, pool))
+    shared = _shared_text(*known)
+    return f"{text},{shared}" if shared else text
 
 
 @lru_cache(maxsize=1000)
 def _shared_text(*values: str) -> str:
-    """Nodes of one pool, type and place say the same."""
-    return labelled(names.NODE_LABELS[1:], values)
+    """Nodes of one type and place say the same."""
+    known = [pair for pair in zip(names.WELL_KNOWN, values, strict=True) if pair[1]]
+    return labelled([name for name, _ in known], [value for _, value in known])
 
 
 def _by_resource(pool: str, amounts: Resources) -> dict[tuple[str, str], int]:
@@ -182,7 +186,15 @@ def _by_resource(pool: str, amounts: Resources) -> dict[tuple[str, str], int]:
 
 
 def _pool_rows(labels: tuple[str, ...], amounts: Mapping[tuple[str, str], int]) -> Rows:
-    return ((labelled(labels, key), _told(key[1], amount)) for key, amount in amounts.items())
+    return (
+        (labelled(labels, (pool, _spelled(resource))), _told(resource, amount))
+        for (pool, resource), amount in amounts.items()
+    )
+
+
+def _spelled(resource: str) -> str:
+    """``ephemeral_storage``, as Karpenter spells it in labels."""
+    return resource.lower().replace("-", "_")
 
 
 def _told(resource: str, amount: int) -> float:

@@ -35,3 +35,7 @@ class Decisions:
             uid: at for uid, at in self._seen.items() if uid in still and uid not in self._decided
         }
         return took
+
+    def undecided(self) -> dict[str, float]:
+        """Since when each pod waits for its first decision."""
+        return dict(self._seen)

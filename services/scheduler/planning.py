@@ -19,6 +19,7 @@ from services.scheduler.evidence.sync import not_synced
 from services.scheduler.futility import LOOK_SECONDS, Futility
 from services.scheduler.handover import Handover
 from services.scheduler.hints import Hints
+from services.scheduler.pods.waits import PodWaits, placed_by
 from services.scheduler.report import Reporter
 from services.scheduler.view import View, pods_to_move, waiting_pods
 from services.scheduler.window import Window
@@ -79,6 +80,7 @@ class Planner:
     leadership: Leadership
     need: Need
     window: Window = field(init=False)
+    pod_waits: PodWaits = field(init=False)
     rounds: int = 0
     last_progress: float = 0.0
     """Monotonic time of the last look at the window."""
@@ -97,6 +99,7 @@ class Planner:
 
     def __post_init__(self) -> None:
         self.window = Window(self.settings.batch_idle_duration, self.settings.batch_max_duration)
+        self.pod_waits = PodWaits(self.metrics, self.clock)
 
     def trigger(self, uid: str) -> None:
         """A pod (or node) needs a plan."""
@@ -197,6 +200,8 @@ class Planner:
         plan = await self._solve(snapshot, moving)
         seconds = self.clock.monotonic() - started
         self._time_decisions(plan, waiting)
+        targets = (*plan.existing.values(), *(machine.pods for machine in plan.machines))
+        self.pod_waits.place(placed_by(targets, waiting))
         machines = {machine.name: machine for machine in snapshot.machines}
         wanted, holds = self.futility.judge(
             plan, snapshot.pods, machines, now=self.clock.monotonic()

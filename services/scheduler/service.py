@@ -67,6 +67,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
     def on_change(change: Change) -> None:
         if change.kind in RECONSIDERED:
             planner.reconsider()
+        planner.pod_waits.note(change)
         if change.kind in (NODES, MACHINES):
             handover.look()
             departures.note(change)

@@ -9,7 +9,7 @@ may go wrong: nobody leads for a while; what changes meanwhile is not counted. A
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from sys import intern
 from typing import Any, NamedTuple
 
@@ -36,6 +36,8 @@ class Seen(NamedTuple):
     """One object. Its conditions carry no message. Times are seconds since the epoch."""
 
     conditions: dict[str, Condition]
+    whose: str
+    """The labels that name it."""
     deleted_at: float | None = None
 
 
@@ -56,10 +58,11 @@ class Conditions:
             return
         said = known_conditions(raw.get("status"))
         slim = {intern(type_): _slim(condition) for type_, condition in said.items()}
-        now = Seen(slim, _time_of(raw, "deletionTimestamp"))
         known = self._seen[observed].get(uid)
+        whose = known.whose if known is not None else _named(kind, raw)
+        now = Seen(slim, whose, _time_of(raw, "deletionTimestamp"))
         if known is not None:
-            self._count_changes(observed, raw, known, now)
+            self._count_changes(kind, raw, known, now)
         self._seen[observed][uid] = now
 
     def forget(self, kind: Kind, uid: str) -> None:
@@ -67,17 +70,18 @@ class Conditions:
         observed = _KINDS.get(kind.name)
         known = self._seen[observed].pop(uid, None) if observed else None
         if observed and known is not None:
-            self._count_end(observed, known.deleted_at)
+            self._count_end(kind, known.deleted_at)
 
     def text(self) -> str:
         """For a scrape."""
         if not self._leads():
             return ""
-        return "".join(self._text_of(kind) for kind in names.OBSERVED)
+        objects = {kind: list(seen.values()) for kind, seen in self._seen.items()}
+        counted = "".join(self._text_of(kind, seen) for kind, seen in objects.items())
+        return counted + self._text_of_objects(objects)
 
-    def _text_of(self, kind: str) -> str:
-        # The copy is made in one go: ``note`` may run meanwhile.
-        objects, now = list(self._seen[kind].values()), self._clock.now()
+    def _text_of(self, kind: str, objects: list[Seen]) -> str:
+        now = self._clock.now()
         counts: Counter[Said] = Counter()
         oldest: dict[Said, float] = {}
         for one in objects:
@@ -96,9 +100,35 @@ class Conditions:
             block(names.TERMINATING_SECONDS[kind], [("", round(max(0.0, going)))]),
         ))  # fmt: skip
 
-    def _count_changes(self, kind: str, raw: Json, before: Seen, after: Seen) -> None:
+    def _text_of_objects(self, objects: Mapping[str, list[Seen]]) -> str:
+        """Two rows for each condition, one more for an object that goes."""
+        now = self._clock.now()
+        rows = list(self._rows(objects))
+        going = [one for seen in objects.values() for one in seen if one.deleted_at]
+        return "".join((
+            block(names.OBJECT_COUNT, ((text, 1) for text, _ in rows)),
+            block(names.OBJECT_SECONDS, ((text, _age(since, now)) for text, since in rows if since)),
+            block(
+                names.OBJECT_TERMINATING,
+                ((one.whose, _age(one.deleted_at or now, now)) for one in going),
+            ),
+        ))  # fmt: skip
+
+    def _rows(self, objects: Mapping[str, list[Seen]]) -> Iterator[tuple[str, float]]:
+        """(the labels, since when) of each condition of each object."""
+        texts: dict[Said, str] = {}
+        for kind, seen in objects.items():
+            for one in seen:
+                for type_, condition in one.conditions.items():
+                    said = self._bounded(kind, (type_, condition.status, condition.reason))
+                    text = texts.get(said) or labelled(names.COUNT[kind].labels, said)
+                    texts[said] = text
+                    yield f"{one.whose},{text}", condition.since
+
+    def _count_changes(self, watched: Kind, raw: Json, before: Seen, after: Seen) -> None:
         if not self._leads():
             return
+        kind, of = _KINDS[watched.name], (watched.resource.group, watched.resource.kind)
         for type_, new in after.conditions.items():
             old = before.conditions.get(type_)
             status = old.status if old is not None else UNKNOWN
@@ -106,15 +136,20 @@ class Conditions:
                 continue
             said = self._bounded(kind, (type_, new.status, new.reason))
             self._metrics.condition_transitions[kind].labels(*said).inc()
+            self._metrics.all_condition_transitions.labels(*of, *said).inc()
             since = old.since if old is not None else _time_of(raw, "creationTimestamp")
             if since and new.since:
                 seconds = max(0.0, new.since - since)
                 self._metrics.condition_seconds[kind].labels(type_, status).observe(seconds)
+                self._metrics.all_condition_seconds.labels(*of, type_, status).observe(seconds)
 
-    def _count_end(self, kind: str, deleted_at: float | None) -> None:
+    def _count_end(self, watched: Kind, deleted_at: float | None) -> None:
         if deleted_at and self._leads():
-            seconds = max(0.0, self._clock.now() - deleted_at)
-            self._metrics.deletion_seconds[kind].observe(seconds)
+            seconds, resource = max(0.0, self._clock.now() - deleted_at), watched.resource
+            self._metrics.deletion_seconds[_KINDS[watched.name]].observe(seconds)
+            self._metrics.all_deletion_seconds.labels(resource.group, resource.kind).observe(
+                seconds
+            )
 
     def _bounded(self, kind: str, said: Said) -> Said:
         known = self._reasons[kind]
@@ -127,6 +162,12 @@ class Conditions:
 def _slim(condition: Condition) -> Condition:
     """Without its message; thousands of objects share the other words."""
     return Condition(intern(condition.status), intern(condition.reason), since=condition.since)
+
+
+def _named(kind: Kind, raw: Json) -> str:
+    meta, resource = raw["metadata"], kind.resource
+    namespace = str(meta.get("namespace") or "")
+    return labelled(names.OBJECT, (namespace, str(meta["name"]), resource.group, resource.kind))
 
 
 def _age(since: float, now: float) -> int:

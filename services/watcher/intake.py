@@ -17,6 +17,7 @@ from services.watcher.joins import Joins
 from services.watcher.journal import Journal
 from services.watcher.object_faults import ObjectFaults, Sight
 from services.watcher.pod_events import PodEvents
+from services.watcher.pods.gauges import PodGauges
 from services.watcher.records import Json, Kind
 from services.watcher.statuses import Statuses
 from shared.api.faults import Fault, Parsed
@@ -38,6 +39,7 @@ class Intake:
     pod_events: PodEvents
     joins: Joins
     faults: ObjectFaults
+    pods: PodGauges
 
     def take(self, kind: Kind, event: Event, *, first: bool) -> None:
         """``first``: it comes from the first list."""
@@ -57,6 +59,7 @@ class Intake:
             sight,
             partial(self.statuses.note, kind, raw, parsed),
             partial(self.conditions.note, kind, raw),
+            partial(self.pods.note, kind, raw, first=first),
             partial(self._note_pod, parsed.record, first=first),
             partial(self._note_node, kind, sight.key.name, parsed.record),
         )
@@ -67,6 +70,7 @@ class Intake:
             partial(self.journal.forget, kind, gone),
             partial(self.statuses.forget, kind, gone.key),
             partial(self.conditions.forget, kind, gone.uid),
+            partial(self.pods.forget, kind, gone.uid),
             partial(self.pod_events.forget, gone.uid),
             partial(self._note_node, kind, gone.key.name, None),
         )
@@ -84,6 +88,7 @@ class Intake:
     def _note_node(self, kind: Kind, name: str, record: Node | None) -> None:
         if kind.name == NODES:
             self.joins.note(name, record)
+            self.pods.note_node(name, record)
 
     def _each(self, sight: Sight, *acts: Act) -> None:
         """Every one of them, whatever happens to the others."""

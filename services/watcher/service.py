@@ -20,6 +20,7 @@ from services.watcher.joins import Joins
 from services.watcher.journal import Journal
 from services.watcher.object_faults import ObjectFaults
 from services.watcher.pod_events import PodEvents
+from services.watcher.pods.gauges import PodGauges
 from services.watcher.records import Kind, kinds
 from services.watcher.soundness import complaint, positions
 from services.watcher.statuses import Statuses
@@ -128,8 +129,10 @@ def _intake(
 ) -> Intake:
     """Everybody who remembers objects."""
     conditions = Conditions(env.metrics, env.clock, lambda: leadership.held)
-    env.metrics.add_page(conditions.text)
-    return Intake(journal, statuses, conditions, pod_events, joins, statuses.faults)
+    pods = PodGauges(env.metrics, env.clock, lambda: leadership.held)
+    for page in (conditions.text, pods.text):
+        env.metrics.add_page(page)
+    return Intake(journal, statuses, conditions, pod_events, joins, statuses.faults, pods)
 
 
 def _informer(kind: Kind, env: Environment[WatcherSettings], intake: Intake) -> Informer:

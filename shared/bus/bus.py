@@ -177,6 +177,15 @@ class Bus:
         groups = dict(_group_depth(pairs(info)) for info in infos)
         return StreamDepth(length, groups, await self._dead_letters(stream).count())
 
+    async def waiting(self, stream: str, group: str) -> int:
+        """Entries that ``group`` has not acknowledged; without those that Redis cannot tell (``GroupDepth.lag``)."""
+        stream_key = f"{self.prefix}{stream}"
+        if not await ask(self._redis, "look for the stream", "EXISTS", stream_key):
+            return 0
+        infos = await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key)
+        depth = dict(_group_depth(pairs(info)) for info in infos).get(group, GroupDepth(0, 0))
+        return depth.pending + (depth.lag or 0)
+
     def _dead_letters(self, stream: str) -> DeadLetters:
         return DeadLetters(self._redis, self.prefix, stream)
 

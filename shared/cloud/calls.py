@@ -29,8 +29,11 @@ Json = dict[str, Any]
 Observed = Callable[[str], AbstractContextManager[None]]
 """From AWS's name of an operation to what surrounds the call and sees its error."""
 
+Requested = Callable[[Callable[[], str]], AbstractContextManager[None]]
+"""The same of a request with all its attempts; AWS's name of the operation may be asked for at the end."""
 
-def unobserved(method: str) -> AbstractContextManager[None]:
+
+def unobserved(method: object) -> AbstractContextManager[None]:
     """Nobody measures the call."""
     del method
     return nullcontext()
@@ -47,29 +50,38 @@ class ServiceCalls:
         random: Random,
         read_attempts: int = READ_ATTEMPTS,
         observed: Observed = unobserved,
+        requested: Requested = unobserved,
     ) -> None:
         self.service = service
         self._observed = observed
+        self._requested = requested
+        self._methods: dict[str, str] = {}
+        """Operation -> AWS's name of it, of those that were called."""
         self._open_client = open_client
         self._random = random
         self._read_attempts = read_attempts
 
     async def read(self, operation: str, **parameters: Any) -> Json:
         """A call that changes nothing. Raises the translated error after ``READ_ATTEMPTS``."""
-        for attempt in range(1, self._read_attempts):
-            try:
-                return await self.write(operation, **parameters)
-            except TransientError as error:
-                delay = self._delay(attempt)
-                log.debug("retrying an AWS read", operation=operation, error=str(error))
-                await asyncio.sleep(delay)
-        return await self.write(operation, **parameters)
+        with self._requested(lambda: self._methods.get(operation, operation)):
+            for attempt in range(1, self._read_attempts):
+                try:
+                    return await self._attempt(operation, parameters)
+                except TransientError as error:
+                    delay = self._delay(attempt)
+                    log.debug("retrying an AWS read", operation=operation, error=str(error))
+                    await asyncio.sleep(delay)
+            return await self._attempt(operation, parameters)
 
     async def write(self, operation: str, *, launching: bool = False, **parameters: Any) -> Json:
         """A call sent exactly once. ``launching``: an unknown error code means LaunchRejected."""
+        with self._requested(lambda: self._methods.get(operation, operation)):
+            return await self._attempt(operation, parameters, launching=launching)
+
+    async def _attempt(self, operation: str, parameters: Json, *, launching: bool = False) -> Json:
         with translated(self.service, launching=launching):
             client = await self._open_client()
-        method = client.meta.method_to_api_mapping[operation]
+        method = self._methods[operation] = client.meta.method_to_api_mapping[operation]
         permission = f"{self.service}:{method}"
         with self._observed(method), translated(permission, launching=launching):
             answer: Json = await getattr(client, operation)(**parameters)

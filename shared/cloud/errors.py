@@ -209,6 +209,13 @@ def from_transport_error(
     return DovetailError(text, **context)
 
 
+def status_of(error: DovetailError) -> int:
+    """The HTTP status of the answer that ``error`` stands for; 0: there was none."""
+    cause = error.__cause__
+    metadata = cause.response.get("ResponseMetadata", {}) if isinstance(cause, ClientError) else {}
+    return int(metadata.get("HTTPStatusCode", 0))
+
+
 @contextmanager
 def translated(permission: str, *, launching: bool = False) -> Iterator[None]:
     """Raise the Dovetail error for whatever botocore raises inside."""

@@ -42,7 +42,7 @@ from shared.cloud.calls import ServiceCalls
 from shared.cloud.dry_runs import DryRuns
 from shared.cloud.ec2 import Ec2
 from shared.cloud.eks import Eks
-from shared.cloud.errors import missing_credentials, missing_region, translated
+from shared.cloud.errors import missing_credentials, missing_region, status_of, translated
 from shared.cloud.events import Events
 from shared.cloud.iam import Iam
 from shared.cloud.instance_status import InstanceStatuses
@@ -68,6 +68,8 @@ def _models() -> Loader:
 
 
 Observer = Callable[[str, float, str], None]
+Counter = Callable[[str, str, int, float], None]
+"""Told the service, AWS's name of the operation, the HTTP status (0: no answer) and seconds."""
 """Told of every call: AWS's name of the operation, seconds, the error code or nothing."""
 
 
@@ -121,6 +123,10 @@ class Cloud:
         self._stack.callback(executor.shutdown, wait=False)
         self._opening = asyncio.Lock()
         self.observer: Observer | None = None
+        self.attempt_counter: Counter | None = None
+        """Told of each attempt at a request."""
+        self.request_counter: Counter | None = None
+        """Told of each request, after however many attempts."""
         self._clients: dict[str, Any] = {}
 
     @classmethod
@@ -226,21 +232,44 @@ class Cloud:
         )
         attempts = {} if read_attempts is None else {"read_attempts": read_attempts}
         return ServiceCalls(
-            service, opener, random=self._random, observed=self._observed, **attempts
+            service,
+            opener,
+            random=self._random,
+            observed=partial(self._observed, service),
+            requested=partial(self._requested, service),
+            **attempts,
         )
 
     @contextmanager
-    def _observed(self, method: str) -> Iterator[None]:
-        """Tell the observer of one call, whatever comes of it."""
-        started, code = self.clock.monotonic(), ""
+    def _observed(self, service: str, method: str) -> Iterator[None]:
+        """Tell of one attempt, whatever comes of it."""
+        started, code, status = self.clock.monotonic(), "", 200
         try:
             yield
         except DovetailError as error:
             code = str(error.context.get("code") or type(error).__name__)
+            status = status_of(error)
             raise
         finally:
+            seconds = self.clock.monotonic() - started
             if self.observer is not None:
-                self.observer(method, self.clock.monotonic() - started, code)
+                self.observer(method, seconds, code)
+            if self.attempt_counter is not None:
+                self.attempt_counter(service, method, status, seconds)
+
+    @contextmanager
+    def _requested(self, service: str, method: Callable[[], str]) -> Iterator[None]:
+        """Tell of one request, whatever comes of it."""
+        started, status = self.clock.monotonic(), 200
+        try:
+            yield
+        except DovetailError as error:
+            status = status_of(error)
+            raise
+        finally:
+            if self.request_counter is not None:
+                seconds = self.clock.monotonic() - started
+                self.request_counter(service, method(), status, seconds)
 
     async def _client(self, service: str, region: str, read_timeout: int) -> Any:
         async with self._opening:

@@ -28,7 +28,7 @@ from shared.errors import (
     TransientError,
     Unreachable,
 )
-from shared.kube.connection import JSON, Answer, Connection, Timeouts
+from shared.kube.connection import JSON, Answer, Connection, Observer, Timeouts
 from shared.kube.listing import KubeList, read_pages
 from shared.kube.pacing import Backoff, TokenBucket
 from shared.kube.resources import PODS, Resource
@@ -85,6 +85,10 @@ class Kube:
             kubeconfig, clock=clock, user_agent=user_agent, timeouts=timeouts or Timeouts()
         )
         return cls(connection, clock=clock, random=random, qps=qps, burst=burst)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell ``observer`` of each request that is sent."""
+        self._connection.observer = observer
 
     async def close(self) -> None:
         """Close all connections."""

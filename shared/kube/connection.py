@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +41,10 @@ REFRESH_TIMEOUT_SECONDS = 30.0
 READ_BUFFER_BYTES = 2**21
 """One watch event may be as large as what etcd stores."""
 Answer = aiohttp.ClientResponse
+Target = tuple[str, str, str, str, str]
+"""Verb, group, version, kind, subresource."""
+Observer = Callable[[Target, str, str, int, float], None]
+"""Told of each request: its target, HTTP method, host, status (0: no answer) and seconds until the answer began."""
 JSON = "application/json"
 
 
@@ -61,8 +65,11 @@ class Timeouts:
 class Connection:
     """Sends one request, hands back the answer. No retries, no pacing: ``Kube`` does these."""
 
-    def __init__(self, api: Any, timeouts: Timeouts) -> None:
+    def __init__(self, api: Any, timeouts: Timeouts, clock: Clock) -> None:
         self._api = api
+        self._clock = clock
+        self._host = urlsplit(api.configuration.host).netloc
+        self.observer: Observer | None = None
         self._unary = aiohttp.ClientTimeout(
             total=timeouts.total,
             connect=timeouts.connect,
@@ -102,7 +109,7 @@ class Connection:
             ) from error
         api.user_agent = user_agent
         _forget_environment(api.rest_client)
-        return cls(api, timeouts)
+        return cls(api, timeouts, clock)
 
     async def close(self) -> None:
         """Close all sockets."""
@@ -154,6 +161,7 @@ class Connection:
         begun_within: float | None = None,
     ) -> AsyncGenerator[Answer, None]:
         answer: Answer | None = None
+        begun = self._clock.monotonic()
         try:
             async with asyncio.timeout(begun_within):
                 answer = await self._api.call_api(
@@ -166,8 +174,11 @@ class Connection:
                     _preload_content=False,
                     _request_timeout=timeout,
                 )
+            self._observe(call, method, answer.status, begun)
             yield answer
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if answer is None:
+                self._observe(call, method, 0, begun)
             text = cut(str(error)) or type(error).__name__
             raise Unreachable(
                 f"{call}: no answer from {self._api.configuration.host}: {text}"
@@ -177,6 +188,12 @@ class Connection:
                 # An answer read to its end has gone back to the pool already; any other must not be
                 # reused.
                 answer.close()
+
+    def _observe(self, call: Call, method: str, status: int, begun: float) -> None:
+        if self.observer is not None:
+            resource, subresource = call.resource, call.subresource or ""
+            target = (call.verb, resource.group, resource.version, resource.kind, subresource)
+            self.observer(target, method, self._host, status, self._clock.monotonic() - begun)
 
 
 async def _load_kubeconfig(paths: str, configuration: Any, clock: Clock) -> None:

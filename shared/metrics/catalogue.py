@@ -17,21 +17,25 @@ from shared.metrics.disruption import DisruptionMetrics
 from shared.metrics.machines import MachineMetrics
 from shared.metrics.mirror import MirrorMetrics
 from shared.metrics.nodes import NodeMetrics
+from shared.metrics.pods import OF_PODS, PodMetrics
+from shared.metrics.requests import RequestMetrics
 from shared.metrics.scheduling import SchedulingMetrics
 from shared.metrics.watching import WatchMetrics
-
-EVERY_SERVICE = "interruption, launcher, scheduler, terminator, watcher"
+from shared.metrics.work import EVERY_SERVICE, WorkMetrics
 
 
 class Metrics(
     MachineMetrics,
     NodeMetrics,
+    PodMetrics,
     DisruptionMetrics,
     SchedulingMetrics,
     CloudMetrics,
     ConditionMetrics,
     WatchMetrics,
     MirrorMetrics,
+    WorkMetrics,
+    RequestMetrics,
 ):
     """One service's metrics in a registry of its own: five services may share a process."""
 
@@ -42,14 +46,18 @@ class Metrics(
         self._declare_service(declare, service, commit)
         MachineMetrics.__init__(self, declare)
         NodeMetrics.__init__(self, declare)
+        PodMetrics.__init__(self, declare)
         DisruptionMetrics.__init__(self, declare)
         SchedulingMetrics.__init__(self, declare)
         CloudMetrics.__init__(self, declare, service)
         ConditionMetrics.__init__(self, declare)
         WatchMetrics.__init__(self, declare)
         MirrorMetrics.__init__(self, declare)
+        WorkMetrics.__init__(self, declare)
+        RequestMetrics.__init__(self, declare)
         declare.served(CLUSTER)
         declare.served(CONDITIONS)
+        declare.served(OF_PODS)
 
     @property
     def declared(self) -> tuple[Declared, ...]:
@@ -62,7 +70,10 @@ class Metrics(
 
     def text(self) -> bytes:
         """The whole answer to a scrape. Slow in a large cluster: call it beside the event loop."""
-        return generate_latest(self.registry) + "".join(page() for page in self._pages).encode()
+        # Bytes, unlike text, are joined while other threads go on.
+        return b"".join(
+            (generate_latest(self.registry), *(page().encode() for page in self._pages))
+        )
 
     def _declare_service(self, declare: Declarations, service: str, commit: str) -> None:
         build = declare.gauge(

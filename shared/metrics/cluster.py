@@ -6,12 +6,16 @@ are cores, bytes and units. Limits of pods are not among them: the mirror carrie
 
 from __future__ import annotations
 
+from shared.domain import labels as keys
 from shared.metrics.declaring import GAUGE, Declared
 
-NODE_LABELS = (
-    "node_name", "nodepool", "provisioner", "zone", "region", "arch", "os", "capacity_type", "instance_type",
-)  # fmt: skip
-"""``provisioner`` is empty for a node of a NodePool; ``nodepool`` names the pool of either generation."""
+NOBODYS = "N/A"
+"""The pool of what belongs to none, in Karpenter's words."""
+WELL_KNOWN = {key.rpartition("/")[2].replace("-", "_"): key for key in sorted(keys.WELL_KNOWN)}
+"""Label of a metric -> label of a node: Karpenter serves every well-known one."""
+NODE_LABELS = ("node_name", "phase", "managed", "nodepool", "provisioner", *WELL_KNOWN)
+"""``nodepool`` names the pool of either generation, ``provisioner`` that of v1alpha5. ``phase`` is what nodes have in
+``status.phase``: no Kubernetes of today writes it."""
 
 
 def _scheduler(name: str, text: str, *labels: str) -> Declared:

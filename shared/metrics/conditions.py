@@ -1,8 +1,8 @@
 """How the status conditions of our objects change, and how long deletions take (MET-11).
 
 Objects of v1alpha5 count with their kin of v1: a Machine as a nodeclaim, a Provisioner as a nodepool, an
-AWSNodeTemplate as an ec2nodeclass, with their condition types as they spell them. No series names an object: what
-stands still longest is told by its condition, and the object by ``kubectl get``.
+AWSNodeTemplate as an ec2nodeclass, with their condition types as they spell them. Gauges called ``operator_status_*``
+and ``operator_termination_*`` name the object and its own kind, those of one kind (``operator_node_*``) count objects.
 """
 
 from __future__ import annotations
@@ -36,8 +36,32 @@ TERMINATING_SECONDS = {
     )
     for kind in OBSERVED
 }  # fmt: skip
-CONDITIONS = tuple(
-    table[kind] for kind in OBSERVED for table in (COUNT, CURRENT_SECONDS, TERMINATING_SECONDS)
+_KIND = ("group", "kind")
+OBJECT = ("namespace", "name", *_KIND)
+"""What names an object; all of ours and nodes have no namespace."""
+
+
+def _of_object(name: str, text: str, *labels: str) -> Declared:
+    return Declared(f"operator_{name}", GAUGE, f"{text} (MET-11).", labels, ("watcher",))
+
+
+OBJECT_COUNT = _of_object(
+    "status_condition_count",
+    "Constant 1 for each condition of each object, as it stands", *OBJECT, *_LABELS,
+)  # fmt: skip
+OBJECT_SECONDS = _of_object(
+    "status_condition_current_status_seconds",
+    "How long a condition of an object has had its status", *OBJECT, *_LABELS,
+)  # fmt: skip
+OBJECT_TERMINATING = _of_object(
+    "termination_current_time_seconds",
+    "How long ago an object that is still there was ordered away", *OBJECT,
+)  # fmt: skip
+CONDITIONS = (
+    *(table[kind] for kind in OBSERVED for table in (COUNT, CURRENT_SECONDS, TERMINATING_SECONDS)),
+    OBJECT_COUNT,
+    OBJECT_SECONDS,
+    OBJECT_TERMINATING,
 )
 
 
@@ -45,6 +69,10 @@ class ConditionMetrics:
     """What the watcher counts as it sees objects change."""
 
     def __init__(self, declare: Declarations) -> None:
+        self._declare_kinds(declare)
+        self._declare_all(declare)
+
+    def _declare_kinds(self, declare: Declarations) -> None:
         self.condition_transitions = {
             kind: declare.counter(
                 f"operator_{kind}_status_condition_transitions_total",
@@ -73,3 +101,25 @@ class ConditionMetrics:
             )
             for kind in OBSERVED
         }
+
+    def _declare_all(self, declare: Declarations) -> None:
+        self.all_condition_transitions = declare.counter(
+            "operator_status_condition_transitions_total",
+            "Changes of a condition to this status, by the kind of the object (MET-11).",
+            *_KIND, *_LABELS,
+            by="watcher",
+        )  # fmt: skip
+        self.all_condition_seconds = declare.histogram(
+            "operator_status_condition_transition_seconds",
+            "How long a condition had this status when it changed, by the kind of the object (MET-11).",
+            *_KIND, "type", "status",
+            by="watcher",
+            buckets=_MINUTES,
+        )  # fmt: skip
+        self.all_deletion_seconds = declare.histogram(
+            "operator_termination_duration_seconds",
+            "From the order to delete an object to its end, by its kind (MET-11).",
+            *_KIND,
+            by="watcher",
+            buckets=_MINUTES,
+        )

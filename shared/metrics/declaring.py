@@ -6,17 +6,21 @@ exempt: ``karpenter_nodes_created`` lives beside ``karpenter_nodes_created_total
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from shared.clock import SystemClock
+from shared.metrics.summaries import Summary
+
 disable_created_metrics()  # type: ignore[no-untyped-call]
 """When a series began is told by none of Karpenter's metrics, and would be a second series beside each counter."""
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
-COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+COUNTER, GAUGE, HISTOGRAM, SUMMARY = "counter", "gauge", "histogram", "summary"
+MONOTONIC = SystemClock().monotonic
 GROWING = "gauge, only grows"
 """A counter under a name of v0.31, which does not end in ``_total`` as the names of counters have to."""
 
@@ -32,10 +36,11 @@ class Declared(NamedTuple):
 
 
 class Declarations:
-    """Makes metrics in one registry and remembers what they are."""
+    """Makes metrics in one registry and remembers what they are. ``now``: monotonic seconds."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = MONOTONIC) -> None:
         self.registry = registry
+        self._now = now
         self.declared: list[Declared] = []
 
     def counter(self, name: str, text: str, *labels: str, by: str) -> Counter:
@@ -55,6 +60,13 @@ class Declarations:
         self._note(name, HISTOGRAM, text, labels, by)
         return Histogram(name, text, labels, buckets=tuple(buckets), registry=self.registry)
 
+    def summary(self, name: str, text: str, *labels: str, by: str) -> Summary:
+        """Observations with quantiles of the last ten minutes."""
+        self._note(name, SUMMARY, text, labels, by)
+        summary = Summary(name, text, labels, self._now)
+        self.registry.register(summary)
+        return summary
+
     def old_counter(self, name: str, text: str, *labels: str, by: str) -> Gauge:
         """A counter of v0.31 (MET-12): call nothing but ``inc``."""
         self._note(name, GROWING, text, labels, by)
@@ -62,7 +74,7 @@ class Declarations:
         self.registry.register(_Unchecked(gauge))
         return gauge
 
-    def also_as(self, old: str, metric: Counter | Histogram, new: str) -> None:
+    def also_as(self, old: str, metric: Counter | Histogram | Summary, new: str) -> None:
         """Serve ``metric``, declared as ``new``, under its name of v0.31 too, with the same labels (MET-12)."""
         known = next(one for one in self.declared if one.name == new)
         kind = GROWING if known.kind == COUNTER else known.kind
@@ -94,7 +106,7 @@ class _Unchecked(Collector):
 class _Renamed(Collector):
     """The same numbers under another name."""
 
-    def __init__(self, name: str, text: str, metric: Counter | Histogram) -> None:
+    def __init__(self, name: str, text: str, metric: Counter | Histogram | Summary) -> None:
         self._name, self._text, self._metric = name, text, metric
 
     def describe(self) -> list[Metric]:

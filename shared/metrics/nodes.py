@@ -38,7 +38,7 @@ class NodeMetrics:
             "nodepool",
             by="terminator",
         )
-        self.node_termination_seconds = declare.histogram(
+        self.node_termination_seconds = declare.summary(
             "karpenter_nodes_termination_duration_seconds",
             "From the order to delete a node to its end (MET-03).",
             "nodepool",
@@ -71,9 +71,9 @@ class NodeMetrics:
             "provisioner",
             by="terminator",
         )
-        self._old_termination_seconds = declare.histogram(
+        self._old_termination_seconds = declare.summary(
             "karpenter_nodes_termination_time_seconds",
-            "From the order to delete a Provisioner's node to its end; v0.31 serves a summary (MET-12).",
+            "From the order to delete a Provisioner's node to its end (MET-12).",
             "provisioner",
             by="terminator",
         )

@@ -113,7 +113,7 @@ async def test_every_service_writes_events_and_looks_at_the_configmap(
     variables.setenv("CLUSTER_NAME", "test")
     await install(cluster)
     async with started() as env:
-        assert [loop.name for loop in env.own_loops()] == ["events", "settings"]
+        assert [loop.name for loop in env.own_loops()] == ["events", "settings", "queues"]
 
 
 async def test_a_wrong_variable_is_refused_without_asking_anybody(

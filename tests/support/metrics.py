@@ -16,7 +16,7 @@ class Scraped:
             for sample in family.samples
         }
 
-    def value(self, name: str, **labels: str) -> float | None:
+    def value(self, name: str, /, **labels: str) -> float | None:
         """Of the series with exactly these labels; None: it is not served."""
         return self._samples.get((name, frozenset(labels.items())))
 

@@ -61,8 +61,9 @@ async def test_a_scrape_tells_the_cluster_as_it_is(
     scraped = await scrape(served)
     assert scraped.value("karpenter_cluster_state_synced") == 1
     assert scraped.value("karpenter_cluster_state_node_count") == 3
-    assert scraped.of(ALLOCATABLE, "node_name").keys() == {"a", "b"}
-    assert scraped.of("karpenter_nodes_current_lifetime_seconds", "node_name").keys() == {"a", "b"}
+    assert scraped.of(ALLOCATABLE, "node_name").keys() == {"a", "b", "foreign"}
+    ages = scraped.of("karpenter_nodes_current_lifetime_seconds", "node_name")
+    assert ages.keys() == {"a", "b", "foreign"}
     assert scraped.of("karpenter_provisioner_usage_pct", "provisioner") == {"default": 50}
     price = "karpenter_cloudprovider_instance_type_offering_price_estimate"
     assert scraped.of(price, "instance_type")
@@ -73,8 +74,8 @@ async def test_a_scrape_tells_the_cluster_as_it_is(
     await served.look()
     scraped = await scrape(served)
     assert scraped.value("karpenter_cluster_state_node_count") == 2
-    assert scraped.of(ALLOCATABLE, "node_name").keys() == {"b"}
-    assert scraped.of(REQUESTS, "node_name").keys() == {"b"}
+    assert scraped.of(ALLOCATABLE, "node_name").keys() == {"b", "foreign"}
+    assert scraped.of(REQUESTS, "node_name").keys() == {"b", "foreign"}
     assert scraped.of("karpenter_nodepools_usage", "nodepool") == {}
     assert scraped.of(OLD_PRICE, "instance_type") == {}
 

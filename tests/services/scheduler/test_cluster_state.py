@@ -36,6 +36,8 @@ PLACE = {
     keys.REGION: "us-west-2",
     keys.CAPACITY_TYPE: "spot",
     keys.INSTANCE_TYPE: "m5.x004",
+    "karpenter.k8s.aws/instance-family": "m5",
+    "karpenter.k8s.aws/instance-cpu": "4",
 }
 
 
@@ -48,9 +50,11 @@ def node(name: str = "a", pool_key: str = keys.NODE_POOL, **changes: object) -> 
     return make_node(name, **{"labels": labels, "created_at": 100.0, **size, **changes})
 
 
-def labels_of(name: str = "a", provisioner: str = "") -> dict[str, str]:
+def labels_of(name: str = "a", provisioner: str = "N/A") -> dict[str, str]:
     return {
         "node_name": name,
+        "phase": "",
+        "managed": "true",
         "nodepool": "web",
         "provisioner": provisioner,
         "zone": "us-west-2a",
@@ -59,6 +63,8 @@ def labels_of(name: str = "a", provisioner: str = "") -> dict[str, str]:
         "os": "linux",
         "capacity_type": "spot",
         "instance_type": "m5.x004",
+        "instance_family": "m5",
+        "instance_cpu": "4",
     }
 
 
@@ -104,16 +110,34 @@ def test_a_nodes_age_is_told() -> None:
         assert scraped.value("karpenter_nodes_current_lifetime_seconds", **labels_of()) == age
 
 
-def test_nodes_that_are_not_ours_have_no_gauges_but_are_counted() -> None:
-    """MET-08."""
+def test_nodes_that_are_not_ours_are_told_as_nobodys() -> None:
+    """MET-03, MET-08."""
     nodes = (node(), make_node("foreign", cpu="4"))
-    assert [one.node.name for one in labelled_nodes(nodes)] == ["a"]
-    everything, _ = requests_of([make_bound_pod("p", "foreign", cpu="1580m")])
-    scraped = Scraped(cluster_text(nodes, everything))
+    everything, daemons = requests_of([make_bound_pod("p", "foreign", cpu="1580m")])
+    text = node_text(labelled_nodes(nodes), everything, daemons)
+    scraped = Scraped(text + cluster_text(nodes, everything))
+    requested = "karpenter_nodes_total_pod_requests"
+    assert scraped.of(requested, "nodepool").keys() == {"web", "N/A"}
+    assert scraped.of(requested, "managed").keys() == {"true", "false"}
     assert scraped.value("karpenter_cluster_state_node_count") == 2
     used = scraped.of("karpenter_cluster_utilization_percent", "resource_type")
     assert used["cpu"] == 20
     assert used["pods"] == round(100 / 168, 2)
+
+
+def test_resources_are_spelled_as_karpenter_spells_them() -> None:
+    disk = {"ephemeral-storage": 2**30}
+    told = node(capacity=disk, allocatable=disk)
+    pool = make_pool(usage=disk, limits=disk)
+    scraped = Scraped(
+        node_text(labelled_nodes([told]), {}, {})
+        + pool_text([pool], [], {})
+        + cluster_text((told,), {})
+    )
+    for name in ("nodes_allocatable", "nodepools_usage", "nodepools_limit", "provisioner_usage"):
+        assert scraped.of(f"karpenter_{name}", "resource_type").keys() == {"ephemeral_storage"}
+    used = scraped.of("karpenter_cluster_utilization_percent", "resource_type")
+    assert used.keys() == {"ephemeral_storage"}
 
 
 def test_an_empty_cluster_is_told_too() -> None:

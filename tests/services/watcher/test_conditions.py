@@ -80,6 +80,32 @@ def test_objects_are_counted_by_what_they_say(watched: Watched) -> None:
     assert scraped.value(f"{name}_current_status_seconds", **failed) == 10
 
 
+def test_each_object_tells_its_own_conditions(watched: Watched) -> None:
+    """Namespace, name, group and kind name it; what it said before is not told any more."""
+    watched.see(("Launched", "Unknown", "Waits", 50), name="a")
+    watched.see(("Launched", "True", "Launched", 40), name="a")
+    watched.see(("Ready", "True", "Ready", 20), name="b", kind="Machine")
+    scraped, name = watched.scrape(), "operator_status_condition"
+    claim = {"namespace": "", "name": "a", "group": "karpenter.sh", "kind": "NodeClaim"}
+    assert scraped.value(f"{name}_count", **claim, **LAUNCHED) == 1
+    assert scraped.value(f"{name}_current_status_seconds", **claim, **LAUNCHED) == 40
+    assert scraped.of(f"{name}_count", "kind") == {"NodeClaim": 1, "Machine": 1}
+    of = {"group": "karpenter.sh", "kind": "NodeClaim"}
+    assert scraped.value(f"{name}_transitions_total", **of, **LAUNCHED) == 1
+    before = {"type": "Launched", "status": "Unknown"}
+    assert scraped.value(f"{name}_transition_seconds_sum", **of, **before) == 10
+
+
+def test_an_object_that_goes_is_named(watched: Watched) -> None:
+    watched.see(name="a", deletionTimestamp=rfc3339(NOW - 30))
+    name = "operator_termination"
+    assert watched.scrape().of(f"{name}_current_time_seconds", "name") == {"a": 30}
+    watched.lose("NodeClaim")
+    scraped, of = watched.scrape(), {"group": "karpenter.sh", "kind": "NodeClaim"}
+    assert scraped.of(f"{name}_current_time_seconds", "name") == {}
+    assert scraped.value(f"{name}_duration_seconds_sum", **of) == 30
+
+
 def test_a_change_is_counted_with_the_time_before_it(watched: Watched) -> None:
     watched.see(("Ready", "False", "NotReady", 60), kind="Node")
     watched.see(("Ready", "False", "Worse", 60), kind="Node")

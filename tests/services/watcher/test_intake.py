@@ -15,6 +15,7 @@ from services.watcher.joins import Joins
 from services.watcher.journal import Journal
 from services.watcher.object_faults import ObjectFaults
 from services.watcher.pod_events import PodEvents
+from services.watcher.pods.gauges import PodGauges
 from services.watcher.records import KINDS
 from services.watcher.statuses import Statuses
 from shared.bus import Bus
@@ -63,9 +64,9 @@ def told(kube: Kube, bus: Bus, recorder: Recorder, clock: FakeClock, metrics: Me
     faults, machines = ObjectFaults(metrics), Machines(kube)
     statuses = Statuses(kube, machines, recorder, clock, journal, inline, outcomes, faults)
     conditions = Conditions(metrics, clock, lambda: True)
-    return Told(
-        Intake(journal, statuses, conditions, PodEvents(clock), Joins(clock), faults), metrics
-    )
+    pods = PodGauges(metrics, clock, lambda: True)
+    intake = Intake(journal, statuses, conditions, PodEvents(clock), Joins(clock), faults, pods)
+    return Told(intake, metrics)
 
 
 def test_an_object_that_cannot_be_read_is_unusable_and_the_others_go_on(told: Told) -> None:

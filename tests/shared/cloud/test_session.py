@@ -151,3 +151,16 @@ async def test_every_call_is_told_with_its_time_and_its_error(cloud: Cloud) -> N
     )
     assert told[0][0] == "DescribeInstanceTypes"
     assert all(seconds >= 0 for _, seconds, _ in told)
+
+
+async def test_requests_and_their_attempts_are_told_with_their_status(cloud: Cloud) -> None:
+    attempts: list[tuple[str, str, int]] = []
+    requests: list[tuple[str, str, int]] = []
+    cloud.attempt_counter = lambda *one: attempts.append(one[:3])
+    cloud.request_counter = lambda *one: requests.append(one[:3])
+    try:
+        with pytest.raises(NotFound):
+            await cloud.ssm.parameter("/nobody/has/this")
+    finally:
+        cloud.attempt_counter = cloud.request_counter = None
+    assert attempts[-1:] == requests[-1:] == [("ssm", "GetParameter", 400)]

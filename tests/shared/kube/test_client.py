@@ -28,6 +28,28 @@ async def test_create_get_patch_delete(cluster: Cluster) -> None:
         await kube.get(CONFIG_MAPS, "a", here)
 
 
+async def test_every_request_is_told_with_its_status(cluster: Cluster) -> None:
+    """Of a watch: when it is open."""
+    told: list[tuple[tuple[str, ...], str, int]] = []
+    cluster.kube.observe(
+        lambda target, method, _host, code, _time: told.append((target, method, code))
+    )
+    try:
+        with pytest.raises(errors.NotFound):
+            await cluster.kube.get(CONFIG_MAPS, "nobodys", cluster.namespace)
+        version = (await cluster.kube.list(PODS)).resource_version
+        watch = cluster.kube.watch(PODS, version, timeout_seconds=1)
+        async with aclosing(watch) as events:
+            _ = [event async for event in events]
+    finally:
+        cluster.kube.observe(lambda *_: None)
+    assert told == [
+        (("get", "", "v1", "ConfigMap", ""), "GET", 404),
+        (("list", "", "v1", "Pod", ""), "GET", 200),
+        (("watch", "", "v1", "Pod", ""), "GET", 200),
+    ]
+
+
 async def test_a_name_is_taken_once(cluster: Cluster) -> None:
     """R4: a duplicate create is AlreadyExists."""
     body = {"metadata": {"name": "a", "namespace": cluster.namespace}}

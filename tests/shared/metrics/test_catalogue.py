@@ -9,19 +9,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
 from shared.metrics import Metrics, Series
 from shared.metrics.catalogue import EVERY_SERVICE
+from shared.metrics.declaring import Declarations
+from shared.metrics.requests import RequestMetrics
+from shared.metrics.summaries import Summary
+from shared.metrics.work import WorkMetrics
 from tests.support.metrics import Scraped
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "metrics.md"
 ROW = re.compile(r"\| `(?P<name>[a-z0-9_]+)` \|.*\|")
 SERVICES = EVERY_SERVICE.split(", ")
-FROM_SHARED = ("loop_failures", "call_seconds", "call_errors")
-"""Written by the runtime and by the way to AWS, whoever uses them."""
+OF_SHARED_CODE = {**vars(WorkMetrics(Declarations(CollectorRegistry())))}
+OF_SHARED_CODE |= vars(RequestMetrics(Declarations(CollectorRegistry())))
+FROM_SHARED = ("loop_failures", "call_seconds", "call_errors", *OF_SHARED_CODE)
+"""Written by the runtime and by the ways to AWS, the API server and Redis, whoever uses them."""
 
 
 def test_the_page_lists_every_metric_and_no_other() -> None:
@@ -49,7 +55,7 @@ def written_by() -> Iterator[tuple[str, set[str]]]:
     """Names of metrics that are attributes, each with the services whose sources mention them."""
     users: dict[str, set[str]] = defaultdict(set)
     for service in SERVICES:
-        sources = [path.read_text() for path in (ROOT / "services" / service).glob("*.py")]
+        sources = [path.read_text() for path in (ROOT / "services" / service).rglob("*.py")]
         for word in set(re.findall(r"metrics\.(\w+)", "\n".join(sources))):
             users[word].add(service)
     for method, function in inspect.getmembers(Metrics, inspect.isfunction):
@@ -62,17 +68,17 @@ def written_by() -> Iterator[tuple[str, set[str]]]:
                 yield name_of(metric), users[attribute]
 
 
-def attributes() -> Iterator[tuple[str, list[MetricWrapperBase]]]:
+def attributes() -> Iterator[tuple[str, list[MetricWrapperBase | Summary]]]:
     for attribute, held in vars(Metrics("test")).items():
         if attribute == "_of_machines":  # by event, which is a parameter
             continue
         one = held._gauge if isinstance(held, Series) else held
         metrics = list(one.values()) if isinstance(one, dict) else [one]
-        if all(isinstance(metric, Counter | Gauge | Histogram) for metric in metrics):
+        if all(isinstance(metric, Counter | Gauge | Histogram | Summary) for metric in metrics):
             yield attribute, metrics
 
 
-def name_of(metric: MetricWrapperBase) -> str:
+def name_of(metric: MetricWrapperBase | Summary) -> str:
     family = next(iter(metric.describe()))
     return family.name + ("_total" if family.type == "counter" else "")
 

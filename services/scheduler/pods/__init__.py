@@ -1,0 +1,1 @@
+"""What the scheduler tells of single pods."""

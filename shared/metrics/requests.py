@@ -1,0 +1,96 @@
+"""Requests to the API server and to AWS, under the names that operators know from client-go and the AWS SDK for Go.
+
+``code`` is the HTTP status, ``<error>`` where no answer came. A request to AWS may take several attempts: reads are
+repeated, everything else is sent once. Requests to the API server are counted each time they are sent.
+"""
+
+from __future__ import annotations
+
+from shared.metrics.declaring import Declarations
+from shared.metrics.work import EVERY_SERVICE
+
+_CALLERS = "interruption, launcher, terminator"
+NO_ANSWER = "<error>"
+
+
+class RequestMetrics:
+    """Written by the two clients, whoever uses them."""
+
+    def __init__(self, declare: Declarations) -> None:
+        self._declare_server(declare)
+        self._declare_aws(declare)
+
+    def _declare_server(self, declare: Declarations) -> None:
+        self._server_requests = declare.counter(
+            "client_go_request_total",
+            "Requests to the API server by HTTP status and method.",
+            "code", "method",
+            by=EVERY_SERVICE,
+        )  # fmt: skip
+        self._server_seconds = declare.histogram(
+            "client_go_request_duration_seconds",
+            "Time until the API server answers, of a watch until it is open.",
+            "verb", "group", "version", "kind", "subresource",
+            by=EVERY_SERVICE,
+        )  # fmt: skip
+        self._rest_requests = declare.counter(
+            "rest_client_requests_total",
+            "The same as client_go_request_total, by the API server's host too.",
+            "code", "method", "host",
+            by=EVERY_SERVICE,
+        )  # fmt: skip
+        self._rest_seconds = declare.histogram(
+            "rest_client_request_duration_seconds",
+            "The same as client_go_request_duration_seconds, by HTTP method and host.",
+            "verb", "host",
+            by=EVERY_SERVICE,
+        )  # fmt: skip
+
+    def _declare_aws(self, declare: Declarations) -> None:
+        labels = ("service", "action", "code")
+        self._aws_requests = declare.counter(
+            "aws_sdk_go_request_total", "Requests to AWS.", *labels, by=_CALLERS
+        )
+        self._aws_seconds = declare.histogram(
+            "aws_sdk_go_request_duration_seconds",
+            "Time of a request to AWS, repetitions and the pauses between them included.",
+            *labels,
+            by=_CALLERS,
+        )
+        self._aws_attempts = declare.counter(
+            "aws_sdk_go_request_attempt_total",
+            "Attempts at requests to AWS.", *labels,
+            by=_CALLERS,
+        )  # fmt: skip
+        self._aws_attempt_seconds = declare.histogram(
+            "aws_sdk_go_request_attempt_duration_seconds",
+            "Time of one attempt at a request to AWS.",
+            *labels,
+            by=_CALLERS,
+        )
+
+    def count_server_request(
+        self, target: tuple[str, str, str, str, str], method: str, host: str, status: int, seconds: float
+    ) -> None:  # fmt: skip
+        """``target``: verb, group, version, kind, subresource. ``status``: 0 where no answer came."""
+        code = _code(status)
+        self._server_requests.labels(code, method).inc()
+        self._server_seconds.labels(*target).observe(seconds)
+        self._rest_requests.labels(code, method, host).inc()
+        self._rest_seconds.labels(method, host).observe(seconds)
+
+    def count_aws_request(self, service: str, action: str, status: int, seconds: float) -> None:
+        """A request is done, after however many attempts. ``status``: 0 where no answer came."""
+        labels = (service.upper(), action, _code(status))
+        self._aws_requests.labels(*labels).inc()
+        self._aws_seconds.labels(*labels).observe(seconds)
+
+    def count_aws_attempt(self, service: str, action: str, status: int, seconds: float) -> None:
+        """AWS was asked once."""
+        labels = (service.upper(), action, _code(status))
+        self._aws_attempts.labels(*labels).inc()
+        self._aws_attempt_seconds.labels(*labels).observe(seconds)
+
+
+def _code(status: int) -> str:
+    return str(status) if status else NO_ANSWER

@@ -1,0 +1,178 @@
+"""What the loops and the consumers of a service do, under the names that operators know from controller-runtime.
+
+A loop that acts again and again is a controller, each of its turns a reconciliation; a consumer is a controller with a
+work queue, the stream that it reads, and each message a reconciliation. What may go wrong: an endless loop that only
+listens has no turns; then only its failures count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+from shared.metrics.declaring import MONOTONIC, Declarations
+
+EVERY_SERVICE = "interruption, launcher, scheduler, terminator, watcher"
+_CONSUMERS = "launcher, scheduler, terminator"
+SUCCESS, ERROR, AGAIN = "success", "error", "requeue_after"
+
+
+class WorkMetrics:
+    """``now``: monotonic seconds."""
+
+    def __init__(self, declare: Declarations, now: Callable[[], float] = MONOTONIC) -> None:
+        self._now = now
+        self._tokens = count()
+        self._running: dict[str, dict[int, float]] = {}
+        """Controller -> when each message that is worked on was begun."""
+        self._deep: frozenset[str] | set[str] = frozenset()
+        """Consumers whose depth is told."""
+        self._declare_turns(declare)
+        self._declare_messages(declare)
+        self._declare_running(declare)
+
+    def _declare_turns(self, declare: Declarations) -> None:
+        self._turns = declare.counter(
+            "controller_runtime_reconcile_total",
+            "Turns of a loop and messages of a consumer: success, error, or requeue_after for one that comes again.",
+            "controller", "result",
+            by=EVERY_SERVICE,
+        )  # fmt: skip
+        self._errors = declare.counter(
+            "controller_runtime_reconcile_errors_total",
+            "Turns and messages that ended with an error.",
+            "controller",
+            by=EVERY_SERVICE,
+        )
+        self._panics = declare.counter(
+            "controller_runtime_reconcile_panics_total",
+            "Turns of a loop that ended with an error that nobody foresaw.",
+            "controller",
+            by=EVERY_SERVICE,
+        )
+        self._turn_seconds = declare.histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Time of one turn or one message.",
+            "controller",
+            by=EVERY_SERVICE,
+        )
+
+    def _declare_messages(self, declare: Declarations) -> None:
+        self._adds = declare.counter(
+            "workqueue_adds_total", "Messages that were taken up.", "name", "controller", by=_CONSUMERS
+        )  # fmt: skip
+        self._retries = declare.counter(
+            "workqueue_retries_total",
+            "Messages that failed or asked for later: they come again.",
+            "name", "controller",
+            by=_CONSUMERS,
+        )  # fmt: skip
+        self._queue_seconds = declare.histogram(
+            "workqueue_queue_duration_seconds",
+            "From the writing of a message until it was taken up.",
+            "name", "controller",
+            by=_CONSUMERS,
+        )  # fmt: skip
+        self._work_seconds = declare.histogram(
+            "workqueue_work_duration_seconds",
+            "Time of the work on one message.",
+            "name", "controller",
+            by=_CONSUMERS,
+        )  # fmt: skip
+        self._depth = declare.gauge(
+            "workqueue_depth",
+            "Messages that are not done with, those that are worked on included.",
+            "name", "controller",
+            by=_CONSUMERS,
+        )  # fmt: skip
+
+    def _declare_running(self, declare: Declarations) -> None:
+        self._workers = declare.gauge(
+            "controller_runtime_active_workers",
+            "Messages that are worked on.",
+            "controller",
+            by=_CONSUMERS,
+        )
+        self._most_workers = declare.gauge(
+            "controller_runtime_max_concurrent_reconciles",
+            "Messages that a consumer works on at once, at most.",
+            "controller",
+            by=_CONSUMERS,
+        )
+        self._unfinished = declare.gauge(
+            "workqueue_unfinished_work_seconds",
+            "How long all messages that are worked on have been worked on, together.",
+            "name", "controller",
+            by=_CONSUMERS,
+        )  # fmt: skip
+        self._longest = declare.gauge(
+            "workqueue_longest_running_processor_seconds",
+            "How long the message that has been worked on longest has been worked on.",
+            "name", "controller",
+            by=_CONSUMERS,
+        )  # fmt: skip
+
+    def expect_loop(self, name: str) -> None:
+        """It has not failed yet, and says so."""
+        self._errors.labels(name)
+        self._panics.labels(name)
+
+    def count_turn(self, name: str, seconds: float) -> None:
+        """A loop did its work once, whole."""
+        self._turns.labels(name, SUCCESS).inc()
+        self._turn_seconds.labels(name).observe(seconds)
+
+    def count_failed_turn(self, name: str, *, foreseen: bool) -> None:
+        """A loop ended with an error."""
+        self._turns.labels(name, ERROR).inc()
+        self._errors.labels(name).inc()
+        if not foreseen:
+            self._panics.labels(name).inc()
+
+    def expect_messages(self, name: str, limit: int) -> None:
+        """A consumer begins; it works on at most ``limit`` messages at once."""
+        running = self._running.setdefault(name, {})
+        self._most_workers.labels(name).set(limit)
+        self._workers.labels(name).set_function(lambda: len(running))
+        self._unfinished.labels(name, name).set_function(lambda: sum(self._ages(running)))
+        self._longest.labels(name, name).set_function(lambda: max(self._ages(running), default=0.0))
+        self._retries.labels(name, name)
+
+    @contextmanager
+    def message(self, name: str, waited: float, later: type[Exception]) -> Iterator[None]:
+        """Around the work on one message. ``waited``: seconds since it was written; ``later``: it comes again."""
+        token, started, result = next(self._tokens), self._now(), ERROR
+        self._adds.labels(name, name).inc()
+        self._queue_seconds.labels(name, name).observe(max(0.0, waited))
+        self._running[name][token] = started
+        try:
+            yield
+            result = SUCCESS
+        except later:
+            result = AGAIN
+            raise
+        finally:
+            del self._running[name][token]
+            self._count_message(name, result, self._now() - started)
+
+    def set_depth(self, name: str, messages: int | None) -> None:
+        """How much lies before a consumer; None: it does not consume any more."""
+        if messages is not None:
+            self._depth.labels(name, name).set(messages)
+        elif name in self._deep:
+            self._depth.remove(name, name)
+        self._deep = {*self._deep, name} if messages is not None else self._deep - {name}
+
+    def _count_message(self, name: str, result: str, seconds: float) -> None:
+        self._turns.labels(name, result).inc()
+        self._turn_seconds.labels(name).observe(seconds)
+        self._work_seconds.labels(name, name).observe(seconds)
+        if result == ERROR:
+            self._errors.labels(name).inc()
+        if result != SUCCESS:
+            self._retries.labels(name, name).inc()
+
+    def _ages(self, running: dict[int, float]) -> list[float]:
+        now = self._now()
+        return [now - started for started in list(running.values())]
