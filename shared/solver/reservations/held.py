@@ -40,6 +40,15 @@ class _Hold:
     taken: frozenset[str]
     """Ids of reservations: one, or with minValues all that suit."""
     choosy: bool
+    ids: frozenset[str] = field(init=False)
+    """Of ``suiting``."""
+
+    def __post_init__(self) -> None:
+        self.suit(self.suiting)
+
+    def suit(self, places: Places) -> None:
+        """From now on it may be in these."""
+        self.suiting, self.ids = places, frozenset(map(_id, places))
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +60,8 @@ class HeldPlaces:
     _left: dict[str, int] = field(default_factory=dict)
     """By id of the reservation."""
     _holds: dict[OpenClaim, _Hold] = field(default_factory=dict)
+    _allowed: dict[tuple[PoolTemplate, Requirements], Places] = field(default_factory=dict)
+    """What requirements leave of ``free``, types aside."""
 
     def __post_init__(self) -> None:
         self._left = {_id(one): one.left for one in self.free}
@@ -89,11 +100,13 @@ class HeldPlaces:
         hold = self._holds.get(claim)
         if hold is None:
             return found
-        suiting = _suiting(hold.suiting, claim.template, found.requirements, found.types)
+        if hold.taken and found.types is claim.types and found.requirements is claim.requirements:
+            return found
+        suiting = self._suiting(claim.template, found.requirements, found.types)
         wanted = claim.template.requirements
         if not _is_choice(suiting, claim.template, wanted) or not self._take(hold, suiting):
             return LOSES_PLACE
-        hold.suiting = suiting
+        hold.suit(suiting)
         types = _only(found.types, suiting, claim.template)
         return Admission(found.count, found.requirements, types, found.used)
 
@@ -107,11 +120,27 @@ class HeldPlaces:
 
     def _with_place(self, claim: OpenClaim) -> Places:
         """Reservations that suit and have a place, or would have one if others moved."""
+        found = self._suiting(claim.template, claim.requirements, claim.types)
         open_to = {name for name, left in self._left.items() if left > 0}
-        if not claim.requirements.asks_for_values:
+        choosy = claim.requirements.asks_for_values
+        if not choosy and any(_id(one) not in open_to for one in found):
             self._add_movable(open_to)
-        found = _suiting(self.free, claim.template, claim.requirements, claim.types)
         return tuple(one for one in found if _id(one) in open_to)
+
+    def _suiting(self, template: PoolTemplate, wanted: Requirements, types: TypeSet) -> Places:
+        """Where a machine may be. One that holds a place asks for nothing but what suited it before."""
+        allowed = self._allowed.get((template, wanted))
+        if allowed is None:
+            node_class = template.pool.node_class_key
+            allowed = self._allowed[template, wanted] = tuple(
+                one
+                for one in self.free
+                if one.offering.zone in template.zone_names
+                and node_class in one.offering.node_classes
+                and allows(wanted, one.offering)
+            )
+        index = template.table.index
+        return tuple(one for one in allowed if types.mask[index[one.type_name]])
 
     def _add_movable(self, open_to: set[str]) -> None:
         """Where a machine may move to one of ``open_to``, there is a place too; and so on."""
@@ -119,7 +148,7 @@ class HeldPlaces:
         while known < len(open_to):
             known = len(open_to)
             for hold in self._holds.values():
-                if not hold.choosy and any(_id(one) in open_to for one in hold.suiting):
+                if not hold.choosy and not hold.ids.isdisjoint(open_to):
                     open_to |= hold.taken
 
     def _take(self, hold: _Hold, suiting: Places) -> bool:
@@ -188,21 +217,6 @@ def _id(one: FreePlaces) -> str:
 
 def _position(one: FreePlaces) -> tuple[int, str, str, str]:
     return (one.offering.order, one.type_name, one.offering.zone, _id(one))
-
-
-def _suiting(
-    places: Places, template: PoolTemplate, wanted: Requirements, types: TypeSet
-) -> Places:
-    """Those that a machine may be in, wherever it is."""
-    index, node_class = template.table.index, template.pool.node_class_key
-    return tuple(
-        one
-        for one in places
-        if types.mask[index[one.type_name]]
-        and one.offering.zone in template.zone_names
-        and node_class in one.offering.node_classes
-        and allows(wanted, one.offering)
-    )
 
 
 def _is_choice(suiting: Places, template: PoolTemplate, wanted: Requirements) -> bool:

@@ -344,3 +344,41 @@ def test_nothing_is_bought_that_a_free_place_would_hold(
         assert used[one.id] <= one.left
         if used[one.id] < one.left:
             assert all(size > room[one.instance_type] for size in largest)
+
+
+@POLICIES
+@settings(max_examples=40, deadline=None)
+@given(
+    places=st.lists(
+        st.tuples(st.sampled_from(["m5.large", "m5.xlarge"]), st.sampled_from(ZONES), st.integers(1, 2)),
+        min_size=1,
+        max_size=5,
+    ),
+    pods=st.lists(
+        st.tuples(st.sampled_from([300, 1000, 1500, 3000]), st.sampled_from(["", *ZONES])),
+        min_size=1,
+        max_size=8,
+    ),
+    is_choosy=st.booleans(),
+)  # fmt: skip
+def test_who_moves_keeps_a_place(
+    policy: str,
+    places: list[tuple[str, str, int]],
+    pods: list[tuple[int, str]],
+    is_choosy: bool,
+) -> None:
+    """SCH-105: however pods push machines from one reservation to another, each has a place in the end, none is given
+    out twice, and nobody waits, since everything may be bought as well."""
+    given_out = [reservation(f"cr-{i}", k, zone=z, left=n) for i, (k, z, n) in enumerate(places)]
+    snapshot = choosy(*given_out, pods=0) if is_choosy else cluster(*given_out, pods=0)
+    asked = tuple(
+        make_pod(f"p-{i}", cpu=f"{cpu}m", node_selector={keys.ZONE: zone} if zone else {})
+        for i, (cpu, zone) in enumerate(pods)
+    )
+    if is_choosy:
+        asked = tuple(pod for pod, (cpu, _) in zip(asked, pods, strict=True) if cpu < 1900)
+    plan = planned(replace(snapshot, pods=asked), policy)
+    assert plan.unschedulable == {}
+    used = Counter(name for one in reserved(plan) for name in values(one, ID_LABEL))
+    assert all(used[one.id] <= one.left for one in given_out)
+    assert sum(len(one.pods) for one in plan.machines) == len(asked)
