@@ -179,13 +179,13 @@ class HeldPlaces:
         """The shortest row of moves that ends at a free place: the reservation that a newcomer gets, then who moves
         from there to which, and so on. Empty: there is none."""
         came: dict[str, tuple[str, _Hold] | None] = {_id(one): None for one in suiting}
-        waiting = deque(came)
+        waiting = deque(sorted(came, key=lambda name: self._left[name] < 1))
         while waiting:
             at = waiting.popleft()
             if self._left[at] > 0:
                 return _row(at, came)
             for hold in self._holds.values():
-                if at in hold.taken and not hold.choosy:
+                if at in hold.taken and not hold.choosy and not hold.ids <= came.keys():
                     others = [_id(one) for one in hold.suiting if _id(one) not in came]
                     came.update((name, (at, hold)) for name in others)
                     waiting += others
