@@ -18,6 +18,7 @@ from shared.clock import SystemClock
 from shared.cloud.bundled import BUNDLED_REGION, bundled_catalogue
 from shared.domain.instance_types import Catalogue
 from shared.simulation.options import read_options
+from shared.simulation.regions import only_region
 from shared.simulation.simulate import Simulation
 from shared.simulation.simulate import simulate as plan_for
 
@@ -59,9 +60,13 @@ def simulate(
         Output, typer.Option("--output", "-o", help="table for people, json for programs.")
     ] = Output.TABLE,
     region: Annotated[
-        str,
-        typer.Option(help="AWS region of the catalogue, unless the inputs bring InstanceTypes."),
-    ] = BUNDLED_REGION,
+        str | None,
+        typer.Option(
+            help="AWS region of the catalogue, unless the inputs bring InstanceTypes. Without it that of the zones "
+            f"that the inputs name, else {BUNDLED_REGION}.",
+            show_default=False,
+        ),
+    ] = None,
     policy: Annotated[
         Policy, typer.Option(help="How pods are packed, in pools that do not say so themselves.")
     ] = Policy.FEWEST_NODES,
@@ -126,9 +131,11 @@ def _simulate(filename: list[str], output: Output, said: dict[str, str]) -> None
     options = read_options(said)
     files = list(read_manifests(filename))
     _require_readable(files)
+    documents = [one.document for file in files for one in file.manifests]
+    region = options.region or only_region(documents) or BUNDLED_REGION
     simulation = plan_for(
-        [one.document for file in files for one in file.manifests],
-        catalogue=lambda: _catalogue(options.region),
+        documents,
+        catalogue=lambda: _catalogue(region),
         settings=options.settings,
         clock=SystemClock(),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from services.scheduler import plan_logs
 from services.scheduler.futility import Hold, workload_of
 from shared.api.references import to_pod, to_pool
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.nodepools import V1, V1ALPHA5, NodePool
 from shared.domain.pods import Pod, is_provisionable
 from shared.domain.snapshot import Snapshot
 from shared.kube.recorder import Recorder
@@ -54,7 +54,7 @@ class Reporter:
 
     async def _pools(self, plan: Plan, snapshot: Snapshot) -> None:
         """SCH-112, SCH-113, API-04: pools that can give nothing, whatever is asked of them."""
-        empty = [pool for pool in snapshot.pools if pool_unusable(pool, NO_TYPES) in plan.faults]
+        empty = [pool for pool in snapshot.pools if _has_no_types(pool, plan)]
         said = {pool.key for pool in empty}
         for pool in empty:
             if pool.key not in self._told:
@@ -124,6 +124,11 @@ class Reporter:
             f"Failed to schedule pod, {reason}",
             dedupe_seconds=FAILED_SCHEDULING_SECONDS,
         )
+
+
+def _has_no_types(pool: NodePool, plan: Plan) -> bool:
+    begin = pool_unusable(pool, NO_TYPES)
+    return any(fault.startswith(begin) for fault in plan.faults)
 
 
 def _targets(snapshot: Snapshot) -> dict[str, str]:

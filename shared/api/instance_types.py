@@ -7,11 +7,14 @@ capacity or overhead are wrong, or that has no offering left, has no record.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from shared.api.faults import Fault, Path
 from shared.api.label_syntax import is_label_value, is_qualified_name
@@ -19,6 +22,13 @@ from shared.api.metadata import read_metadata
 from shared.domain import labels as keys
 from shared.domain.instance_sizes import DEFAULT_PODS
 from shared.domain.instance_types import INSTANCE_NAME, InstanceType, Offering
+from shared.domain.reservations import (
+    CAPACITY_BLOCK,
+    ID_LABEL,
+    INTERRUPTIBLE_LABEL,
+    TYPE_LABEL,
+    truth,
+)
 from shared.domain.resources import CPU, MEMORY, PODS, add, parse_amount
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InvalidObject
@@ -30,6 +40,13 @@ OVERHEAD_PARTS = ("kubeReserved", "systemReserved", "evictionThreshold")
 """IT-30: an overhead may be given in these parts; they are added up."""
 MOST_OFFERINGS = 1000
 MOST_LABELS = 200
+RESERVATION_ID = re.compile(r"cr-[0-9a-z]{1,61}")
+RESERVATION_TYPES = ("default", CAPACITY_BLOCK)
+MOST_PLACES = 1_000_000
+AFTER_EVERYTHING = 2.0**53
+"""When places were counted: machines that run are not taken off once more."""
+RESERVATION_FIELDS = ("reservationID", "reservationType", "interruptible", "capacity")
+"""Of an offering."""
 HIGHEST_PRICE = Decimal(1_000_000)
 """USD per hour; above this a price is a typing error."""
 MICRO = Decimal(1_000_000)
@@ -85,10 +102,26 @@ def _implied(name: str, capacity: Mapping[str, int]) -> dict[str, tuple[str, ...
 
 
 def _told_by_offerings(offerings: list[Offering]) -> dict[str, tuple[str, ...]]:
-    return {
-        keys.ZONE: tuple(sorted({one.zone for one in offerings})),
-        keys.CAPACITY_TYPE: tuple(sorted({one.capacity_type for one in offerings})),
+    reserved = [one for one in offerings if one.reservation_id]
+    said = {
+        keys.ZONE: {one.zone for one in offerings},
+        keys.CAPACITY_TYPE: {one.capacity_type for one in offerings},
+        ID_LABEL: {one.reservation_id for one in reserved},
+        TYPE_LABEL: {one.reservation_type for one in reserved},
+        INTERRUPTIBLE_LABEL: {truth(one.interruptible) for one in reserved},
     }
+    return {key: tuple(sorted(values)) for key, values in said.items() if values}
+
+
+def _ordered(offerings: list[Offering]) -> list[Offering]:
+    """Places by what their type would cost on demand there, else anywhere (IT-07)."""
+    usual = [o for o in offerings if o.capacity_type == keys.ON_DEMAND]
+    by_zone = {o.zone: o.price_micro_usd_per_hour for o in usual}
+    cheapest = min(by_zone.values(), default=0)
+    return [
+        replace(o, order=by_zone.get(o.zone, cheapest)) if o.reservation_id else o
+        for o in offerings
+    ]
 
 
 @dataclass
@@ -169,17 +202,20 @@ class _Reader:
         if len(raw) > MOST_OFFERINGS:
             self.refuse(path, f"more than {MOST_OFFERINGS} offerings")
             return [], []
-        found: dict[OfferingKey, Offering] = {}
+        found: dict[tuple[OfferingKey, str], Offering] = {}
         sold_out: list[OfferingKey] = []
         for place, said, one in self._each_offering(raw, path):
             key = (one.capacity_type, name, one.zone)
-            if key in found:
-                self.refuse(place, f"{one.zone} {one.capacity_type} is there twice")
+            which = one.reservation_id
+            if (key, which) in found:
+                which = which or f"{one.zone} {one.capacity_type}"
+                self.refuse(place, f"{which} is there twice")
                 continue
-            found[key] = one
-            if said.get("available") is False:
+            gone = said.get("available") is False
+            found[key, which] = replace(one, left=0) if gone and which else one
+            if gone and not which:
                 sold_out.append(key)
-        return [found[key] for key in sorted(found)], sold_out
+        return _ordered([found[key] for key in sorted(found)]), sold_out
 
     def _each_offering(
         self, raw: list[object], path: Path
@@ -192,11 +228,42 @@ class _Reader:
             before = len(self.faults)
             zone = self._zone(said.get("zone"), (*place, "zone"))
             kind = self._capacity_type(said.get("capacityType"), (*place, "capacityType"))
-            price = self._price(said.get("price"), (*place, "price"))
+            usual = 0 if kind == keys.RESERVED else None
+            price = self._price(said.get("price", usual), (*place, "price"))
             if not isinstance(said.get("available", True), bool):
                 self.refuse((*place, "available"), "must be true or false")
             if len(self.faults) == before:
-                yield place, said, Offering(zone, kind, price)
+                one = Offering(zone, kind, price)
+                one = self._reserved(one, said, place)
+                if len(self.faults) == before:
+                    yield place, said, one
+
+    def _reserved(self, one: Offering, said: Json, place: Path) -> Offering:
+        """With its reservation, if it names one; what only reservations have is a fault elsewhere."""
+        name = said.get("reservationID")
+        told = [key for key in RESERVATION_FIELDS if said.get(key) is not None]
+        if name is None or one.capacity_type != keys.RESERVED:
+            for key in told:
+                self.refuse((*place, key), "needs capacityType reserved and a reservationID")
+            return one
+        if not isinstance(name, str) or not RESERVATION_ID.fullmatch(name):
+            self.refuse((*place, "reservationID"), "must be like cr-0123456789abcdef0")
+        kind = said.get("reservationType", RESERVATION_TYPES[0])
+        if kind not in RESERVATION_TYPES:
+            text = f"must be one of {', '.join(RESERVATION_TYPES)}"
+            self.refuse((*place, "reservationType"), text)
+        interruptible = said.get("interruptible", False)
+        if not isinstance(interruptible, bool):
+            self.refuse((*place, "interruptible"), "must be true or false")
+        left = said.get("capacity")
+        if isinstance(left, bool) or not isinstance(left, int) or not 0 <= left <= MOST_PLACES:
+            text = f"must be a whole number from 0 to {MOST_PLACES}: how many machines still fit"
+            self.refuse((*place, "capacity"), text)
+            left = 0
+        return replace(
+            one, reservation_id=str(name), reservation_type=str(kind), left=left,
+            interruptible=interruptible is True, counted_at=AFTER_EVERYTHING,
+        )  # fmt: skip
 
     def _zone(self, raw: object, path: Path) -> str:
         if isinstance(raw, str) and raw and is_label_value(raw):

@@ -59,7 +59,7 @@ def by_worth(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 def compute(world: World, candidates: tuple[Candidate, ...], method: str) -> Command | str:
     """The command that takes these away (CON-03..08), or why it is not worth it or impossible."""
-    outcome = simulate(world, candidates, settle=True)
+    outcome = simulate(world, candidates, consolidating=True)
     if outcome.problem:
         return outcome.problem
     if len(outcome.machines) > 1:

@@ -47,7 +47,7 @@ def buying(world: World) -> World:
 
 def prove(world: World, candidates: tuple[Candidate, ...], churn: Churn) -> Command | Refusal:
     """The command that takes these away."""
-    outcome = simulate(buying(world), candidates, settle=True)
+    outcome = simulate(buying(world), candidates, consolidating=True)
     if outcome.problem:
         return Refusal(outcome.problem, uids_of(without_place(outcome, candidates)))
     moved = sum(len(candidate.pods) for candidate in candidates)

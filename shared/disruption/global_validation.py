@@ -93,11 +93,11 @@ def _placed(
     """
     moved = {pod.uid for candidate in kept for pod in candidate.pods}
     coming = _in_flight(bought, world.snapshot)
-    outcome = simulate(world, kept, settle=True, coming=coming)
+    outcome = simulate(world, kept, consolidating=True, coming=coming)
     there: set[str] = set()
     if _why_not(outcome) and coming:
         world, pinned, coming = _as_planned(world, bought, kept)
-        outcome = simulate(world, pinned, settle=True, coming=coming)
+        outcome = simulate(world, pinned, consolidating=True, coming=coming)
         there = {pod.node_name for pod in world.snapshot.pods if pod.uid in moved}
     used = there | {name for name, uids in outcome.plan.existing.items() if moved & set(uids)}
     culprits = uids_of((*without_place(outcome, kept), *owners_of(outcome.machines, kept)))

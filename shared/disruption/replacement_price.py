@@ -13,6 +13,7 @@ from shared.domain.instance_types import InstanceType, Offering
 from shared.domain.nodepools import V1ALPHA5
 from shared.domain.requirements import Requirements
 from shared.solver.plan import PlannedMachine
+from shared.solver.reservations.places import allows
 
 SPOT_TYPES = 15
 """CON-08: as many cheaper types must be on offer, and are asked for."""
@@ -132,10 +133,8 @@ def _below(
 def _may_be_bought(
     kind: InstanceType, offering: Offering, wanted: Requirements, world: World
 ) -> bool:
-    zone, capacity = wanted.get(keys.ZONE), wanted.get(keys.CAPACITY_TYPE)
     return (
-        (zone is None or zone.has(offering.zone))
-        and (capacity is None or capacity.has(offering.capacity_type))
+        allows(wanted, offering)
         and (offering.capacity_type, kind.name, offering.zone) not in world.snapshot.unavailable
     )
 

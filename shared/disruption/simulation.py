@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from shared.disruption.records import Candidate, World
 from shared.domain.machines import CONSOLIDATABLE, INITIALIZED, Machine
-from shared.domain.nodepools import NodePool
+from shared.domain.nodepools import V1, NodePool
 from shared.domain.pods import is_reschedulable
 from shared.domain.pool_usage import replacing
 from shared.domain.snapshot import Snapshot
+from shared.solver.placement import STRICT
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import solve
 
@@ -53,23 +54,27 @@ def simulate(
     world: World,
     candidates: tuple[Candidate, ...],
     *,
-    settle: bool = False,
+    consolidating: bool = False,
     coming: tuple[Machine, ...] = (),
 ) -> Simulation:
-    """CON-03. ``settle``: nodes that took pods a moment ago are no targets either (SCH-54). ``coming``: machines that
-    the command buys; they may take pods although nobody has initialised them."""
+    """CON-03. ``consolidating``: nobody needs the move, so nodes that took pods a moment ago are no targets either
+    (SCH-54), minValues holds in full whatever the policy (SCH-12), and one machine is better than two that are paid
+    for. ``coming``: machines that the command buys; they may take pods although nobody has initialised them."""
     found = world.folding.pods_of(world.snapshot, keep_whole=bool(world.solver.default_spread))
     snapshot = without(found.without({c.node.name for c in candidates}), candidates)
-    if settle:
+    if consolidating:
         snapshot = settled(snapshot)
     snapshot = replace(snapshot, machines=(*snapshot.machines, *coming))
     moved = frozenset(
         pod.uid for candidate in candidates for pod in candidate.pods if is_reschedulable(pod)
     )
+    settings = replace(world.solver, counting=replacing(world.solver.counting))
+    if consolidating:
+        settings = replace(settings, min_values_policy=STRICT, fills_places=False)
     plan = solve(
         snapshot,
         now=world.now,
-        settings=replace(world.solver, counting=replacing(world.solver.counting)),
+        settings=settings,
         reschedule=moved | found.moving,
     )
     needed = tuple(machine for machine in plan.machines if moved & set(machine.pods))
@@ -78,7 +83,8 @@ def simulate(
 
 
 def settled(snapshot: Snapshot) -> Snapshot:
-    """Nodes whose machine waits for its consolidateAfter to pass take no more pods in a simulation (SCH-54)."""
+    """Nodes whose machine waits for its consolidateAfter to pass take no more pods in a simulation (SCH-54); v1alpha5
+    has no such wait."""
     pools = {pool.key: pool for pool in snapshot.pools}
     young = {m.node_name for m in snapshot.machines if m.node_name and _is_young(m, pools)}
     return replace(
@@ -92,7 +98,7 @@ def settled(snapshot: Snapshot) -> Snapshot:
 
 def _is_young(machine: Machine, pools: Mapping[str, NodePool]) -> bool:
     pool = pools.get(machine.pool_key)
-    waits = pool is not None and bool(pool.consolidate_after_seconds)
+    waits = pool is not None and pool.generation_api == V1 and bool(pool.consolidate_after_seconds)
     return waits and machine.has(INITIALIZED) and not machine.has(CONSOLIDATABLE)
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from shared.disruption.drift import drifted, eventual
 from shared.disruption.records import BLOCKED, Command, Proposal, Rejection, World, effect
-from shared.domain.nodepools import DRIFTED
+from shared.domain.nodepools import DRIFTED, NodePool
 from shared.solver.output import machine_name
 from shared.solver.static import static_machine
 
@@ -22,7 +22,7 @@ def propose(world: World) -> Proposal:
     for found in drifted(world, static=True):
         candidate = eventual(found)
         pool = candidate.pool
-        if world.left(pool.key, DRIFTED) <= 0:
+        if world.left(pool.key, DRIFTED) <= 0 or _has_surplus(world, pool):
             continue
         if candidate.blocker:
             text, pod = candidate.blocker, candidate.blocking_pod
@@ -45,6 +45,11 @@ def propose(world: World) -> Proposal:
             text, pod = planned, ""
         rejections.append(candidate.refused(text, event=BLOCKED, reason=DRIFTED, pod=pod))
     return Proposal((), tuple(rejections))
+
+
+def _has_surplus(world: World, pool: NodePool) -> bool:
+    """More machines than replicas, those in commands aside: one goes anyway, and nothing takes its place."""
+    return sum(c.pool.key == pool.key for c in world.candidates) > (pool.replicas or 0)
 
 
 def _has_room(world: World, pool_key: str, limit: int | None) -> bool:

@@ -37,7 +37,7 @@ def validate(world: World, command: Command, churn: Churn | None = None) -> Verd
         return Verdict(None, BUDGET, "a budget allows fewer nodes by now")
     if command.replacements and not _still_saves(command, fresh):
         return Verdict(None, CHURN, "prices have changed: it saves nothing by now")
-    outcome = simulate(world, fresh, settle=True)
+    outcome = simulate(world, fresh, consolidating=True)
     if outcome.problem:
         return Verdict(None, SCHEDULING, outcome.problem)
     if len(outcome.machines) != len(command.replacements):

@@ -100,6 +100,8 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     webhook_off: bool = False
     """Nobody is told over the webhook about machines of this pool."""
     terminating: bool = False
+    fault: str = ""
+    """Why it is not ready, for people; in a simulation alone, since a cluster judges by the node class."""
     usage: dict[str, int] = {}
     """status.resources."""
     hash: str = ""

@@ -5,14 +5,14 @@ Each function takes the object as written and its record, and gives the record t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.instance_sizes import DEFAULT_PODS
-from shared.domain.instance_types import Catalogue
+from shared.domain.instance_types import Catalogue, InstanceType
 from shared.domain.nodepools import NodeClass, NodePool, SubnetRef
 from shared.domain.nodes import Node
 from shared.domain.pods import Pod
@@ -20,6 +20,8 @@ from shared.domain.resources import PODS
 from shared.domain.volumes import VolumeClaim
 
 Json = Mapping[str, Any]
+MOST_WORDS = 500
+"""Characters that are told of a condition's message."""
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -67,6 +69,17 @@ def furnished(raw: Json, node: Node, catalogue: Catalogue) -> Node:
     return replace(node, ready=ready, capacity=capacity, allocatable=allocatable)
 
 
+def judged_pool(raw: Json, pool: NodePool) -> NodePool:
+    """A pool whose status says that it is not ready is not planned for; one without such a condition is ready."""
+    status = raw.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    for one in conditions if isinstance(conditions, list) else []:
+        if isinstance(one, Mapping) and (one.get("type"), one.get("status")) == ("Ready", "False"):
+            said = one.get("message") or one.get("reason") or "no reason is given"
+            return replace(pool, fault=str(said)[:MOST_WORDS])
+    return pool
+
+
 def settled(claim: VolumeClaim, default_class: str | None) -> VolumeClaim:
     """A claim that names its volume is bound to it; one without a class gets the default, as at its creation."""
     if claim.volume_name:
@@ -107,3 +120,43 @@ def missing_class(pool: NodePool, everywhere: tuple[SubnetRef, ...]) -> NodeClas
         subnets=everywhere,
         ready=True,
     )
+
+
+def reservations_of(raw: Json) -> frozenset[str]:
+    """Ids that a class shows in its status; what is no list of them counts as none."""
+    status = raw.get("status")
+    listed = status.get("capacityReservations") if isinstance(status, Mapping) else None
+    found = listed if isinstance(listed, list) else []
+    return frozenset(str(one.get("id")) for one in found if isinstance(one, Mapping))
+
+
+def selected(
+    catalogue: Catalogue, classes: Iterable[NodeClass], listed: Mapping[str, frozenset[str]]
+) -> Catalogue:
+    """With the classes that select each reservation of the catalogue: those that name its id in a term or ``listed`` it
+    in their status, and those that are not among the inputs (they are not in ``listed``)."""
+    if not any(o.reservation_id for kind in catalogue.types for o in kind.offerings):
+        return catalogue
+    named = {
+        one.key: frozenset(term.id for term in one.reservation_terms) | listed.get(one.key, frozenset())
+        for one in classes
+    }  # fmt: skip
+    given = {key: ids if key in listed else None for key, ids in named.items()}
+    types = tuple(_with_classes(kind, given) for kind in catalogue.types)
+    return replace(catalogue, types=types)
+
+
+def _with_classes(kind: InstanceType, given: Mapping[str, frozenset[str] | None]) -> InstanceType:
+    """``given``: key of each class -> the ids that it selects; None: all."""
+    offerings = tuple(
+        replace(
+            one,
+            node_classes=tuple(
+                sorted(k for k, ids in given.items() if ids is None or one.reservation_id in ids)
+            ),
+        )
+        if one.reservation_id
+        else one
+        for one in kind.offerings
+    )
+    return replace(kind, offerings=offerings)

@@ -29,7 +29,7 @@ from shared.api.provisioners import parse_provisioner
 from shared.api.registry import check
 from shared.api.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
 from shared.domain.instance_types import Catalogue, InstanceType
-from shared.domain.nodepools import CLASS_KINDS, V1ALPHA5, NodeClass, NodePool
+from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool
 from shared.domain.overlays import judged, overlaid
 from shared.domain.pods import Pod
 from shared.domain.snapshot import OfferingKey, Snapshot
@@ -38,8 +38,11 @@ from shared.simulation.completion import (
     complete,
     default_class_of,
     furnished,
+    judged_pool,
     missing_class,
     ready_class,
+    reservations_of,
+    selected,
     settled,
     waiting,
     zones_of,
@@ -90,6 +93,8 @@ class _Inputs:
         catalogue, sold_out = self._catalogue(default)
         catalogue = self._corrected(catalogue)
         pools = self._pools()
+        classes = self._node_classes(pools, catalogue)
+        catalogue = selected(catalogue, classes, self._listed_reservations())
         snapshot = Snapshot(
             generation=0,
             pods=self._pods(),
@@ -98,7 +103,7 @@ class _Inputs:
                 [*self._all("Machine", parse_machine), *self._all("NodeClaim", parse_node_claim)]
             ),
             pools=pools,
-            node_classes=self._node_classes(pools, catalogue),
+            node_classes=classes,
             daemon_sets=_sorted(self._all("DaemonSet", parse_daemon_set)),
             catalogue=catalogue,
             unavailable=sold_out,
@@ -187,7 +192,8 @@ class _Inputs:
             *((one, parse_provisioner(one.raw)) for one in self.objects.of("Provisioner")),
             *((one, parse_node_pool(one.raw)) for one in self.objects.of("NodePool")),
         ]
-        return _sorted([pool for one in parsed if (pool := self._checked(*one)) is not None])
+        read = ((one, self._checked(one, pool)) for one, pool in parsed)
+        return _sorted([judged_pool(one.raw, pool) for one, pool in read if pool is not None])
 
     def _node_classes(
         self, pools: Iterable[NodePool], catalogue: Catalogue
@@ -206,6 +212,12 @@ class _Inputs:
             if pool.node_class_key not in found:
                 found[pool.node_class_key] = missing_class(pool, everywhere)
         return _sorted(list(found.values()))
+
+    def _listed_reservations(self) -> dict[str, frozenset[str]]:
+        """Key of a class among the inputs -> ids of ``status.capacityReservations``."""
+        kind = CLASS_KINDS[V1]
+        given = self.objects.of(kind)
+        return {f"{kind}/{one.metadata['name']}": reservations_of(one.raw) for one in given}
 
     def _storage(self) -> dict[str, Any]:
         classes = self._all("StorageClass", parse_storage_class)

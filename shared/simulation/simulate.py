@@ -15,6 +15,8 @@ from shared.domain.instance_types import Catalogue
 from shared.domain.snapshot import moving_pods
 from shared.simulation.answer import answer_of, faults_of
 from shared.simulation.inputs import read_inputs
+from shared.simulation.objects import ObjectFault
+from shared.simulation.regions import elsewhere
 from shared.simulation.workloads import MOST_PODS
 from shared.solver.solve import SolverSettings, solve
 
@@ -43,12 +45,13 @@ def simulate(
 
     Raises what ``catalogue`` raises, and ConfigurationError for settings that no plan could follow.
     """
-    inputs = read_inputs(documents, catalogue, most_pods)
+    given = list(documents)
+    inputs = read_inputs(given, catalogue, most_pods)
     snapshot = inputs.snapshot
+    problem = elsewhere(snapshot.catalogue.region, given)
+    faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
     started = clock.monotonic()
     plan = solve(snapshot, now=0.0, settings=settings, reschedule=moving_pods(snapshot))
     seconds = clock.monotonic() - started
     answer = answer_of(plan, snapshot, settings, seconds)
-    return Simulation(
-        {**answer, "faults": faults_of(inputs.faults)}, inputs.usable > 0, inputs.ignored
-    )
+    return Simulation({**answer, "faults": faults_of(faults)}, inputs.usable > 0, inputs.ignored)

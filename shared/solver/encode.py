@@ -239,3 +239,9 @@ def _allowed(requirement: Requirement | None, values: list[str]) -> Mask:
     if requirement is None:
         return np.ones(len(values), dtype=np.bool_)
     return np.array([requirement.has(v) for v in values], dtype=np.bool_)
+
+
+def times(room: Amounts, request: Amounts) -> int:
+    """How many equal requests fit; the caller made sure that one does."""
+    asked = request > 0
+    return int((room[asked] // request[asked]).min())

@@ -24,19 +24,20 @@ from shared.errors import InvalidObject
 from shared.solver import reasons
 from shared.solver.claim_columns import ClaimColumns
 from shared.solver.claims import Admission, Admitter, OpenClaim, lacking_values, lowered
-from shared.solver.encode import Amounts, Indices, Mask, TypeTable
+from shared.solver.encode import Amounts, Indices, Mask, TypeTable, times
 from shared.solver.existing import ExistingTarget
 from shared.solver.output import Place
 from shared.solver.plan import GivenUp
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.ports import first_conflict
 from shared.solver.relaxation import dropped, relax
+from shared.solver.reservations.held import LOSES_PLACE, HeldPlaces
 from shared.solver.templates import PoolTemplate
 from shared.solver.topology import Refusal, Topology
 from shared.solver.type_sets import TypeSet
 
-BEST_EFFORT = "BestEffort"
-"""The minValues policy that would rather have fewer kinds of machines than none (SCH-12)."""
+STRICT, BEST_EFFORT = "Strict", "BestEffort"
+"""Policies of minValues: the second would rather have fewer kinds of machines than none (SCH-12)."""
 
 _MOST_GIVEN_UP = 100
 _TAINTS = "/taints"
@@ -69,8 +70,10 @@ class Placement:
     given_up: list[GivenUp] = field(default_factory=list)
     faults: tuple[str, ...] = ()
     """What of the input is left out because it is wrong."""
-    min_values_policy: str = "Strict"
+    min_values_policy: str = STRICT
     max_instance_types: int = 600
+    held: HeldPlaces = field(default_factory=HeldPlaces)
+    """Places in reservations, which are filled before anything is bought."""
     time_is_up: Callable[[], bool] = never
     """Asked before each class; what is not placed by then waits for the next plan (BAT-07)."""
     _admitter: Admitter = field(init=False)
@@ -113,6 +116,7 @@ class Placement:
                     changed = changed or relaxed is not None
                     failed.append((relaxed or pods, left))
             queue = failed
+        self.held.settle()
         kept = [claim for claim in self.claims if self._has_choice(claim)]
         if len(kept) < len(self.claims):
             self.claims = kept
@@ -188,7 +192,7 @@ class Placement:
             index = int(left[0])
             refusal = self._refusal(index, pods, uids[0])
             if refusal is None:
-                count = min(len(uids), _times(self._room[:, index], pods.requests))
+                count = min(len(uids), times(self._room[:, index], pods.requests))
                 self._commit_existing(index, pods, uids[:count])
                 return count
             allowed[index] = not refusal.is_final
@@ -274,10 +278,15 @@ class Placement:
 
     def _on_claim(self, index: int, pods: PodClass, uids: list[str], count: int) -> int:
         """How many of ``uids``, ``count`` at most, one claim took."""
-        admission = self._admitter.admit(self.claims[index], pods, count)
+        claim = self.claims[index]
+        admission = self._admitter.admit(claim, pods, count)
+        if isinstance(admission, Admission):
+            admission = self.held.admit(claim, admission)
         if isinstance(admission, Admission):
             self._commit(index, admission, pods, uids)
             return admission.count
+        if admission is LOSES_PLACE and count > 1:
+            return self._on_claim(index, pods, uids, 1)
         if admission.is_final:
             self._close(index, pods)
         return 0
@@ -356,6 +365,9 @@ class Placement:
             used=np.zeros(len(pods.requests), dtype=np.int64),
         )
         at_once = count if template.remaining is None else 1
+        inside = self.held.open(claim, lambda one: self._admitter.admit(one, pods, at_once))
+        if inside is not None:
+            return inside
         admission = self._admitter.admit(claim, pods, at_once)
         if isinstance(admission, Admission):
             return claim, admission
@@ -386,9 +398,3 @@ class Placement:
 def _is_static(refusal: Refusal, pods: PodClass) -> bool:
     """Is the answer the same for every later new claim? Not when topology had a say."""
     return refusal.is_final and not pods.has_topology
-
-
-def _times(room: Amounts, request: Amounts) -> int:
-    """How many equal requests fit; the caller made sure that one does."""
-    asked = request > 0
-    return int((room[asked] // request[asked]).min())

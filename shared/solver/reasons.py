@@ -21,7 +21,7 @@ ABSURD_MILLI_CPU = 1_000_000 * 1000
 NO_POOL = "no Provisioner or NodePool exists; create one"
 NO_DEVICES = "spec.resourceClaims: dynamic resource allocation (DRA) is not supported"
 """POD-08."""
-NO_TYPES = "no instance type meets its requirements in the zones of its subnets"
+NO_TYPES = "its requirements filtered out all available instance types"
 """SCH-112, of a whole pool."""
 EXCEEDS_NODE = "exceeds node resources"
 OUT_OF_TIME = "this round had no time left for it; the next one plans it"
@@ -134,6 +134,11 @@ def node_limit_exhausted(pool: NodePool) -> str:
 def pool_unusable(pool: NodePool, cause: str) -> str:
     """The pool itself is out of the game."""
     return f'{pool_noun(pool)} "{pool.name}" cannot be used: {cause}'
+
+
+def no_types(requirements: Requirements) -> str:
+    """SCH-112: begins with NO_TYPES."""
+    return f"{NO_TYPES}: none meets {requirements} in the zones of its subnets"
 
 
 def untolerated(taint: str) -> str:

@@ -34,7 +34,9 @@ from shared.solver.placement import BEST_EFFORT, Placement, Run, never
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.relaxation import IGNORE, without_preferences
-from shared.solver.reserving import free_places, reserve
+from shared.solver.reservations.held import HeldPlaces
+from shared.solver.reservations.places import FreePlaces
+from shared.solver.reservations.reserving import free_places, reserve
 from shared.solver.selectors import label_keys
 from shared.solver.shared_claims import with_shared_claims
 from shared.solver.templates import PoolTemplate, domain_sources, usable_templates
@@ -59,6 +61,9 @@ class SolverSettings(msgspec.Struct, frozen=True):
     """Leave pods with resource claims alone; else they are planned by what else they ask for (POD-08)."""
     default_spread: tuple[SpreadConstraint, ...] = ()
     """For pods with a controller and without constraints of their own (SCH-85)."""
+    fills_places: bool = True
+    """FewestNodes fills places in reservations before it buys. If not, a machine gets a place when it happens to suit:
+    one machine for all pods may be worth more than two of which one is paid for."""
     counting: Counting = USUAL
     """Which machines on their way out count towards their pool's limits."""
 
@@ -90,7 +95,8 @@ def solve(
     snapshot, sharing = with_shared_claims(with_namespaces(with_running_daemons(snapshot)))
     volumes = Volumes(snapshot)
     chosen, verdicts = _pods_to_place(snapshot, reschedule, volumes, settings)
-    given = (snapshot, chosen, verdicts, settings, reschedule, volumes, time_is_up)
+    free = free_places(snapshot)
+    given = (snapshot, chosen, verdicts, settings, reschedule, volumes, free, time_is_up)
     fewest, queue = _prepare(*given)
     fewest.run(queue)
     identity = plan_id(
@@ -98,7 +104,6 @@ def solve(
         (m.uid or m.name for m in snapshot.machines),
         (n.uid or n.name for n in snapshot.nodes),
     )
-    free = free_places(snapshot)
 
     def paid(placement: Placement) -> tuple[int, int]:
         machines = _machines(placement, identity, settings.max_instance_types)
@@ -168,6 +173,7 @@ def _prepare(
     settings: SolverSettings,
     reschedule: frozenset[str],
     volumes: Volumes,
+    free: tuple[FreePlaces, ...],
     time_is_up: Callable[[], bool],
 ) -> tuple[Placement, list[Run]]:
     """Everything encoded, and the queue."""
@@ -198,6 +204,7 @@ def _prepare(
         faults=(*table.faults, *refusals),
         min_values_policy=settings.min_values_policy,
         max_instance_types=settings.max_instance_types,
+        held=HeldPlaces(free if settings.fills_places else ()),
         time_is_up=time_is_up,
     )
     return placement, queue

@@ -115,7 +115,7 @@ def usable_templates(
         except InvalidObject as error:
             cause, found = str(error), None
         if found is not None and found.types.size == 0:
-            cause = reasons.NO_TYPES
+            cause = reasons.no_types(found.requirements.without(*_names(pool)))
         if found is None or cause:
             refusals.append(reasons.pool_unusable(pool, cause))
         else:
@@ -126,6 +126,8 @@ def usable_templates(
 def _unusable(pool: NodePool, node_class: NodeClass | None) -> str:
     if pool.terminating:
         return "it is being deleted"
+    if pool.fault:
+        return f"its condition Ready is False: {pool.fault}"
     if pool.is_static:
         return "it is static: it keeps its replicas, whatever pods need"
     if node_class is None:
@@ -140,10 +142,14 @@ def _unusable(pool: NodePool, node_class: NodeClass | None) -> str:
 
 def pool_requirements(pool: NodePool) -> Requirements:
     """Requirements, labels (P-02) and the labels that name pool and class (NC-06). Raises InvalidObject."""
+    return Requirements.of(pool.requirements, {**pool.labels, **_names(pool)})
+
+
+def _names(pool: NodePool) -> dict[str, str]:
     names = {pool.label_key: pool.name}
     if pool.generation_api == V1:
         names[keys.NODE_CLASS] = pool.node_class
-    return Requirements.of(pool.requirements, {**pool.labels, **names})
+    return names
 
 
 def _template(

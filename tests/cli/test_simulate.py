@@ -110,6 +110,20 @@ def test_without_a_catalogue_the_types_of_us_east_1_are_used() -> None:
     assert machine["offering"]["price"] > 0
 
 
+def test_without_a_region_that_of_the_zones_is_taken() -> None:
+    irish = pod(nodeSelector={"topology.kubernetes.io/zone": "eu-west-1b"})
+    done = simulate("-f", "-", "-o", "json", stdin=text(provisioner(), irish))
+    assert "eu-west-1" in done.stderr
+    (machine,) = json.loads(done.stdout)["machines"]
+    assert machine["offering"]["zone"] == "eu-west-1b"
+
+
+def test_a_region_that_is_not_that_of_the_zones_is_told() -> None:
+    irish = pod(nodeSelector={"topology.kubernetes.io/zone": "eu-west-1b"})
+    done = simulate("-f", "-", "--region", "us-east-1", stdin=text(provisioner(), irish))
+    assert "the inputs name zones of eu-west-1" in done.stderr
+
+
 def test_an_unknown_region_is_a_mistake_in_words() -> None:
     done = simulate("-f", "-", "--region", "the moon", stdin=text(pod()))
     assert done.exit_code == 1

@@ -25,8 +25,8 @@ from shared.solver.lowest_cost.rules import Allowed, Rules
 from shared.solver.lowest_cost.search import best_patterns
 from shared.solver.lowest_cost.spread import ZonePlan, host_limit, wants_one_host
 from shared.solver.placement import BEST_EFFORT, Placement, Run
-from shared.solver.places import FreePlaces
 from shared.solver.pod_classes import PodClass
+from shared.solver.reservations.places import FreePlaces
 from shared.solver.templates import PoolTemplate
 from shared.solver.topology import Refusal
 from shared.solver.type_sets import TypeSet
@@ -85,6 +85,7 @@ class PackedPlacement(Placement):
             left = self._into_room(left) if left else left
             if _count(left) == before:
                 break
+        self.held.use(self._free)
         Placement.run(self, left)
         if self._small_only:
             self._place_large(left)

@@ -14,12 +14,11 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.requirements import Requirement
-from shared.domain.reservations import ID_LABEL, TYPE_LABEL
 from shared.solver.claims import OpenClaim
 from shared.solver.encode import Amounts, Indices, Mask
 from shared.solver.lowest_cost.rules import Allowed
-from shared.solver.places import FreePlaces
 from shared.solver.pod_classes import PodClass
+from shared.solver.reservations.places import FreePlaces, said_by
 from shared.solver.templates import PoolTemplate
 
 MOST_MACHINES = 1000
@@ -160,15 +159,8 @@ def _fill(site: Site, template: PoolTemplate, crowd: _Crowd, place: FreePlaces) 
 
 
 def _claim(template: PoolTemplate, place: FreePlaces, number: int) -> OpenClaim:
-    offering = place.offering
-    said = {
-        keys.INSTANCE_TYPE: place.type_name,
-        keys.ZONE: offering.zone,
-        keys.CAPACITY_TYPE: keys.RESERVED,
-        ID_LABEL: offering.reservation_id,
-        TYPE_LABEL: offering.reservation_type,
-    }
-    pinned = (Requirement(key, False, frozenset({value})) for key, value in said.items())
+    said = {keys.INSTANCE_TYPE: place.type_name, **said_by(place.offering)}
+    pinned = (Requirement(key, False, frozenset({value})) for key, value in said.items() if value)
     return OpenClaim(
         template=template,
         hostname=f"hostname-placeholder-{number + 1:04d}",

@@ -42,6 +42,21 @@ def node_pool(name: str = "default", **template_spec: Any) -> Document:
     }
 
 
+def ec2_node_class(name: str = "default", **spec: Any) -> Document:
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": metadata(name),
+        "spec": {
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "role": "nodes",
+            "subnetSelectorTerms": [{"id": "subnet-1"}],
+            "securityGroupSelectorTerms": [{"id": "sg-1"}],
+            **spec,
+        },
+    }
+
+
 def provisioner(name: str = "default", **spec: Any) -> Document:
     return {
         "apiVersion": "karpenter.sh/v1alpha5",

@@ -12,6 +12,7 @@ from tests.shared.simulation.documents import (
     ZONES,
     answer,
     controller,
+    ec2_node_class,
     faults,
     instance_type,
     metadata,
@@ -120,18 +121,8 @@ def test_both_generations_of_pools_and_classes_are_read() -> None:
 
 
 def test_subnets_of_a_class_decide_over_the_zones() -> None:
-    node_class = {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": metadata("default"),
-        "spec": {
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "role": "nodes",
-            "subnetSelectorTerms": [{"id": "subnet-1"}],
-            "securityGroupSelectorTerms": [{"id": "sg-1"}],
-        },
-        "status": {"subnets": [{"id": "subnet-1", "zone": ZONES[1]}]},
-    }
+    subnets = [{"id": "subnet-1", "zone": ZONES[1]}]
+    node_class = {**ec2_node_class(), "status": {"subnets": subnets}}
     assert zone_of(answer(pod(), node_class)) == ZONES[1]
     del node_class["status"]
     assert zone_of(answer(pod(), node_class)) == ZONES[0]
@@ -368,3 +359,34 @@ def test_inputs_without_anything_usable_say_so() -> None:
     assert not run({"kind": "Pod"}, instance_type(offerings=[])).usable
     assert not run(pod(cpu="much"), instance_type(offerings=[])).usable
     assert run(pod(), instance_type()).usable
+
+
+def unready_pool(status: Any) -> dict[str, Any]:
+    return {**node_pool(), "status": {"conditions": status}}
+
+
+def test_a_pool_that_is_not_ready_is_not_planned_for() -> None:
+    """NP-21: its status says so, and the reason is told."""
+    condition = {"type": "Ready", "status": "False", "message": "NodeClassReady=False"}
+    found = answer(pod(), unready_pool([condition]))
+    assert found["machines"] == []
+    assert 'nodepool "default" cannot be used' in reasons(found)["default/web"]
+    assert "NodeClassReady=False" in reasons(found)["default/web"]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [None, "odd", [], ["odd"], [{"type": "Ready", "status": "True"}], [{"type": "Ready"}],
+     [{"type": "NodeClassReady", "status": "False"}]],
+)  # fmt: skip
+def test_a_pool_that_does_not_say_so_is_ready(status: Any) -> None:
+    assert placed(answer(pod(), unready_pool(status))) == {"default/web": "m5.large"}
+
+
+def test_a_pool_whose_requirements_leave_no_type_names_them() -> None:
+    """SCH-112."""
+    arm = {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}
+    text = reasons(answer(pod(), node_pool(requirements=[arm])))["default/web"]
+    assert "requirements filtered out all available instance types" in text
+    assert "kubernetes.io/arch In [arm64]" in text
+    assert "karpenter.sh/nodepool" not in text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.nodepools import V1, NodePool
@@ -49,6 +51,16 @@ def test_sch_12_a_full_batch_leaves_enough_kinds() -> None:
     assert pods_per_machine(plan) == [32, 28]
     assert all(len(machine.instance_types) >= 3 for machine in plan.machines)
     assert not any(machine.min_values_relaxed for machine in plan.machines)
+
+
+@pytest.mark.parametrize(("least", "machines"), [(5, 1), (6, 0)])
+def test_sch_12_an_operator_may_leave_too_few_kinds(least: int, machines: int) -> None:
+    """Of seven sizes five have more than four cores."""
+    cores = Expression(keys.AWS_PREFIX + "instance-cpu", "Gt", ("4",), least)
+    pool = make_pool(generation_api=V1, requirements=(*DEFAULT_REQUIREMENTS, cores))
+    plan = plan_for(make_snapshot(make_pod(), pools=(pool,), node_classes=(V1_CLASS,)))
+    assert len(plan.machines) == machines
+    assert all("5 distinct values, 6 needed" in text for text in plan.unschedulable.values())
 
 
 def test_sch_12_strict_pods_that_leave_too_few_kinds_wait() -> None:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.machines import LAUNCHED, Condition, Machine
 from shared.domain.nodepools import V1
-from shared.domain.reservations import ID_LABEL, TYPE_LABEL, Reservation, with_reserved
+from shared.domain.reservations import (
+    ID_LABEL,
+    INTERRUPTIBLE_LABEL,
+    TYPE_LABEL,
+    Reservation,
+    with_reserved,
+)
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan, PlannedMachine
-from shared.solver.reserving import NOT_RESERVED
+from shared.solver.reservations.reserving import NOT_RESERVED
 from shared.solver.solve import SolverSettings, solve
 from tests.support.builders import (
     ZONES,
@@ -265,3 +274,111 @@ def test_a_machine_that_may_get_into_either_holds_a_place_of_both() -> None:
     held = make_machine("held", generation_api=V1, requirements=(either,))
     both = (reservation("cr-1"), reservation("cr-2"))
     assert reserved(planned(cluster(*both, machines=(held,)))) == []
+
+
+def test_places_that_are_paid_for_are_filled_before_anything_is_bought() -> None:
+    """SCH-105, as Karpenter: three pods would fit one machine on demand, but two places are free."""
+    big = make_type("m5.8xlarge", 32, 128, 1_536_000)
+    both = (reservation("cr-1", "m5.large"), reservation("cr-2", "m5.large", zone=ZONES[1]))
+    catalogue = with_reserved(make_catalogue((SMALL, LARGE, big)), both)
+    plan = planned(cluster(pods=3, catalogue=catalogue))
+    assert sorted(one.labels[ID_LABEL] for one in reserved(plan)) == ["cr-1", "cr-2"]
+    assert len(plan.machines) == 3
+    assert plan.unschedulable == {}
+
+
+def test_a_machine_takes_no_pod_that_would_cost_it_its_place() -> None:
+    """SCH-105: the second pod, for which another zone's place is free, gets that one."""
+    both = (reservation("cr-1", "m5.xlarge"), reservation("cr-2", "m5.xlarge", zone=ZONES[1]))
+    pods = [make_pod(f"p-{z}", cpu="100m", node_selector={keys.ZONE: z}) for z in ZONES[:2]]
+    plan = planned(replace(cluster(*both), pods=tuple(pods)))
+    assert sorted(one.offering.zone for one in reserved(plan)) == sorted(ZONES[:2])
+
+
+def test_a_machine_moves_to_another_reservation_when_a_pod_needs_its_own() -> None:
+    """SCH-105: the first pod may be in either, the second only in the one that the first has got."""
+    both = (reservation("cr-1", "m5.large"), reservation("cr-2", "m5.xlarge"))
+    bound = make_pod("later", cpu="1400m", node_selector={ID_LABEL: "cr-1"})
+    pods = (make_pod("first", cpu="1500m"), bound)
+    plan = planned(replace(cluster(*both), pods=pods))
+    assert {one.labels[ID_LABEL]: len(one.pods) for one in plan.machines} == {"cr-1": 1, "cr-2": 1}
+    assert plan.unschedulable == {}
+
+
+@POLICIES
+@pytest.mark.parametrize("interruptible", [False, True])
+def test_a_pod_may_refuse_capacity_that_its_owner_takes_back(
+    policy: str, interruptible: bool
+) -> None:
+    """KEY-05: the label is that of the reservation, though the type has both kinds."""
+    both = (reservation("cr-kept"), reservation("cr-lent", zone=ZONES[1], interruptible=True))
+    pod = make_pod(node_selector={INTERRUPTIBLE_LABEL: str(interruptible).lower()})
+    (machine,) = reserved(planned(replace(cluster(*both), pods=(pod,)), policy))
+    assert machine.labels[ID_LABEL] == ("cr-lent" if interruptible else "cr-kept")
+
+
+@POLICIES
+@settings(max_examples=40, deadline=None)
+@given(
+    places=st.lists(
+        st.tuples(st.sampled_from(["m5.large", "m5.xlarge"]), st.sampled_from(ZONES), st.integers(1, 3)),
+        max_size=4,
+    ),
+    sizes=st.lists(st.sampled_from([300, 1000, 1500, 3000]), min_size=1, max_size=8),
+)  # fmt: skip
+def test_nothing_is_bought_that_a_free_place_would_hold(
+    policy: str, places: list[tuple[str, str, int]], sizes: list[int]
+) -> None:
+    """SCH-105, IT-07: each machine that is bought has a pod that fits no place which stays free, and no reservation
+    gives more than it has."""
+    given_out = [reservation(f"cr-{i}", k, zone=z, left=n) for i, (k, z, n) in enumerate(places)]
+    pods = tuple(make_pod(f"p-{i}", cpu=f"{size}m") for i, size in enumerate(sizes))
+    plan = planned(replace(cluster(*given_out), pods=pods), policy)
+    assert plan.unschedulable == {}
+    used = Counter(one.labels[ID_LABEL] for one in reserved(plan))
+    room = {"m5.large": SMALL.allocatable()["cpu"], "m5.xlarge": LARGE.allocatable()["cpu"]}
+    cpu = dict(zip((pod.uid for pod in pods), sizes, strict=True))
+    bought = [m for m in plan.machines if m not in reserved(plan)]
+    largest = [max(cpu[uid] for uid in machine.pods) for machine in bought]
+    for one in given_out:
+        assert used[one.id] <= one.left
+        if used[one.id] < one.left:
+            assert all(size > room[one.instance_type] for size in largest)
+
+
+@POLICIES
+@settings(max_examples=40, deadline=None)
+@given(
+    places=st.lists(
+        st.tuples(st.sampled_from(["m5.large", "m5.xlarge"]), st.sampled_from(ZONES), st.integers(1, 2)),
+        min_size=1,
+        max_size=5,
+    ),
+    pods=st.lists(
+        st.tuples(st.sampled_from([300, 1000, 1500, 3000]), st.sampled_from(["", *ZONES])),
+        min_size=1,
+        max_size=8,
+    ),
+    is_choosy=st.booleans(),
+)  # fmt: skip
+def test_who_moves_keeps_a_place(
+    policy: str,
+    places: list[tuple[str, str, int]],
+    pods: list[tuple[int, str]],
+    is_choosy: bool,
+) -> None:
+    """SCH-105: however pods push machines from one reservation to another, each has a place in the end, none is given
+    out twice, and nobody waits, since everything may be bought as well."""
+    given_out = [reservation(f"cr-{i}", k, zone=z, left=n) for i, (k, z, n) in enumerate(places)]
+    snapshot = choosy(*given_out, pods=0) if is_choosy else cluster(*given_out, pods=0)
+    asked = tuple(
+        make_pod(f"p-{i}", cpu=f"{cpu}m", node_selector={keys.ZONE: zone} if zone else {})
+        for i, (cpu, zone) in enumerate(pods)
+    )
+    if is_choosy:
+        asked = tuple(pod for pod, (cpu, _) in zip(asked, pods, strict=True) if cpu < 1900)
+    plan = planned(replace(snapshot, pods=asked), policy)
+    assert plan.unschedulable == {}
+    used = Counter(name for one in reserved(plan) for name in values(one, ID_LABEL))
+    assert all(used[one.id] <= one.left for one in given_out)
+    assert sum(len(one.pods) for one in plan.machines) == len(asked)

@@ -1,7 +1,7 @@
 """Which planned machines get a place in a capacity reservation: after the packing, one by one (SCH-105).
 
-FewestNodes counts no places: a machine that may be reserved is planned like any other. (LowestCost fills them before it
-buys, see ``lowest_cost.reserved``.) Here each takes one place of one reservation that its class selects, cheapest type
+Both policies fill places before they buy (see ``held`` and ``lowest_cost.reserved``); those machines are first here.
+Another one that may be reserved takes what is left: a place of one reservation that its class selects, cheapest type
 first (IT-07), and is narrowed to it. Where the pool wants several kinds to choose from (minValues), a machine holds a
 place of every reservation that suits it, if they are of enough kinds. When no place is left, a machine goes without;
 one that may be nothing but reserved is not made, and its pods wait.
@@ -23,8 +23,8 @@ from shared.domain.machines import LAUNCHED, Machine
 from shared.domain.requirements import IN, Requirements
 from shared.domain.reservations import ID_LABEL, TYPE_LABEL
 from shared.domain.snapshot import Snapshot
-from shared.solver.places import FreePlaces
 from shared.solver.plan import PlannedMachine
+from shared.solver.reservations.places import FreePlaces, allows, has_enough_values
 
 NOT_RESERVED = (
     "one or more instance types with compatible reserved offerings are available, but could not be"
@@ -46,8 +46,12 @@ def reserve(
         return machines, {}
     kept: list[PlannedMachine] = []
     refused: dict[str, str] = {}
+    settled = {
+        machine.name: _settled(machine, places)
+        for machine in sorted(machines, key=lambda one: not _is_inside(one))
+    }
     for machine in machines:
-        found = _settled(machine, places)
+        found = settled[machine.name]
         if found is None:
             refused.update(dict.fromkeys(machine.pods, NOT_RESERVED))
         else:
@@ -108,7 +112,8 @@ class _Places:
         """A place of every reservation that suits, of which EC2 will choose one; none when they are of too few kinds
         for the pool (SCH-12)."""
         suiting = self._suiting(machine, wanted)
-        if not suiting or not self._has_enough_values(suiting, wanted):
+        rows = [(self.types[name].labels, offering.zone) for name, offering in suiting]
+        if not suiting or not has_enough_values(rows, wanted):
             return []
         for _, offering in suiting:
             self._left[offering.reservation_id] -= 1
@@ -129,35 +134,16 @@ class _Places:
             found, key=lambda one: (one[1].order, one[0], one[1].zone, one[1].reservation_id)
         )
 
-    def _has_enough_values(
-        self, suiting: Iterable[tuple[str, Offering]], wanted: Requirements
-    ) -> bool:
-        listed = list(suiting)
-        for rule in wanted:
-            if rule.key == keys.ZONE:
-                values = {offering.zone for _, offering in listed}
-            else:
-                values = {
-                    v for name, _ in listed for v in self.types[name].labels.get(rule.key, ())
-                }
-            if len(values) < (rule.min_values or 0):
-                return False
-        return True
-
     def may_buy(
         self, machine: PlannedMachine, kind: InstanceType, offering: Offering, wanted: Requirements
     ) -> bool:
         """Is this offering the machine's, and to be had?"""
         node_class = self._class_of.get(machine.pool_key, "")
-        said = [(keys.ZONE, offering.zone), (keys.CAPACITY_TYPE, offering.capacity_type)]
-        if offering.reservation_id:
-            said += [(ID_LABEL, offering.reservation_id), (TYPE_LABEL, offering.reservation_type)]
-        rules = ((wanted.get(key), value) for key, value in said)
         return (
             offering.zone in self._zones.get(node_class, ())
             and (not offering.reservation_id or node_class in offering.node_classes)
             and (offering.capacity_type, kind.name, offering.zone) not in self._unavailable
-            and all(rule is None or rule.has(value) for rule, value in rules)
+            and allows(wanted, offering)
         )
 
 
@@ -172,6 +158,12 @@ def _settled(machine: PlannedMachine, places: _Places) -> PlannedMachine | None:
         return _inside_any(machine, held) if held else _outside(machine, wanted, places)
     found = places.take(machine, wanted)
     return _inside(machine, *found) if found else _outside(machine, wanted, places)
+
+
+def _is_inside(machine: PlannedMachine) -> bool:
+    """Was it planned for a place?"""
+    rule = Requirements.of(machine.requirements).get(keys.CAPACITY_TYPE)
+    return rule is not None and rule.single_value == keys.RESERVED
 
 
 def _inside(machine: PlannedMachine, name: str, offering: Offering) -> PlannedMachine:

@@ -1,0 +1,62 @@
+"""Which AWS region do objects speak of? Told by the zones that they name.
+
+A catalogue of another region would leave every pod that is bound to a zone without a machine, for a reason that nobody
+sees. Only zones named like ``eu-west-1b`` tell: local zones and zones of one's own have no region in their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from shared.domain import labels as keys
+
+ZONE_NAME = re.compile(r"([a-z]{2}(?:-[a-z]{1,12}){1,3}-[0-9])[a-z]")
+ZONE_KEYS = frozenset(
+    {keys.ZONE, "failure-domain.beta.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"}
+)
+
+
+def regions_in(documents: Iterable[object]) -> frozenset[str]:
+    """Of the zones in labels, node selectors, requirements and resolved subnets. Never raises."""
+    matches = (ZONE_NAME.fullmatch(zone) for zone in _zones(documents))
+    return frozenset(match[1] for match in matches if match)
+
+
+def only_region(documents: Iterable[object]) -> str:
+    """The region if they speak of a single one, else empty."""
+    found = regions_in(documents)
+    return next(iter(found)) if len(found) == 1 else ""
+
+
+def elsewhere(region: str, documents: Iterable[object]) -> str:
+    """What is wrong with planning for them by a catalogue of this region; empty: nothing."""
+    found = regions_in(documents)
+    if not region or not found or region in found:
+        return ""
+    named = ", ".join(sorted(found))
+    return f"the inputs name zones of {named}, but the catalogue is that of {region}; plan with region {min(found)}"
+
+
+def _zones(documents: Iterable[object]) -> Iterator[str]:
+    """Each object is looked at once, though YAML may hold it in several places or inside itself."""
+    waiting, seen = list(documents), set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or not isinstance(one, Mapping | list):
+            continue
+        seen.add(id(one))
+        if isinstance(one, Mapping):
+            yield from _named(one)
+        waiting += one.values() if isinstance(one, Mapping) else one
+
+
+def _named(one: Mapping[Any, Any]) -> Iterator[str]:
+    key = one.get("key")
+    listed = one.get("values") if isinstance(key, str) and key in ZONE_KEYS else None
+    found = [*(listed if isinstance(listed, list) else []), *(one.get(key) for key in ZONE_KEYS)]
+    subnets = one.get("subnets")
+    for subnet in subnets if isinstance(subnets, list) else []:
+        found.append(subnet.get("zone") if isinstance(subnet, Mapping) else None)
+    yield from (zone for zone in found if isinstance(zone, str))
