@@ -27,7 +27,7 @@ USERS = (*SERVICES, AGENT, OPERATOR)
 PROBE = "probe"
 """For the kubelet: may say PING, and needs no password."""
 _CONNECTION = ("ping", "select", "time")
-_SCRIPTS = ("eval", "evalsha", "script|load", "multi", "exec", "discard")
+_SCRIPTS = ("eval", "evalsha", "script|exists", "script|load", "multi", "exec", "discard")
 """A script may do what its user may do: its commands are checked one by one."""
 
 

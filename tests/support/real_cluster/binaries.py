@@ -11,8 +11,8 @@ from pathlib import Path
 VARIABLE = "KUBEBUILDER_ASSETS"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 HOW = (
-    f"set {VARIABLE} to a folder with {', '.join(PROGRAMS)}: `setup-envtest use -p path` of controller-runtime gets etcd "
-    "and kube-apiserver, and the Kubernetes release of the same version has the other two"
+    f"set {VARIABLE} to a folder with {', '.join(PROGRAMS)}: `setup-envtest use -p path` of controller-runtime gets "
+    "etcd and kube-apiserver, and the Kubernetes release of the same version has the other two"
 )
 
 

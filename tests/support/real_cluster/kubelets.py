@@ -56,6 +56,10 @@ def create_fixed_nodes(store: RemoteStore, settings: ClusterSettings, now: float
                 raise
 
 
+def _say_ready() -> None:
+    Path(os.environ["KUBELETS_READY_FILE"]).touch()
+
+
 async def run(settings: ClusterSettings, kubeconfig: Path) -> None:
     """Until cancelled."""
     clock, endpoint = SystemClock(), settings.aws_endpoint_url or ""
@@ -75,7 +79,7 @@ async def run(settings: ClusterSettings, kubeconfig: Path) -> None:
     runner = PodRunner(store, fleet, pods, clock, pod_times)
     runner.register(informers)
     create_fixed_nodes(remote, settings, clock.now())
-    Path(os.environ["KUBELETS_READY_FILE"]).touch()
+    _say_ready()
     async with asyncio.TaskGroup() as tasks, InstanceClient(endpoint) as client:
         tasks.create_task(informers.run())
         tasks.create_task(supervise("pods", runner.run))

@@ -1,5 +1,5 @@
-"""The five services on a real control plane: processes of their own, each with its ServiceAccount's token; Redis, the AWS
-emulator and the kubelets are the local stack's."""
+"""The five services on a real control plane: processes of their own, each with its ServiceAccount's token; Redis, the
+AWS emulator and the kubelets are the local stack's."""
 
 from __future__ import annotations
 
