@@ -18,10 +18,10 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help redis demo up down status test lint format crds ci clean
+.PHONY: help redis demo up down status test test-kubernetes lint format crds ci clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # Told before anything is downloaded.
 redis: | $(VENV)/bin/python
@@ -43,9 +43,12 @@ status: $(RUNTIME) ## Show services, queues, pods and nodes of the running stack
 # Hundreds of processes start in a test run: without bytecode files each would compile the whole project.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(DEVELOPMENT) ## Run the tests: first the small ones, then whole stories on stacks
-	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e -n 4 $(ARGS)
+	$(BIN)/python -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 $(ARGS)
 	@# loadgroup hands out one test at a time: a long story must not have others waiting behind it.
 	$(BIN)/python -m pytest tests/e2e -m "not nightly" -n 4 --dist loadgroup $(ARGS)
+
+test-kubernetes: $(DEVELOPMENT) ## Run the tests on a real control plane, from the programs in KUBEBUILDER_ASSETS
+	$(BIN)/python -m pytest tests/kubernetes -rs $(ARGS)
 
 lint: $(DEVELOPMENT) ## Check style, types and import rules
 	$(BIN)/ruff check .

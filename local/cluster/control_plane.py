@@ -37,7 +37,8 @@ from local.cluster.system_workloads import create_daemon_sets
 from shared.clock import Clock, rfc3339
 
 
-def _node_of(pod: Obj) -> list[str]:
+def node_of(pod: Obj) -> list[str]:
+    """The name of the node that a pod is bound to, for an index; none while it waits."""
     node = pod["spec"].get("nodeName")
     return [node] if node else []
 
@@ -52,7 +53,7 @@ class ControlPlane:
         self._informers = Informers(store)
         self._recorder = EventRecorder(store, clock)
         owned_pods = KeyIndex(store, self._informers, "pods", controller_uids)
-        pods_by_node = KeyIndex(store, self._informers, "pods", _node_of)
+        pods_by_node = KeyIndex(store, self._informers, "pods", node_of)
         replica_sets = KeyIndex(
             store, self._informers, "replicasets", controller_uids, group="apps"
         )

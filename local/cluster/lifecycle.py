@@ -11,7 +11,8 @@ status.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -129,6 +130,21 @@ def check_preconditions(
         raise conflict(resource, metadata["name"])
 
 
+def check_deletion(
+    resource: Resource, old: Document, uid: str | None, resource_version: str | None
+) -> None:
+    """The same before a deletion or an eviction, in the words that the real server has for these."""
+    metadata = old["metadata"]
+    if uid and uid != metadata["uid"]:
+        why = (
+            f"the UID in the precondition ({uid}) does not match the UID in record "
+            f"({metadata['uid']}). The object might have been deleted and then recreated"
+        )
+        named = replace(resource, plural=resource.kind, group="")
+        raise conflict(named, metadata["name"], why)
+    check_preconditions(resource, old, None, resource_version)
+
+
 def successor(
     resource: Resource, old: Document, new: Document, subresource: str | None
 ) -> Document:
@@ -191,7 +207,7 @@ def _check_finalizers(resource: Resource, old: Document, new: Document) -> None:
     if added:
         why = (
             "no new finalizers can be added if the object is being deleted, "
-            f"found new finalizers {added}"
+            f"found new finalizers []string{{{', '.join(map(json.dumps, added))}}}"
         )
         error = forbidden_field("metadata.finalizers", why)
         raise invalid(resource, old["metadata"]["name"], [error])
@@ -257,7 +273,9 @@ def name_errors(metadata: Document) -> list[FieldError]:
     if not name:
         return [required("metadata.name", "name or generateName is required")]
     if not isinstance(name, str) or len(name) > NAME_LIMIT:
-        return [invalid_value("metadata.name", name, "must be text of at most 253 characters")]
+        return [
+            invalid_value("metadata.name", name, f"must be no more than {NAME_LIMIT} characters")
+        ]
     return []
 
 
@@ -335,7 +353,8 @@ def check_bindable(resource: Resource, pod: Document) -> None:
     """Raises ApiError 409 for a pod that is bound or being deleted."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
     if node:
-        raise conflict(resource, name, f'pod {name} is already assigned to node "{node}"')
+        binding = replace(resource, plural=f"{resource.plural}/binding")
+        raise conflict(binding, name, f'pod {name} is already assigned to node "{node}"')
     if pod["metadata"].get("deletionTimestamp"):
         why = f"pod {name} is being deleted, cannot be assigned to a host"
         raise conflict(resource, name, why)

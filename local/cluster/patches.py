@@ -73,7 +73,7 @@ def json_patch(document: dict[str, Any], operations: Any) -> dict[str, Any]:
     except jsonpatch.InvalidJsonPatch as error:
         raise bad_request(f"error decoding patch: {error}") from error
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
-        message = f"the server rejected our request due to an error in our request: {error}"
+        message = "the server rejected our request due to an error in our request"
         raise ApiError(422, "Invalid", message) from error
     if not isinstance(patched, dict):
         raise bad_request("the patch replaces the whole object by something that is no object")

@@ -230,7 +230,7 @@ class Validator:
         if self._rules is None:
             return found
         if any(error.reason in SHAPELESS for error in found):
-            return [*found, invalid_value(ROOT, "null", UNCHECKED)]
+            return [*found, invalid_value(ROOT, None, UNCHECKED)]
         return [*found, *broken_rules(self._rules, document, old)]
 
     def _problems(self, document: dict[str, Any], old: Any) -> Iterator[Any]:

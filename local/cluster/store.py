@@ -246,7 +246,7 @@ class Store:
         collection = self.collection(plural, group)
         resource = collection.resource
         old = collection.get((namespace or "", name)).document
-        lifecycle.check_preconditions(resource, old, uid, resource_version)
+        lifecycle.check_deletion(resource, old, uid, resource_version)
         new = lifecycle.marked_for_deletion(resource, old, grace_seconds, self.clock.now())
         new = lifecycle.with_propagation(new, propagation)
         if resource.plural == "namespaces" and not group:
@@ -299,7 +299,7 @@ class Store:
         collection = self.collection("pods")
         pod = collection.get((namespace, name)).document
         uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
-        lifecycle.check_preconditions(collection.resource, pod, uid, version)
+        lifecycle.check_deletion(collection.resource, pod, uid, version)
         if eviction.needs_budget(pod):
             self._charge(pod, dry_run)
         self.delete(

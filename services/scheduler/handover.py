@@ -4,8 +4,12 @@ By itself kube-scheduler spreads pods over whatever nodes are there, and of a ti
 Promises are kept in memory only: after a restart nothing is nominated until the next plan, which costs packing quality
 and nothing else. Nominations on pods are judged anew from the mirror.
 
-What may go wrong: the pod is bound, gone or nominated by somebody else meanwhile (the patch is refused or overtaken,
-both are harmless); kube-scheduler takes the nomination back (written again, at most MOST_TRIES times).
+Off unless NOMINATE says otherwise: a kube-scheduler that binds pods while they are being nominated spreads them over
+more nodes than it does alone (docs/settings.md has the figures).
+
+What may go wrong: the pod is bound, gone or nominated by somebody else meanwhile (seen before the write, or the API
+server refuses it; both end the matter); kube-scheduler takes the nomination back (written again, at most MOST_TRIES
+times).
 """
 
 from __future__ import annotations
@@ -196,6 +200,7 @@ class Handover:
             await (self._nominate(order.pod, order.node) if order.node else self._end(order.pod))
         except (NotFound, Conflict, InvalidObject) as error:
             log.info("overtaken by a change", pod=order.pod.key, error=error.message)
+            self._refused[order.pod.uid] = order.node or order.pod.nominated_node
         except DovetailError as error:
             log.warning("cannot nominate", pod=order.pod.key, error=error.message)
             self.problem = str(error)
@@ -207,6 +212,9 @@ class Handover:
         if tries > MOST_TRIES:
             self._refused[pod.uid] = node
             return
+        stored = await self.kube.get(PODS, pod.name, pod.namespace)
+        if bound := (stored.get("spec") or {}).get("nodeName"):
+            raise Conflict(f"{pod.key} is on node {bound} already")
         body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
         await self.kube.patch(PODS, pod.name, body, pod.namespace, subresource="status")
         self._told[pod.uid] = Told(node, self.clock.monotonic(), tries)

@@ -84,6 +84,7 @@ SERVICE_SETTINGS = {
     "VALIDATION_DELAY": "500ms",
     "DISRUPTION_PERIOD": "500ms",
     "FEATURE_GATES": "Drift=true",
+    "NOMINATE": "auto",
 }
 
 
@@ -178,6 +179,12 @@ def is_leaving(raw: dict[str, Any]) -> bool:
     return bool(raw["metadata"].get("deletionTimestamp"))
 
 
+def was_tried(raw: dict[str, Any]) -> bool:
+    """kube-scheduler has bound the pod, or said why it could not."""
+    conditions = (raw.get("status") or {}).get("conditions") or ()
+    return any(condition["type"] == "PodScheduled" for condition in conditions)
+
+
 @dataclass
 class Playground:
     """One running stack and a connection to its API server."""
@@ -209,15 +216,18 @@ class Playground:
 
     @asynccontextmanager
     async def one_plan(self, pods: int, app: str = "inflate") -> AsyncIterator[None]:
-        """Planned is only once so many pods of an application exist, however slowly they are made."""
+        """Planned is only once so many pods of an application exist and kube-scheduler tried each, however slowly: it
+        binds and refuses some fifty a second.
+        """
 
-        async def all_exist() -> bool:
+        async def all_tried() -> bool:
             listed = await self.kube.list(PODS, NAMESPACE, label_selector=f"app={app}")
-            return len([pod for pod in listed.items if not is_leaving(pod)]) == pods
+            staying = [pod for pod in listed.items if not is_leaving(pod)]
+            return len(staying) == pods and all(map(was_tried, staying))
 
         async with self.standing_still("scheduler"):
             yield
-            await until(all_exist, f"{pods} pods of {app} exist")
+            await until(all_tried, f"{pods} pods of {app} are tried by kube-scheduler")
 
     @asynccontextmanager
     async def standing_still(self, service: str) -> AsyncIterator[None]:

@@ -98,6 +98,7 @@ SETTINGS: dict[str, Any] = {
     "batch_idle_duration": 0.01,
     "disruption_period": 0.0,
     "validation_delay": 0.0,
+    "nominate": "auto",
 }
 
 

@@ -15,7 +15,7 @@ from shared.api.pods import parse_pod
 from shared.domain import labels as keys
 from shared.domain.pods import Pod, is_provisionable
 from shared.kube.client import Kube
-from shared.kube.resources import MACHINES, PODS
+from shared.kube.resources import MACHINES, PODS, Resource
 from shared.settings import SchedulerSettings, apply, read
 from tests.services.conftest import CLUSTER
 from tests.services.scheduler.conftest import Scheduler
@@ -87,6 +87,56 @@ async def test_pods_are_nominated_as_soon_as_the_node_of_their_machine_joins(
     ]  # fmt: skip
 
 
+async def bind(kube: Kube, name: str, node: str) -> None:
+    """As kube-scheduler does."""
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    body = {"metadata": {"name": name, "namespace": "default"}, "target": target}
+    await kube.create(Resource("", "v1", f"pods/{name}/binding", "Binding", True), body)
+
+
+async def test_a_pod_that_kube_scheduler_bound_meanwhile_is_left_alone(
+    scheduler: Scheduler, kube: Kube, handover: Handover, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mirror does not show it yet: it is not asked again and again to take what it cannot take."""
+    written: list[str] = []
+    patch = kube.patch
+
+    async def counted(resource: Resource, name: str, *more: Any, **how: Any) -> Any:
+        written.append(name)
+        return await patch(resource, name, *more, **how)
+
+    await planned_on_node(scheduler, kube, handover)
+    await bind(kube, "web", "other")
+    monkeypatch.setattr(kube, "patch", counted)
+    for _ in range(3):
+        await handover.step()
+    assert written == []
+    await seen(scheduler, kube, "web")
+    await handover.step()
+    assert handover.realised == {"not nominated": 1}
+
+
+async def test_a_pod_bound_between_the_look_and_the_write_is_asked_once(
+    scheduler: Scheduler, kube: Kube, handover: Handover, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server refuses it with 422, and no more is to be done."""
+    looks: list[str] = []
+    get = kube.get
+
+    async def bound_after(resource: Resource, name: str, *more: Any, **how: Any) -> Any:
+        found = await get(resource, name, *more, **how)
+        looks.append(name)
+        await bind(kube, name, "other")
+        return found
+
+    await planned_on_node(scheduler, kube, handover)
+    monkeypatch.setattr(kube, "get", bound_after)
+    for _ in range(3):
+        await handover.step()
+    assert looks == ["web"]
+    assert handover.problem == ""
+
+
 async def test_a_nominated_node_is_not_empty(
     scheduler: Scheduler, kube: Kube, handover: Handover
 ) -> None:
@@ -130,7 +180,8 @@ async def test_a_pod_that_kube_scheduler_placed_elsewhere_is_counted_as_that(
 async def test_switched_off_nothing_is_nominated(
     scheduler: Scheduler, kube: Kube, handover: Handover
 ) -> None:
-    off = read(SchedulerSettings, cluster_name=CLUSTER, nominate="off", batch_idle_duration=0.01)
+    """As it is by default."""
+    off = read(SchedulerSettings, cluster_name=CLUSTER, batch_idle_duration=0.01)
     apply(scheduler.planner.settings, off)
     await planned_on_node(scheduler, kube, handover)
     await handover.step()
