@@ -48,7 +48,7 @@ test: $(DEVELOPMENT) ## Run the tests: first the small ones, then whole stories 
 	$(BIN)/python -m pytest tests/e2e -m "not nightly" -n 4 --dist loadgroup $(ARGS)
 
 test-kubernetes: $(DEVELOPMENT) ## Run the tests on a real control plane, from the programs in KUBEBUILDER_ASSETS
-	$(BIN)/python -m pytest tests/kubernetes -rs $(ARGS)
+	$(BIN)/python -m pytest tests/kubernetes -m "not nightly" -rs $(ARGS)
 
 lint: $(DEVELOPMENT) ## Check style, types and import rules
 	$(BIN)/ruff check .

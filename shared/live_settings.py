@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from shared.api.faults import texts_of
 from shared.api.global_settings import NAME, GlobalSettings, parse_global_settings
 from shared.api.references import to_object
-from shared.errors import ConfigurationError, DovetailError, NotFound, TransientError
+from shared.errors import ConfigurationError, DovetailError, TransientError
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import CONFIG_MAPS
@@ -68,11 +68,15 @@ class LiveSettings(Generic[Config]):
         await self._heed(await self._fetch())
 
     async def _fetch(self) -> dict[str, Any] | None:
-        """The ConfigMap, an empty one when there is none, None when we may not read it."""
+        """The ConfigMap, an empty one when there is none, None when we may not read it.
+
+        Listed by its name: for a get of what most clusters do not have the API server would answer 404 for ever.
+        """
         try:
-            return await self._kube.get(CONFIG_MAPS, NAME, self._namespace)
-        except NotFound:
-            return {}
+            found = await self._kube.list(
+                CONFIG_MAPS, self._namespace, field_selector=f"metadata.name={NAME}"
+            )
+            return found.items[0] if found.items else {}
         except TransientError:
             raise
         except DovetailError as error:

@@ -25,6 +25,8 @@ from shared.metrics import Metrics
 log = get_logger(__name__)
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 10.0
+FRESH_SECONDS = 1.0
+"""A list of pods older than this is not worked on: many on it may have gone. The next round looks again."""
 
 
 class Retry(NamedTuple):
@@ -50,6 +52,7 @@ class Evictions:
 
         A call that fails for the moment (F28: somebody's webhook is away) holds up that one pod.
         """
+        fresh_until = self.clock.monotonic() + FRESH_SECONDS
         asked = [*(deletion.pod for deletion in step.delete), *step.evict]
         self._keep(node, asked)
         for deletion in step.delete:
@@ -60,6 +63,8 @@ class Evictions:
                 node, pod, f"it has the annotation {keys.DO_NOT_DISRUPT} (or {keys.DO_NOT_EVICT})"
             )
         for place, pod in enumerate(step.evict):
+            if self.clock.monotonic() >= fresh_until:
+                return
             if self._may_ask(node, pod):
                 await self._evict(node, pod, why, place / len(step.evict))
 

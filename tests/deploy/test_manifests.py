@@ -56,7 +56,7 @@ def test_of_all_configmaps_only_the_settings_may_be_read() -> None:
         "apiGroups": [""],
         "resources": ["configmaps"],
         "resourceNames": ["karpenter-global-settings"],
-        "verbs": ["get"],
+        "verbs": ["get", "list"],
     }
     binding = named("RoleBinding", "settings")
     assert [s["name"] for s in binding["subjects"]] == [f"dovetail-{name}" for name in SERVICES]

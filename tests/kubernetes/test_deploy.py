@@ -8,10 +8,18 @@ import pytest
 
 from local.stack_plan import PROJECT
 from tests.support.real_cluster.control_plane import ControlPlane
+from tests.support.real_cluster.stack import deploy
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.kubernetes
 CRDS = len(list((PROJECT / "deploy/crds").glob("*.yaml")))
+
+
+@pytest.fixture(scope="module")
+def whole(deployed: ControlPlane) -> ControlPlane:
+    """Applied anew: the stories take the workloads away."""
+    deploy(deployed)
+    return deployed
 
 
 def items(plane: ControlPlane, *words: str) -> list[dict]:
@@ -19,9 +27,9 @@ def items(plane: ControlPlane, *words: str) -> list[dict]:
 
 
 def test_every_definition_is_established_and_none_breaks_the_rules_for_schemas(
-    deployed: ControlPlane,
+    whole: ControlPlane,
 ) -> None:
-    found = items(deployed, "crd")
+    found = items(whole, "crd")
     assert len(found) == CRDS
     for definition in found:
         states = {c["type"]: c["status"] for c in definition["status"]["conditions"]}
@@ -29,27 +37,27 @@ def test_every_definition_is_established_and_none_breaks_the_rules_for_schemas(
         assert states.get("NonStructuralSchema", "False") == "False"
 
 
-def test_a_second_apply_finds_nothing_to_change(deployed: ControlPlane) -> None:
+def test_a_second_apply_finds_nothing_to_change(whole: ControlPlane) -> None:
     """Else each apply would start every pod anew, or fight with who writes the field."""
-    said = deployed.kubectl("apply", "-k", str(PROJECT / "deploy")).splitlines()
+    said = whole.kubectl("apply", "-k", str(PROJECT / "deploy")).splitlines()
     assert [line for line in said if not line.endswith(" unchanged")] == []
 
 
-async def test_pods_of_every_deployment_pass_pod_security(deployed: ControlPlane) -> None:
+async def test_pods_of_every_deployment_pass_pod_security(whole: ControlPlane) -> None:
     """Both namespaces enforce a Pod Security Standard; a refused pod shows as a missing replica."""
     wanted = {
         d["metadata"]["name"]: d["spec"]["replicas"]
-        for d in items(deployed, "deploy", "-n", "dovetail")
+        for d in items(whole, "deploy", "-n", "dovetail")
     }
     assert len(wanted) == 6
 
     def created() -> bool:
-        found = items(deployed, "deploy", "-n", "dovetail")
+        found = items(whole, "deploy", "-n", "dovetail")
         return {d["metadata"]["name"]: d["status"].get("replicas", 0) for d in found} == wanted
 
     await wait_until(
         created,
         "a pod for every replica",
         every=1,
-        show=lambda: deployed.kubectl("get", "events", "-n", "dovetail"),
+        show=lambda: whole.kubectl("get", "events", "-n", "dovetail"),
     )

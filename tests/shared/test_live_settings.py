@@ -187,18 +187,26 @@ async def test_a_cluster_without_any_name_is_refused_with_both_places_to_name_it
     assert ("more than 100" in missing.value.message) == bool(data.get("aws_clusterName"))
 
 
-def config_map(version: str, **data: str) -> dict[str, Any]:
-    return {"metadata": {"name": NAME, "resourceVersion": version}, "data": data}
+def config_maps(version: str, **data: str) -> dict[str, Any]:
+    """A list of the one."""
+    return {"items": [{"metadata": {"name": NAME, "resourceVersion": version}, "data": data}]}
+
+
+async def test_an_absent_configmap_is_listed_not_missed(api: ScriptedApi, scripted: Live) -> None:
+    """A get would be answered with 404, every 15 seconds and by every service."""
+    api.lists = [answer({"items": []})]
+    await scripted.start()
+    assert scripted.problem == ""
 
 
 async def test_a_service_that_may_not_read_the_configmap_works_with_what_it_has(
     api: ScriptedApi, scripted: Live
 ) -> None:
-    good = answer(config_map("1", batchMaxDuration="20s"))
+    good = answer(config_maps("1", batchMaxDuration="20s"))
     api.lists = [good, refusal(403, "Forbidden"), good]
     await scripted.start()
     await scripted.refresh()
-    assert 'verb "get" on resource "configmaps"' in scripted.problem
+    assert 'verb "list" on resource "configmaps"' in scripted.problem
     assert scripted.settings.batch_max_duration == 20.0
     await scripted.refresh()
     assert scripted.problem == ""
@@ -206,7 +214,7 @@ async def test_a_service_that_may_not_read_the_configmap_works_with_what_it_has(
 
 async def test_a_server_that_is_away_changes_nothing(api: ScriptedApi, scripted: Live) -> None:
     api.lists = [
-        answer(config_map("1", batchMaxDuration="20s")),
+        answer(config_maps("1", batchMaxDuration="20s")),
         refusal(503, "ServiceUnavailable"),
     ]
     await scripted.start()

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from services.terminator.drain import DrainStep
-from services.terminator.eviction import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from services.terminator.eviction import (
+    FIRST_PAUSE_SECONDS,
+    FRESH_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+)
 from shared.api.nodes import parse_node
 from shared.api.pods import parse_pod
 from shared.domain.nodes import Node
@@ -66,6 +70,24 @@ async def test_a_pod_that_left_and_came_again_is_a_new_one(world: World, node: N
     await ask(world, node, old)
     assert requests(world, "409") == 1
     assert "deletionTimestamp" not in world.leaving(old.name)
+
+
+async def test_pods_are_looked_at_again_before_a_long_round_goes_on(
+    world: World, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of hundreds many have gone by the time it is their turn: asking for those is answered with 404."""
+    pods = [pod_of(world, world.pod(app, node.name)) for app in ("first", "second")]
+    evict = world.kube.evict
+
+    async def slow(name: str, namespace: str, **how: Any) -> None:
+        await evict(name, namespace, **how)
+        world.clock.advance(FRESH_SECONDS)
+
+    monkeypatch.setattr(world.kube, "evict", slow)
+    await ask(world, node, *pods)
+    assert requests(world, "201") == 1
+    await ask(world, node, pods[1])
+    assert requests(world, "201") == 2
 
 
 async def test_an_evicted_pod_hears_why(world: World, node: Node, events: Any) -> None:
