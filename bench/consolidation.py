@@ -95,7 +95,7 @@ def globally(snapshot: Snapshot, churn: Churn) -> Outcome:
 def carried_out(world: World, command: Command, now: float) -> Snapshot:
     """The cluster afterwards: every pod where the planner puts it, every machine what the command asks for."""
     planner = buying(world) if command.method == global_plan.METHOD else world
-    outcome = simulate(planner, command.candidates, settle=True)
+    outcome = simulate(planner, command.candidates, consolidating=True)
     snapshot = world.snapshot
     kinds = {kind.name: kind for kind in snapshot.catalogue.types}
     place = {uid: node for node, uids in outcome.plan.existing.items() for uid in uids}

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from shared.kube.informer import Informer
 from shared.mirror import Position
 
-UNSOUND_SECONDS = 10.0
-"""A watch may be without a connection for so long: a restarted API server is back by then."""
+UNSOUND_SECONDS = 3.0
+"""A watch may be without a connection for so long: one that ends is opened again within a second."""
 SILENT_SECONDS = 80.0
 """Bookmarks come every minute; after 75 s of silence the connection itself is opened again."""
 REOPEN_SECONDS = 1.0

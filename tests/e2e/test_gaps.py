@@ -39,7 +39,7 @@ GAP_SECONDS = 6.0
 LONG_GAP_SECONDS = 20.0
 BLIND_SECONDS = 4.0
 """So long the API server may be away until the watcher says that it is not ready,"""
-NAMED_SECONDS = 15.0
+NAMED_SECONDS = 8.0
 """and so long until it says which kinds it does not see."""
 FOLLOWS_SECONDS = 10.0
 """After a gap, until the mirror is right again."""
