@@ -26,7 +26,7 @@ from services.scheduler.telling import Teller
 from services.scheduler.view import View
 from shared import streams
 from shared.api.scheduler_config import default_spread
-from shared.domain.feature_gates import without_effect
+from shared.domain.feature_gates import FeatureGates, without_effect
 from shared.domain.pods import SpreadConstraint
 from shared.domain.records import (
     CLAIMS,
@@ -82,21 +82,15 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         on_rejected=env.metrics.mirror_rejected.inc,
     )
     gates = env.settings.feature_gates
-    for gate in without_effect(gates):
-        log.warning("a feature gate has no effect", gate=gate)
+    _warn_of(gates)
     view, machines = View(reader), Machines(env.kube)
     catalogues = catalogue_source(env.bus, gates, view)
     reporter = Reporter(env.recorder, {})
     handover = Handover(env.settings, view, env.kube, env.clock)
     planner = _planner(env, view, machines, catalogues, reporter, handover, leadership)
-    handlers, departures = Handlers(planner, view), Departures(planner)
+    departures = Departures(planner)
     commands = _commands(env, view, planner, machines)
     disruption = Disruption(env.settings, view, planner, commands, env.clock)
-    consumers = {
-        streams.PODS: handlers.pods,
-        streams.MACHINES: handlers.machines,
-        streams.INTERRUPTIONS: handlers.interruptions,
-    }
 
     def status() -> dict[str, object]:
         plan = planner.last_plan
@@ -113,7 +107,7 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
         }
 
     acting = [
-        *(env.consumer_loop(stream, "scheduler", handler) for stream, handler in consumers.items()),
+        *_consumers(env, Handlers(planner, view)),
         *_loops(env, planner, handover, disruption, LimitWaiters(planner, commands)),
     ]
     loops = [
@@ -135,6 +129,20 @@ async def build(env: Environment[SchedulerSettings]) -> Service:
             TokenAccess(env.kube, env.clock),
         ),
     )
+
+
+def _consumers(env: Environment[SchedulerSettings], handlers: Handlers) -> list[Loop]:
+    handled = {
+        streams.PODS: handlers.pods,
+        streams.MACHINES: handlers.machines,
+        streams.INTERRUPTIONS: handlers.interruptions,
+    }
+    return [env.consumer_loop(stream, "scheduler", act) for stream, act in handled.items()]
+
+
+def _warn_of(gates: FeatureGates) -> None:
+    for gate in without_effect(gates):
+        log.warning("a feature gate has no effect", gate=gate)
 
 
 def _loops(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from random import Random
@@ -124,6 +124,11 @@ class Comparison:
     def complaints(self) -> list[str]:
         """Why the picture is wrong, as far as is known."""
         return list(self._unhealed.values())
+
+    @property
+    def unhealed(self) -> Set[str]:
+        """Plurals of the kinds whose picture is known to be wrong."""
+        return self._unhealed.keys()
 
     async def compare(self) -> None:
         """Every kind once. One that cannot be listed is left for the next time."""

@@ -48,23 +48,14 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         env.bus.redis, env.bus.prefix, epoch=env.instance, key=env.settings.mirror_key
     )
     journal = Journal(writer, env.bus, env.clock)
-    statuses = Statuses(
-        kube=env.kube,
-        machines=Machines(env.kube),
-        recorder=env.recorder,
-        clock=env.clock,
-        journal=journal,
-        inline=InlineTemplates(env.kube, env.recorder, env.clock),
-        registrations=RegistrationOutcomes(env.bus.redis, env.bus.prefix),
-        faults=ObjectFaults(env.metrics),
-    )
+    statuses = _statuses(env, journal)
     pod_events, joins = PodEvents(env.clock), Joins(env.clock)
     intake = _intake(env, journal, statuses, pod_events, joins, leadership)
     watched = kinds(env.settings.feature_gates)
     watches = [Watch(kind, _informer(kind, env, intake)) for kind in watched]
     informers = {kind.resource.plural: informer for kind, informer in watches}
-    journal.positions = lambda: positions(informers, env.clock.monotonic())
     comparison = Comparison(env.kube, watches, journal, env.metrics, env.clock, env.random)
+    journal.positions = lambda: positions(informers, comparison.unhealed, env.clock.monotonic())
 
     async def tell() -> None:
         if journal.begun:  # before that a class that is not listed yet would look missing
@@ -117,6 +108,19 @@ async def build(env: Environment[WatcherSettings]) -> Service:
         *map(leadership.led, acting),
     ]
     return Service("watcher", loops, env.metrics, status, missing)
+
+
+def _statuses(env: Environment[WatcherSettings], journal: Journal) -> Statuses:
+    return Statuses(
+        kube=env.kube,
+        machines=Machines(env.kube),
+        recorder=env.recorder,
+        clock=env.clock,
+        journal=journal,
+        inline=InlineTemplates(env.kube, env.recorder, env.clock),
+        registrations=RegistrationOutcomes(env.bus.redis, env.bus.prefix),
+        faults=ObjectFaults(env.metrics),
+    )
 
 
 def _intake(

@@ -6,7 +6,7 @@ is half-open, so that nothing comes and nothing fails. In all three the picture 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from shared.kube.informer import Informer
 from shared.mirror import Position
@@ -21,14 +21,22 @@ LONGEST_SECONDS = 1e9
 """In place of never: heartbeats are JSON."""
 
 
-def positions(informers: Mapping[str, Informer], now: float) -> dict[str, Position]:
-    """How far the watches are, for the mirror's readers; by plural, ``now`` is monotonic time."""
-    return {plural: _position(informer, now) for plural, informer in informers.items()}
+def positions(
+    informers: Mapping[str, Informer], wrong: Set[str], now: float
+) -> dict[str, Position]:
+    """How far the watches are, for the mirror's readers; by plural, ``now`` is monotonic time.
+
+    ``wrong``: kinds whose picture is known to differ from the cluster. Nothing may be bought by it.
+    """
+    return {
+        plural: _position(informer, now, wrong=plural in wrong)
+        for plural, informer in informers.items()
+    }
 
 
-def _position(informer: Informer, now: float) -> Position:
+def _position(informer: Informer, now: float, *, wrong: bool) -> Position:
     unsound = informer.unsound_seconds()
-    sound = informer.synced.is_set() and unsound < REOPEN_SECONDS
+    sound = informer.synced.is_set() and unsound < REOPEN_SECONDS and not wrong
     seconds = now - informer.last_progress if sound else unsound
     return Position(informer.position, sound, min(seconds, LONGEST_SECONDS))
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from services.watcher import soundness
-from services.watcher.soundness import complaint
+from services.watcher.soundness import complaint, positions
 from shared.clock import SystemClock
 from shared.errors import Unavailable
 from shared.kube.client import Kube
@@ -49,6 +49,9 @@ async def test_an_open_watch_is_sound_until_it_is_closed_or_silent_for_long(
         group.create_task(informer.run(stop))
         await wait_until(lambda: informer.sound, "the watch is open")
         heard = informer.last_progress
+        told = positions({"pods": informer}, frozenset(), heard)["pods"]
+        assert (told.version, told.sound) == (informer.position, True)
+        assert not positions({"pods": informer}, {"pods"}, heard)["pods"].sound, "known to be wrong"
         assert complaint("pods", informer, heard + soundness.SILENT_SECONDS) == ""
         silent = complaint("pods", informer, heard + soundness.SILENT_SECONDS + 1)
         assert silent == "the watch of pods has been silent for 81 s"
