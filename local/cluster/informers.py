@@ -47,6 +47,17 @@ def key_of(obj: Obj) -> Key:
     return Key(metadata.get("namespace") or "", metadata["name"])
 
 
+def controllers_of(obj: Obj, kind: str) -> list[Key]:
+    """Keys of the objects of one kind that control this one: one at most, in the same namespace."""
+    metadata = obj["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    return [
+        Key(metadata["namespace"], owner["name"])
+        for owner in owners
+        if owner.get("controller") and owner["kind"] == kind
+    ]
+
+
 class Informers:
     """Fans the store's events out to handlers."""
 

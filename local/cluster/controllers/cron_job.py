@@ -15,7 +15,7 @@ from local.cluster.conditions import is_true
 from local.cluster.controllers.pod_templates import owner_reference
 from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.errors import ApiError
-from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
 from local.cluster.recorder import EventRecorder
 from local.cluster.store import Store
 from shared.clock import Clock, parse_rfc3339, rfc3339
@@ -83,9 +83,8 @@ class CronJobController:
             self.queue.add(key_of(obj))
 
     def _on_job(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in obj["metadata"].get("ownerReferences") or ():
-            if owner.get("controller") and owner["kind"] == "CronJob":
-                self.queue.add(Key(obj["metadata"]["namespace"], owner["name"]))
+        for owner in controllers_of(obj, "CronJob"):
+            self.queue.add(owner)
 
     async def reconcile(self, key: Key) -> float | None:
         """Start what is due, write the status, let old Jobs go. The seconds until the next time."""

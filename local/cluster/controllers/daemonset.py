@@ -23,7 +23,7 @@ from local.cluster.controllers.pod_templates import (
     template_hash,
 )
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
 from local.cluster.scheduling.selectors import NodePredicate, node_predicate, untolerated
 from local.cluster.scheduling.shapes import REQUIRED
 from local.cluster.store import Store
@@ -116,9 +116,8 @@ class DaemonSetController:
             self.queue.add(key_of(daemon_set))
 
     def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in obj["metadata"].get("ownerReferences") or ():
-            if owner.get("controller") and owner["kind"] == "DaemonSet":
-                self.queue.add(Key(obj["metadata"]["namespace"], owner["name"]))
+        for owner in controllers_of(obj, "DaemonSet"):
+            self.queue.add(owner)
 
     async def reconcile(self, key: Key) -> float | None:
         """Create what is missing, delete what is misplaced, finished or outdated."""

@@ -15,7 +15,7 @@ from typing import Any
 from local.cluster.conditions import find_condition, with_conditions
 from local.cluster.controllers.pod_templates import HASH_LABEL, owner_reference, template_hash
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
 from local.cluster.recorder import EventRecorder
 from local.cluster.store import Store
 from shared.clock import Clock, parse_rfc3339, rfc3339
@@ -129,9 +129,8 @@ class DeploymentController:
             self.queue.add(key_of(obj))
 
     def _on_replica_set(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in obj["metadata"].get("ownerReferences") or ():
-            if owner.get("controller") and owner["kind"] == "Deployment":
-                self.queue.add(Key(obj["metadata"]["namespace"], owner["name"]))
+        for owner in controllers_of(obj, "Deployment"):
+            self.queue.add(owner)
 
     async def reconcile(self, key: Key) -> float | None:
         """One step of the rollout; ReplicaSet events bring the next one."""

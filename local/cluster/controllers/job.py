@@ -20,7 +20,7 @@ from local.cluster.controllers.pod_templates import (
     suffix,
 )
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
 from local.cluster.recorder import EventRecorder
 from local.cluster.store import Store
 from local.cluster.supervision import TimeSlice
@@ -56,9 +56,8 @@ class JobController:
             self.queue.add(key_of(obj))
 
     def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in obj["metadata"].get("ownerReferences") or ():
-            if owner.get("controller") and owner["kind"] == "Job":
-                self.queue.add(Key(obj["metadata"]["namespace"], owner["name"]))
+        for owner in controllers_of(obj, "Job"):
+            self.queue.add(owner)
 
     async def reconcile(self, key: Key) -> float | None:
         """Start missing pods, write the status, delete the job when its time to live is over."""

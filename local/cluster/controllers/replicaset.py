@@ -23,7 +23,7 @@ from local.cluster.controllers.pod_templates import (
 )
 from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.errors import ApiError
-from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
 from local.cluster.recorder import EventRecorder
 from local.cluster.store import Store
 from local.cluster.supervision import TimeSlice
@@ -89,9 +89,8 @@ class ReplicaSetController:
             self.queue.add(key_of(obj))
 
     def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
-        for owner in obj["metadata"].get("ownerReferences") or ():
-            if owner.get("controller") and owner["kind"] == "ReplicaSet":
-                self.queue.add(Key(obj["metadata"]["namespace"], owner["name"]))
+        for owner in controllers_of(obj, "ReplicaSet"):
+            self.queue.add(owner)
 
     async def reconcile(self, key: Key) -> float | None:
         """Create or delete pods until there are ``spec.replicas``, then write the status."""
