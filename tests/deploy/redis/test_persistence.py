@@ -18,6 +18,7 @@ from shared.mirror.disruption_rate import DisruptionRate
 from tests.deploy.redis.test_manifest import without_acl_file
 from tests.support.redis_fixture import BINARIES
 from tests.support.redis_work import CLOCK, bus_at
+from tests.support.waiting import wait_until
 
 POOL = "NodePool/default"
 
@@ -30,6 +31,16 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> RedisServer:
         binary=BINARIES[request.param],
         extra_arguments=without_acl_file(),
     )
+
+
+async def appended(bus: Bus) -> None:
+    """With `everysec` a reply can come up to 2 s before the write(2): Redis postpones it during an fsync."""
+
+    async def nothing_is_buffered() -> bool:
+        report = await bus.redis.execute_command("INFO", "persistence")
+        return b"aof_buffer_length:0\r\n" in report
+
+    await wait_until(nothing_is_buffered, "Redis has nothing left to append")
 
 
 async def killed(server: RedisServer) -> None:
@@ -60,6 +71,7 @@ async def test_a_killed_redis_still_has_dead_letters_and_the_count_of_disruption
         rate = DisruptionRate(bus.redis, bus.prefix, CLOCK)
         await bury(bus)
         await rate.spend(POOL, ["u1"])
+        await appended(bus)
         await killed(server)
         await server.start()
         assert len(await letters(bus).newest(10)) == 1
