@@ -24,11 +24,10 @@ from services.interruption.statuses import (
 )
 from shared.clock import Clock
 from shared.cloud.instance_status import Ailment, InstanceStatuses
+from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, Unauthorized
-from shared.kube.stopping import run_until
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.runtime import pause
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)

@@ -19,8 +19,8 @@ from services.interruption.hooks import Hooks
 from services.interruption.notices import LIFECYCLE, Notice
 from services.interruption.own_node import OwnNode
 from shared.clock import Clock
+from shared.concurrency.waiting import run_until
 from shared.errors import DovetailError
-from shared.kube.stopping import run_until
 from shared.log import get_logger
 from shared.metrics import Metrics
 

@@ -14,12 +14,12 @@ from services.launcher.memory import DiscoveredMemory
 from services.launcher.reading import Encoded, Reading, read_in_child
 from shared.clock import Clock
 from shared.cloud.catalogue import with_memory
+from shared.concurrency.waiting import pause
 from shared.domain.instance_types import encode_catalogue
 from shared.errors import DovetailError
 from shared.log import get_logger
 from shared.memory import settle
 from shared.mirror.offerings import CatalogueStore
-from shared.runtime import pause
 
 log = get_logger(__name__)
 

@@ -22,6 +22,7 @@ from services.launcher.writing import Writer
 from shared.clock import Clock, parse_rfc3339
 from shared.cloud.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
 from shared.cloud.session import Cloud
+from shared.concurrency.waiting import pause
 from shared.domain.launches import is_wanted
 from shared.errors import NotFound
 from shared.kube.client import Kube
@@ -31,7 +32,6 @@ from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.mirror.pool_health import PoolHealth
 from shared.mirror.shifted_zones import ShiftedZones
-from shared.runtime import pause
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

@@ -27,6 +27,7 @@ from shared import streams
 from shared.api.node_claims import planned_object
 from shared.bus import Bus
 from shared.clock import Clock
+from shared.concurrency.waiting import pause
 from shared.domain.machines import MACHINE_KINDS
 from shared.domain.pods import Pod, SpreadConstraint, is_provisionable
 from shared.domain.pool_usage import Counting
@@ -40,7 +41,6 @@ from shared.messages import LaunchMachine, PlanDecided, send
 from shared.metrics import Metrics
 from shared.metrics.scheduling import PROVISIONER
 from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
-from shared.runtime import pause
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME

@@ -27,6 +27,7 @@ from services.watcher.news import Record, news
 from services.watcher.records import Kind
 from shared.bus import Bus
 from shared.clock import Clock
+from shared.concurrency.waiting import pause
 from shared.domain.records import MACHINES, NODES, RECORD_TYPES, decode_record
 from shared.errors import InvalidObject, TransientError
 from shared.kube.informer import Deleted, Key, Known, key_of, known_of
@@ -34,7 +35,6 @@ from shared.log import get_logger
 from shared.messages import News, send_all
 from shared.mirror import Change, MirrorLost, MirrorWriter, Position
 from shared.mirror.writer import BODY_LIMIT_BYTES
-from shared.runtime import pause
 
 log = get_logger(__name__)
 

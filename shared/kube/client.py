@@ -20,6 +20,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from shared.clock import Clock
+from shared.concurrency.backoff import Backoff
 from shared.errors import (
     Conflict,
     InvalidObject,
@@ -30,7 +31,7 @@ from shared.errors import (
 )
 from shared.kube.connection import JSON, Answer, Connection, Observer, Timeouts
 from shared.kube.listing import KubeList, read_pages
-from shared.kube.pacing import Backoff, TokenBucket
+from shared.kube.pacing import TokenBucket
 from shared.kube.resources import PODS, Resource
 from shared.kube.statuses import Call, decode_object
 from shared.kube.watching import LineSplitter, WatchEvent, parse_event

@@ -1,4 +1,4 @@
-"""Run a coroutine until it ends or a stop is asked for, whichever comes first."""
+"""Waiting that ends with the order to stop."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from collections.abc import Coroutine
 from typing import Any
 
 
+async def pause(stop: asyncio.Event, seconds: float) -> bool:
+    """Wait ``seconds``, but not beyond the order to stop. True when the whole time passed."""
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return True
+    return False
+
+
 async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Await ``work``, cancelling it when ``stop`` is set. Raises what ``work`` raises."""
+    """Await ``work``, and cancel it when ``stop`` is set first. Raises what ``work`` raises."""
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())
     try:
