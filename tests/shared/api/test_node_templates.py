@@ -138,7 +138,7 @@ def test_nothing_that_a_launch_template_says_may_stand_beside_it(change: dict[st
     """T-07."""
     spec = {"subnetSelector": DISCOVERY, "launchTemplate": "mine", **change}
     assert texts(document(spec)) == [
-        f"spec.{next(iter(change))}: cannot be combined with launchTemplate (T-07)"
+        f"spec.{next(iter(change))}: cannot be combined with launchTemplate"
     ]
 
 
