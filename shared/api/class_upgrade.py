@@ -28,7 +28,7 @@ OLD_METADATA_DEFAULTS: dict[str, object] = {
     "httpPutResponseHopLimit": 2,
     "httpTokens": "required",
 }
-"""T-08."""
+"""T-08: metadata options."""
 DROPPED_FAMILY = "Ubuntu"
 
 

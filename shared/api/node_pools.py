@@ -33,7 +33,7 @@ KNOWN_VALUES = {
     keys.CAPACITY_TYPE: (keys.ON_DEMAND, keys.SPOT, keys.RESERVED),
     keys.AWS_PREFIX + "instance-tenancy": ("default", "dedicated"),
 }
-"""NP-18."""
+"""NP-18: known values."""
 
 
 def parse_node_pool(raw: Json) -> Parsed[NodePool]:

@@ -1,7 +1,7 @@
 """Pacing of calls: a token bucket before each, jittered exponential back-off after a failed one.
 
 Both bound what a fault can cost: the bucket caps the load on the API server, the back-off spreads
-the callers that an outage has synchronised (reliability F16). What may go wrong: a bucket whose
+the callers that an outage has synchronised (F16). What may go wrong: a bucket whose
 clock stands still never refills, so waits are capped and end in ``Throttled`` instead of for ever.
 """
 
