@@ -1,4 +1,4 @@
-"""The stories of the article and the workshop, played on the local stack to their end (ACC-02, ACC-04, ACC-05, ACC-07)."""
+"""Stories of the article and the workshop, on the local stack to their end (ACC-02, ACC-04, ACC-05, ACC-07)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node classes of v1alpha5 in the words of v1 (table 1.9)."""
+"""Node classes of v1alpha5 in the words of v1 (MAP-04)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From one API generation to the other, after table 1.9; there and back is the same wherever nothing was noted."""
+"""From one API generation to the other, after MAP-04; there and back is the same wherever nothing was noted."""
 
 from typing import Any
 

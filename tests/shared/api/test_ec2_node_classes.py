@@ -1,4 +1,4 @@
-"""EC2NodeClass <-> NodeClass (EC-01..EC-15, EC-22, table 1.9)."""
+"""EC2NodeClass <-> NodeClass (EC-01..EC-15, EC-22, MAP-04)."""
 
 from __future__ import annotations
 

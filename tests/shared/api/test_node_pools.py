@@ -1,4 +1,4 @@
-"""karpenter.sh/v1 NodePool (NP-01..NP-24, table 1.9)."""
+"""karpenter.sh/v1 NodePool (NP-01..NP-24, MAP-04)."""
 
 from __future__ import annotations
 
