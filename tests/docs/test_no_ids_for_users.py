@@ -50,9 +50,7 @@ def test_none_in_the_help_of_the_command() -> None:
     printed = {words: CliRunner().invoke(commands, [*words, "--help"]) for words in paths()}
     assert len(printed) > 25
     assert {answer.exit_code for answer in printed.values()} == {0}
-    assert {words: ids_in(answer.output) for words, answer in printed.items()} == dict.fromkeys(
-        printed, []
-    )
+    assert [words for words, answer in printed.items() if ids_in(answer.output)] == []
 
 
 def test_none_in_the_metrics() -> None:
