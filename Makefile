@@ -18,7 +18,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help redis demo up down status test test-kubernetes lint format crds ci clean
+.PHONY: help redis demo up down status test test-kubernetes lint format crds spec ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -62,6 +62,9 @@ format: $(DEVELOPMENT) ## Format the code
 
 crds: $(RUNTIME) ## Write deploy/crds and docs/reference.md from the models
 	$(BIN)/python -m deploy.generate_crds
+
+spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test cites
+	$(BIN)/python -m tests.support.citations
 
 ci: ## Do what a change must pass, from nothing: .ci/run
 	.ci/run

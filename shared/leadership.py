@@ -1,4 +1,4 @@
-"""One process of a service acts, the others stand by warm (OPS-11, reliability F14).
+"""One process of a service acts, the others stand by warm (OPS-11, F14).
 
 A loop that acts is wrapped by ``led``: it runs only while this process holds the service's Lease, and is cancelled
 when the Lease is lost. Every act of ours survives being cut off anywhere, so cutting is safe; going on without the

@@ -1,6 +1,6 @@
 """The way to Redis: client settings that are safe for a queue, and Redis errors as Dovetail errors.
 
-redis-py's defaults are wrong for a queue (reliability section 5.2, measured): ten hidden retries
+redis-py's defaults are wrong for a queue (measured): ten hidden retries
 turned 1,000 publishes into 1,094 entries at 10 % lost replies, and a reader's BLOCK beyond the 5
 s socket timeout failed after 58 s of hidden retries. So: no retry inside the client (each caller
 decides whether a repeat is safe), RESP2 pinned because stream replies differ by protocol, replies

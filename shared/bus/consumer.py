@@ -1,4 +1,4 @@
-"""The consumer loop of one group on one stream (reliability section 5.3).
+"""The consumer loop of one group on one stream (F4 to F11).
 
     own pending entries first
     -> loop: every 5 s take over idle entries -> read as many new ones as slots are free

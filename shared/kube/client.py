@@ -2,7 +2,7 @@
 
 Reads are quorum reads (no ``resourceVersion=0``) and are tried up to four times on transient
 errors. Writes are tried again only on 429, which the server answers before it does anything; any
-other failed write may have happened, and only the caller knows how to find out (reliability R6).
+other failed write may have happened, and only the caller knows how to find out (R6).
 Every call first takes a token from a bucket of ``qps``.
 
 What may go wrong: see ``shared.errors``; each method names what is special to it. Any call may

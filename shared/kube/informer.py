@@ -1,4 +1,4 @@
-"""List and watch one kind for ever, and tell the caller about every change (reliability F15).
+"""List and watch one kind for ever, and tell the caller about every change (F15).
 
 How it works: a consistent paged LIST, then WATCH from its version with bookmarks; each watch lives
 a random 240 to 480 s. Per object only (uid, resourceVersion) is kept, so 10,000 pods cost a few MB:

@@ -78,7 +78,7 @@ class Metrics(
     def _declare_service(self, declare: Declarations, service: str, commit: str) -> None:
         build = declare.gauge(
             "karpenter_build_info",
-            "Constant 1; commit: seven characters, where it is known (MET-08).",
+            "Constant 1; commit: seven characters, where it is known.",
             "service", "version", "commit",
             by=EVERY_SERVICE,
         )  # fmt: skip

@@ -128,7 +128,7 @@ def test_healthy_means_ready(part: str) -> None:
 
 @pytest.mark.parametrize("part", sorted(PARTS))
 def test_every_container_is_closed_bounded_and_comes_back(part: str) -> None:
-    """Reliability section 4: container."""
+    """docs/security.md: what a container may do."""
     stated = PARTS[part]
     assert stated["user"] == "65532:65532"
     assert stated["read_only"] is True

@@ -35,7 +35,7 @@ def test_the_build_is_sent_what_it_copies_and_nothing_else() -> None:
 
 
 def test_it_runs_as_the_user_of_the_manifests() -> None:
-    """Reliability section 4: container. By number: a kubelet cannot tell that a name is not root."""
+    """docs/security.md: what a container may do. By number: a kubelet cannot tell that a name is not root."""
     assert [line for line in LINES if line.startswith("USER ")] == ["USER 65532:65532"]
 
 

@@ -105,7 +105,7 @@ async def test_products_come_in_pages_until_all_offered_types_are_shown(aws) -> 
 async def test_an_image_parameter_leads_to_a_described_image(
     aws, ec2, parameter, architecture, name
 ) -> None:
-    """LCH-02 to LCH-04."""
+    """LCH-02 to LCH-04: paths of images by family."""
     ssm = await aws("ssm")
     image_id = (await ssm.get_parameter(Name=parameter))["Parameter"]["Value"]
     (image,) = (await ec2.describe_images(ImageIds=[image_id]))["Images"]

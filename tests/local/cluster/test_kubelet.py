@@ -148,7 +148,7 @@ async def test_a_node_is_tainted_and_takes_no_pods_before_it_is_ready() -> None:
 
 
 async def test_pods_of_a_booting_node_start_when_it_is_ready_and_daemons_come_first() -> None:
-    """Scenario 22: bound while the node is NotReady, ContainerCreating once it is ready, then Running. What does not
+    """ACC-22: bound while the node is NotReady, ContainerCreating once it is ready, then Running. What does not
     tolerate a booting node is bound later: daemons start first."""
     history: list[dict[str, Any]] = []
 

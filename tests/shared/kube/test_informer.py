@@ -443,7 +443,7 @@ class ForgetfulServer:
 async def test_any_row_of_faults_ends_with_the_servers_state(
     script: list[tuple[list[tuple[str, bool]], str]],
 ) -> None:
-    """F15, I8."""
+    """F15: a broken or silent watch; I8: the mirror equals the server."""
     server, view = ForgetfulServer(list(script)), View()
     with TemporaryDirectory() as folder:
         async with scripted_api() as api:

@@ -1,4 +1,4 @@
-"""One process acts, the other stands by (OPS-11, scenario 81, F14)."""
+"""One process acts, the other stands by (OPS-11, ACC-81, F14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/metrics.md says what is served, and who writes it (area 9.4)."""
+"""docs/metrics.md says what is served, and who writes it (docs/spec/operations.md)."""
 
 from __future__ import annotations
 
