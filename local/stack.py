@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from local.extra import require_extra
 from local.process import last_lines, spawn, terminate
 from local.redis_server import find_redis_server
 from local.stack_plan import ACCOUNTS, PROJECT, StackSettings, clean_environment
@@ -88,9 +89,10 @@ class Stack:
         """Start everything and return when it is ready. ``progress`` hears what is waited for.
 
         Raises ConfigurationError when a stack runs here already, the directory is no stack's or the machine has no
-        Redis, StackFailed when a part does not start.
+        Redis or not the extra `local`, StackFailed when a part does not start.
         """
-        find_redis_server()  # at once, not from a supervisor's log
+        require_extra()  # both at once, not from a supervisor's log
+        find_redis_server()
         self._refuse_second()
         self._prepare(settings)
         self._supervisor = spawn(

@@ -24,9 +24,11 @@ from local.aws.iam.policies import ALL_SERVICES, access_key
 from local.redis_server import redis_server_command
 from local.redis_users import address_of, user_arguments
 from shared.errors import ConfigurationError
+from shared.packaged import packaged
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 PROJECT = Path(__file__).resolve().parent.parent
+"""Where the packages are: a checkout, or what they are installed in."""
 HOST = "127.0.0.1"
 NAMESPACE = "dovetail"
 """Of the ServiceAccounts and settings in deploy/kubernetes."""
@@ -234,8 +236,8 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
         "CLUSTER_HOST": HOST,
         "CLUSTER_PORT": str(port),
         "KUBECONFIG_OUT": environment["KUBECONFIG"],
-        "CRD_DIRECTORY": str(PROJECT / "deploy" / "crds"),
-        "ACCOUNTS_DIRECTORY": str(PROJECT / "deploy" / "kubernetes"),
+        "CRD_DIRECTORY": str(packaged("deploy", "crds")),
+        "ACCOUNTS_DIRECTORY": str(packaged("deploy", "kubernetes")),
         "ACCOUNT_KUBECONFIGS": str(settings.directory / ACCOUNTS),
         "BOOT_SECONDS": str(settings.boot_seconds),
         "READY_SECONDS": str(settings.ready_seconds),

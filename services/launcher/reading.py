@@ -21,6 +21,7 @@ from shared.cloud.instance_model import ModelSettings
 from shared.cloud.pricing import decode_prices, encode_prices
 from shared.cloud.session import Cloud, Role
 from shared.domain.instance_types import encode_catalogue
+from shared.version import VERSION
 
 READ_SECONDS = 300.0
 
@@ -67,7 +68,7 @@ async def _read(reading: Reading) -> Encoded:
         endpoint_url=reading.endpoint_url,
         clock=SystemClock(),
         random=random.SystemRandom(),
-        user_agent="dovetail-catalogue/0.1.0",
+        user_agent=f"dovetail-catalogue/{VERSION}",
         role=reading.role,
     )
     try:
