@@ -160,15 +160,21 @@ class Kube:
             query["continue"] = metadata["continue"]
 
     async def create(
-        self, resource: Resource, body: Object, namespace: str | None = None
+        self,
+        resource: Resource,
+        body: Object,
+        namespace: str | None = None,
+        *,
+        owner: str | None = None,
+        subresource: str | None = None,
     ) -> Object:
-        """Create an object, in ``namespace`` or in the one its metadata names.
+        """Create an object, in ``namespace`` or in the one its metadata names; or a ``subresource`` of ``owner``.
 
         Raises AlreadyExists and InvalidObject.
         """
         if resource.namespaced:
             namespace = namespace or body["metadata"]["namespace"]
-        call = Call("create", resource, None, namespace)
+        call = Call("create", resource, owner, namespace, subresource)
         named = {"apiVersion": resource.api_version, "kind": resource.kind} | body
         return decode_object(call, await self._write(call, "POST", named))
 

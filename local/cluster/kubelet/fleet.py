@@ -35,6 +35,9 @@ from shared.log import get_logger
 
 log = get_logger(__name__)
 
+_DECIDED = (400, 409, 422)
+"""Codes that the same Node would get again."""
+
 
 @dataclass(frozen=True)
 class BootTimes:
@@ -75,8 +78,12 @@ class Fleet:
 
     def serves(self, node: Obj) -> bool:
         """Whether a kubelet runs on this node and reports it ready."""
+        return self.lives_on(node) and is_true(node, "Ready")
+
+    def lives_on(self, node: Obj) -> bool:
+        """Whether a kubelet runs on this node, ready or not."""
         simulated = (node["metadata"].get("annotations") or {}).get(SIMULATED) == "simulated"
-        return (simulated or node["metadata"]["name"] in self._alive) and is_true(node, "Ready")
+        return simulated or node["metadata"]["name"] in self._alive
 
     async def run(self, client: InstanceClient, poll_seconds: float) -> None:
         """Look at the instances again and again until cancelled."""
@@ -108,16 +115,29 @@ class Fleet:
         provider_id = f"aws:///{instance.zone}/{instance.instance_id}"
         node = node_object(instance, self._configuration(instance), rfc3339(now))
         machine = Machine(instance.private_dns_name, provider_id, now + self._times.ready)
-        self._machines[instance.instance_id] = machine
         try:
             created = self._store.create("nodes", node)
         except ApiError as error:
-            log.warning("node not registered", node=machine.node_name, error=error.message)
+            if error.code not in _DECIDED:
+                raise  # the next look tries again
+            self._machines[instance.instance_id] = machine
+            self._take_over(machine, error)
             return
+        self._machines[instance.instance_id] = machine
         self._alive.add(machine.node_name)
         log.info("node registered", node=machine.node_name, instance=instance.instance_id)
         text = f"Node {machine.node_name} event: Registered Node in Controller"
         self._recorder.record(created, "RegisteredNode", text, component="node-controller")
+
+    def _take_over(self, machine: Machine, error: ApiError) -> None:
+        """A kubelet that was started again finds its Node; a namesake is somebody else's."""
+        node = self._node(machine)
+        if error.reason != "AlreadyExists" or node is None:
+            log.warning("node not registered", node=machine.node_name, error=error.message)
+            return
+        machine.became_ready = is_true(node, "Ready")
+        self._alive.add(machine.node_name)
+        log.info("node taken over", node=machine.node_name)
 
     def _configuration(self, instance: Instance) -> KubeletConfiguration:
         try:
@@ -131,8 +151,7 @@ class Fleet:
     ) -> None:
         if instance is not None and instance.state == "running":
             if not machine.became_ready and now >= machine.ready_at:
-                machine.became_ready = True
-                self._make_ready(machine)
+                machine.became_ready = self._make_ready(machine)
             return
         self._alive.discard(machine.node_name)
         machine.ended_at = machine.ended_at or now
@@ -152,20 +171,25 @@ class Fleet:
         same = node is not None and node["spec"].get("providerID") == machine.provider_id
         return node if same else None
 
-    def _make_ready(self, machine: Machine) -> None:
+    def _make_ready(self, machine: Machine) -> bool:
+        """Whether it is; a Node that was written a moment ago may not be read yet."""
         node = self._node(machine)
         if node is None:
-            return
+            return False
         now = rfc3339(self._clock.now())
         merged = with_conditions(
             node["status"].get("conditions"), conditions(ready=True, now=now), now
         )
         status = {"status": {"conditions": merged}}
-        self._store.patch("nodes", machine.node_name, status, subresource="status")
+        node = self._store.patch("nodes", machine.node_name, status, subresource="status")
         taints = [t for t in node["spec"].get("taints") or () if t["key"] != NOT_READY_TAINT["key"]]
-        self._store.patch("nodes", machine.node_name, {"spec": {"taints": taints}})
+        # A list is replaced whole: not over a taint that somebody else sets at this moment.
+        version = {"resourceVersion": node["metadata"]["resourceVersion"]}
+        body = {"metadata": version, "spec": {"taints": taints}}
+        self._store.patch("nodes", machine.node_name, body)
         text = f"Node {machine.node_name} status is now: NodeReady"
         self._recorder.record(node, "NodeReady", text, component="kubelet")
+        return True
 
     def _mark_unknown(self, node: Obj) -> None:
         now, status = rfc3339(self._clock.now()), node.get("status") or {}

@@ -1,17 +1,19 @@
-"""What the local kubelets ask of the embedded cluster's store and informers, on a real API server.
+"""What the local kubelets ask of the embedded cluster's store and informers, on an API server of others.
 
 Reads come from what the watches brought; writes go to the server one after another, and wait for its answer: it is on
-the same machine.
+the same machine or near it. What may go wrong: no answer (ApiError 503). A connection that the server closed while
+nothing was said is opened again at once; a create that happened for all that answers AlreadyExists.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import http.client
 import json
 import ssl
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +21,7 @@ from urllib.parse import urlsplit
 from local.cluster.errors import ApiError
 from local.cluster.informers import Handler, Key, Obj, key_of
 from local.cluster.supervision import supervise
+from local.foreign.kubeconfig import Picked
 from shared.errors import Gone
 from shared.kube.client import MERGE_PATCH, Kube
 from shared.kube.resources import NODES, PODS, Resource
@@ -28,21 +31,23 @@ SECONDS = 30.0
 
 
 class RemoteStore:
-    """Pods and nodes of one API server."""
+    """Pods and nodes of one API server. ``labels``: what created nodes get beside their own."""
 
-    def __init__(self, url: str, token: str, authority: str) -> None:
-        self._address, self._token = urlsplit(url).netloc, token
-        self._context = ssl.create_default_context(cafile=authority)
-        self._connection: http.client.HTTPSConnection | None = None
+    def __init__(self, config: Picked, labels: Mapping[str, str]) -> None:
+        self._config, self._labels = config, labels
+        self._token = str(config.user.get("token") or "")
+        self._connection: http.client.HTTPConnection | None = None
         self.objects: dict[str, dict[Key, Obj]] = defaultdict(dict)
 
     def find(self, plural: str, name: str, *, group: str = "", namespace: str | None = None) -> Any:
         """The object as the watch brought it last, or None."""
-        assert not group
+        del group  # pods and nodes have none
         return self.objects[plural].get(Key(namespace or "", name))
 
     def create(self, plural: str, document: Obj) -> Obj:
-        return self._send("POST", self._path(plural), document)
+        metadata = document["metadata"]
+        marked = {**metadata, "labels": {**(metadata.get("labels") or {}), **self._labels}}
+        return self._send("POST", self._path(plural), {**document, "metadata": marked})
 
     def update(self, plural: str, document: Obj, *, subresource: str) -> Obj:
         key = key_of(document)
@@ -72,10 +77,13 @@ class RemoteStore:
         return f"/api/v1/{place}/{key.name}" + (f"/{subresource}" if subresource else "")
 
     def _send(self, method: str, path: str, body: Obj) -> Obj:
+        reused = self._connection is not None
         try:
             code, answer = self._exchange(method, path, body)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             self._connection = None
+            if reused:
+                return self._send(method, path, body)
             raise ApiError(503, "ServiceUnavailable", f"{method} {path}: {error}") from error
         if code >= 400:
             raise ApiError(code, answer.get("reason", ""), answer.get("message", ""))
@@ -83,16 +91,28 @@ class RemoteStore:
 
     def _exchange(self, method: str, path: str, body: Obj) -> tuple[int, Obj]:
         if self._connection is None:
-            self._connection = http.client.HTTPSConnection(
-                self._address, context=self._context, timeout=SECONDS
-            )
-        headers = {
-            "Authorization": f"Bearer {self._token}",
-            "Content-Type": MERGE_PATCH if method == "PATCH" else "application/json",
-        }
-        self._connection.request(method, path, json.dumps(body), headers)
+            self._connection = _connection(self._config)
+        headers = {"Content-Type": MERGE_PATCH if method == "PATCH" else "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        prefix = urlsplit(self._config.server).path.rstrip("/")
+        self._connection.request(method, prefix + path, json.dumps(body), headers)
         answer = self._connection.getresponse()
         return answer.status, json.loads(answer.read())
+
+
+def _connection(config: Picked) -> http.client.HTTPConnection:
+    parts = urlsplit(config.server)
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(parts.netloc, timeout=SECONDS)
+    data = config.cluster.get("certificate-authority-data")
+    context = ssl.create_default_context(
+        cafile=config.cluster.get("certificate-authority"),
+        cadata=base64.b64decode(data).decode() if data else None,
+    )
+    if config.cluster.get("insecure-skip-tls-verify"):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return http.client.HTTPSConnection(parts.netloc, context=context, timeout=SECONDS)
 
 
 class RemoteInformers:
@@ -101,11 +121,13 @@ class RemoteInformers:
     def __init__(self, store: RemoteStore, kube: Kube) -> None:
         self._store, self._kube = store, kube
         self._handlers: dict[str, list[Handler]] = defaultdict(list)
+        self._unlisted = set(WATCHED)
+        self.listed = asyncio.Event()
+        """Set when both are known: a kubelet must not take a node for missing that is only not read yet."""
 
     def on(self, plural: str, handler: Handler, *, group: str = "") -> None:
         """Call ``handler(type, object, old)`` for every event of pods or nodes."""
-        assert plural in WATCHED
-        assert not group
+        del group  # they have none
         self._handlers[plural].append(handler)
 
     async def run(self) -> None:
@@ -133,6 +155,9 @@ class RemoteInformers:
                 self._dispatch(plural, "DELETED", gone)
         for raw in listed.items:
             self._dispatch(plural, "ADDED", raw)
+        self._unlisted.discard(plural)
+        if not self._unlisted:
+            self.listed.set()
         return listed.resource_version
 
     async def _watch(self, plural: str, resource: Resource, version: str) -> None:
