@@ -11,15 +11,18 @@ from __future__ import annotations
 import asyncio
 import random
 
+from local.cluster.controllers.attachments import AttachmentController
 from local.cluster.controllers.cron_job import CronJobController
 from local.cluster.controllers.daemonset import DaemonSetController
 from local.cluster.controllers.deployment import DeploymentController
 from local.cluster.controllers.disruption import DisruptionController
+from local.cluster.controllers.ephemeral_volumes import EphemeralVolumeController
 from local.cluster.controllers.garbage import GarbageCollector
 from local.cluster.controllers.job import JobController
 from local.cluster.controllers.namespaces import NamespaceController
 from local.cluster.controllers.node_lifecycle import NodeLifecycleController
 from local.cluster.controllers.replicaset import ReplicaSetController
+from local.cluster.controllers.statefulset import StatefulSetController
 from local.cluster.controllers.volume import VolumeController
 from local.cluster.controllers.workqueue import Controller, Worker
 from local.cluster.informers import Informers, KeyIndex, Obj, controller_uids
@@ -74,10 +77,13 @@ class ControlPlane:
             DeploymentController(store, replica_sets, owned_pods, self._recorder, clock),
             ReplicaSetController(store, owned_pods, self._recorder, clock, rng),
             DaemonSetController(store, owned_pods, rng),
+            StatefulSetController(store, owned_pods, self._recorder, clock),
             JobController(store, owned_pods, self._recorder, clock, rng),
             CronJobController(store, owned_jobs, self._recorder, clock),
             DisruptionController(store, clock),
             VolumeController(store, self._recorder),
+            EphemeralVolumeController(store, self._recorder),
+            AttachmentController(store, self._informers, pods_by_node, self._recorder),
             NodeLifecycleController(store, pods_by_node, clock),
             NamespaceController(store),
             GarbageCollector(store),
