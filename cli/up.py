@@ -31,6 +31,9 @@ def up(
     cluster_name: Annotated[
         str, typer.Option(envvar="CLUSTER_NAME", help="Name of the cluster.")
     ] = StackSettings.cluster_name,
+    addons: Annotated[
+        str, typer.Option(help="EKS add-ons on every node, with commas; or all, or none.")
+    ] = StackSettings.addons,
     port_base: Annotated[
         int | None, typer.Option(help="First of eight ports in a row; free ones when absent.")
     ] = None,
@@ -43,6 +46,8 @@ def up(
     Examples:
 
       dovetail up --detach && source .dovetail/env
+
+      dovetail up --addons vpc-cni,kube-proxy,aws-ebs-csi-driver
 
       kubectl apply -f cli/demo/manifests && kubectl scale deployment inflate --replicas 10
 
@@ -57,6 +62,7 @@ def up(
         one_process=one_process,
         boot_seconds=boot_seconds,
         ready_seconds=ready_seconds,
+        addons=addons,
     )
     state = stack.start(
         settings,

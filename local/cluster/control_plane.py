@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import random
 
+from local.cluster.addons.catalogue import chosen
+from local.cluster.addons.daemons import create_addons
 from local.cluster.controllers.attachments import AttachmentController
 from local.cluster.controllers.cron_job import CronJobController
 from local.cluster.controllers.daemonset import DaemonSetController
@@ -22,6 +24,7 @@ from local.cluster.controllers.job import JobController
 from local.cluster.controllers.namespaces import NamespaceController
 from local.cluster.controllers.node_lifecycle import NodeLifecycleController
 from local.cluster.controllers.replicaset import ReplicaSetController
+from local.cluster.controllers.startup_taints import StartupTaintController
 from local.cluster.controllers.statefulset import StatefulSetController
 from local.cluster.controllers.volume import VolumeController
 from local.cluster.controllers.workqueue import Controller, Worker
@@ -36,7 +39,6 @@ from local.cluster.scheduling.scheduler import Scheduler
 from local.cluster.settings import ClusterSettings
 from local.cluster.store import Store
 from local.cluster.supervision import supervise
-from local.cluster.system_workloads import create_daemon_sets
 from shared.clock import Clock, rfc3339
 
 
@@ -85,12 +87,13 @@ class ControlPlane:
             EphemeralVolumeController(store, self._recorder),
             AttachmentController(store, self._informers, pods_by_node, self._recorder),
             NodeLifecycleController(store, pods_by_node, clock),
+            StartupTaintController(store, pods_by_node),
             NamespaceController(store),
             GarbageCollector(store),
         ]
 
     def create_first_objects(self) -> None:
-        """Files of CRD_DIRECTORY, fixed nodes, daemonsets. Raises ConfigurationError."""
+        """Files of CRD_DIRECTORY, fixed nodes, add-ons. Raises ConfigurationError."""
         settings = self._settings
         if settings.crd_directory is not None:
             create_manifests(self._store, settings.crd_directory)
@@ -99,8 +102,7 @@ class ControlPlane:
             node = fixed_node(number, settings.aws_region, now, rfc3339(now))
             if self._store.find("nodes", node["metadata"]["name"]) is None:
                 self._store.create("nodes", node)
-        if settings.daemonsets:
-            create_daemon_sets(self._store)
+        create_addons(self._store, chosen(settings.addons).values())
 
     async def run(self) -> None:
         """Run every loop until cancelled."""

@@ -163,7 +163,10 @@ async def test_pods_of_a_booting_node_start_when_it_is_ready_and_daemons_come_fi
             emulator.broken |= (kind, change) == ("nodes", "ADDED")  # it stays NotReady for now
 
     names = ("aws-node", "kube-proxy", "tolerant")
-    async with cluster_on_aws(ready_seconds=0.001, daemonsets=True) as (emulator, cluster):
+    async with cluster_on_aws(ready_seconds=0.001, addons="vpc-cni,kube-proxy") as (
+        emulator,
+        cluster,
+    ):
         noting = [asyncio.create_task(note(kind)) for kind in ("pods", "nodes")]
         cluster.pod("tolerant", spec={"tolerations": [{"operator": "Exists"}]})
         cluster.pod("plain")
