@@ -4,6 +4,7 @@ kubectl, and the outcome that a reader of theirs waits for. Minutes are seconds.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -101,37 +102,65 @@ async def test_batch_jobs_are_not_disturbed_and_leave_a_smaller_machine(
     assert hosts(await blueprint.running("server", 1)) == {name_of(small)}
 
 
-async def test_overprovision_placeholders_make_room_at_once(blueprint: Blueprint) -> None:
-    await blueprint.apply("pool", "overprovision")
+async def test_room_disks_and_gpus_at_once(blueprint: Blueprint) -> None:
+    """Three blueprints whose machines do not meet, for the sake of time: each has its own market or family."""
+    await blueprint.apply("pool", "stateful", "overprovision", "node-overlay-gpu")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(placeholders_make_room_at_once(blueprint))
+        group.create_task(pods_have_disks_in_one_zone(blueprint))
+        group.create_task(four_pods_share_a_gpu(blueprint))
+
+
+async def placeholders_make_room_at_once(blueprint: Blueprint) -> None:
+    """overprovision."""
+    selector = f"purpose=apps,{keys.CAPACITY_TYPE}={keys.ON_DEMAND}"
     await blueprint.running("placeholder", 4)
-    before = {name_of(node) for node in await blueprint.nodes()}
+    before = {name_of(node) for node in await blueprint.nodes(selector)}
     await blueprint.scale("deployment/pipeline", 4)
     assert hosts(await blueprint.running("pipeline", 4)) <= before
-    assert len(await blueprint.pods("placeholder", "Pending")) >= 1
+    assert await blueprint.pods("placeholder", "Pending")
     await blueprint.running("placeholder", 4)
-    assert {name_of(node) for node in await blueprint.nodes()} > before
+    assert {name_of(node) for node in await blueprint.nodes(selector)} > before
     await blueprint.scale("deployment/placeholder", 0)
     await blueprint.settled(
-        keys.NODE_POOL, lambda nodes: len(nodes) <= len(before), "as many nodes as before"
+        selector, lambda nodes: len(nodes) <= len(before), "as many nodes as before"
     )
 
 
-async def test_stateful_pods_and_their_disks_stay_in_the_zone(blueprint: Blueprint) -> None:
-    await blueprint.apply("pool", "stateful")
+async def pods_have_disks_in_one_zone(blueprint: Blueprint) -> None:
+    """stateful, as far as its pods run."""
     pods = await blueprint.running("database", 3)
     assert sorted(map(name_of, pods)) == ["database-0", "database-1", "database-2"]
-    assert set(zones(await blueprint.nodes())) == {"us-west-2b"}
-    before = await volumes(blueprint)
-    assert {status for status, _ in before.values()} == {"Bound"}
+    used = [node for node in await blueprint.nodes() if name_of(node) in hosts(pods)]
+    assert set(zones(used)) == {"us-west-2b"}
+    assert {status for status, _ in (await volumes(blueprint)).values()} == {"Bound"}
     assert len(await blueprint.kubectl.rows("volumeattachments")) == 3
+
+
+async def four_pods_share_a_gpu(blueprint: Blueprint) -> None:
+    """node-overlay, its second scenario."""
+    selector = f"{keys.NODE_POOL}=sliced"
+    await blueprint.running("inference", 4)
+    (node,) = await blueprint.nodes(selector)
+    assert instance_type(node) == "g4dn.xlarge"
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+    await blueprint.scale("deployment/inference", 8)
+    await blueprint.running("inference", 8)
+    assert [instance_type(node) for node in await blueprint.nodes(selector)] == ["g4dn.xlarge"] * 2
+
+
+@pytest.mark.nightly
+async def test_stateful_pods_come_back_to_their_disks(blueprint: Blueprint) -> None:
+    await blueprint.apply("pool", "stateful")
+    await pods_have_disks_in_one_zone(blueprint)
+    before = await volumes(blueprint)
     await blueprint.kubectl("delete", "pod", "database-1")
     await blueprint.running("database", 3)
     await blueprint.scale("statefulset/database", 0)
     await blueprint.no_nodes()
     assert await blueprint.kubectl.rows("volumeattachments") == []
     await blueprint.scale("statefulset/database", 3)
-    await blueprint.running("database", 3)
-    assert set(zones(await blueprint.nodes())) == {"us-west-2b"}
+    await pods_have_disks_in_one_zone(blueprint)
     assert await volumes(blueprint) == before
 
 
@@ -174,21 +203,15 @@ async def test_node_overlay_the_newest_generation_is_bought(blueprint: Blueprint
     generations = {label(n, GENERATION) for n in await blueprint.nodes()}
     assert generations == {"8"}
     ready = "jsonpath={.items[*].status.conditions[?(@.type=='Ready')].status}"
-    assert (await blueprint.kubectl("get", "nodeoverlays", "-o", ready)).split() == ["True"] * 3
+
+    async def hold() -> bool:
+        words = await blueprint.kubectl("get", "nodeoverlays", "-o", ready)
+        return words.split() == ["True"] * 3
+
+    await until(hold, "the overlays say that they hold")
 
 
 GENERATION = "karpenter.k8s.aws/instance-generation"
-
-
-async def test_node_overlay_four_pods_share_a_gpu(blueprint: Blueprint) -> None:
-    await blueprint.apply("node-overlay-gpu")
-    await blueprint.running("inference", 4)
-    (node,) = await blueprint.nodes()
-    assert instance_type(node) == "g4dn.xlarge"
-    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
-    await blueprint.scale("deployment/inference", 8)
-    await blueprint.running("inference", 8)
-    assert [instance_type(node) for node in await blueprint.nodes()] == ["g4dn.xlarge"] * 2
 
 
 @pytest.mark.nightly
