@@ -5,6 +5,7 @@ kubectl, and the outcome that a reader of theirs waits for. Minutes are seconds.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
@@ -167,6 +168,22 @@ async def test_stateful_pods_come_back_to_their_disks(blueprint: Blueprint) -> N
 async def volumes(blueprint: Blueprint) -> dict[str, tuple[str, str]]:
     """Claim -> (status, volume)."""
     return {row[0]: (row[1], row[2]) for row in await blueprint.kubectl.rows("pvc")}
+
+
+@pytest.mark.nightly
+async def test_no_node_gets_more_volumes_than_it_attaches(blueprint: Blueprint) -> None:
+    """Not one of the ten: what their reader asks next. The machines are bought for it, and stay."""
+    async with blueprint.ground.one_plan(30, "shards"):
+        await blueprint.apply("pool", "attach-limit")
+    await blueprint.running("shards", 30)
+    listed = await blueprint.kubectl.rows("volumeattachments", "-o", NODE_COLUMN)
+    counts = Counter(node for (node,) in listed)
+    assert sum(counts.values()) == 30
+    assert max(counts.values()) <= 26
+    assert len(counts) == 2
+
+
+NODE_COLUMN = "custom-columns=NODE:.spec.nodeName"
 
 
 @pytest.mark.nightly
