@@ -32,6 +32,9 @@ def up(
     cluster_name: Annotated[
         str, typer.Option(envvar="CLUSTER_NAME", help="Name of the cluster.")
     ] = StackSettings.cluster_name,
+    addons: Annotated[
+        str, typer.Option(help="EKS add-ons on every node, with commas; or all, or none.")
+    ] = StackSettings.addons,
     port_base: Annotated[
         int | None, typer.Option(help="First of eight ports in a row; free ones when absent.")
     ] = None,
@@ -56,6 +59,8 @@ def up(
 
       dovetail up --detach && source .dovetail/env
 
+      dovetail up --addons vpc-cni,kube-proxy,aws-ebs-csi-driver
+
       kubectl apply -f cli/demo/manifests && kubectl scale deployment inflate --replicas 10
 
       dovetail up --kubeconfig ~/.kube/config    # its current context: a kind cluster, say
@@ -72,6 +77,7 @@ def up(
         boot_seconds=boot_seconds,
         ready_seconds=ready_seconds,
         cluster=_joined(kubeconfig, yes_this_cluster),
+        addons=addons,
     )
     state = stack.start(
         settings,

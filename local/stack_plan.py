@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from local.aws.iam.policies import ALL_SERVICES, access_key
+from local.cluster.addons.catalogue import USUAL, chosen
 from local.redis_server import redis_server_command
 from local.redis_users import address_of, user_arguments
 from shared.errors import ConfigurationError
@@ -76,6 +77,8 @@ class StackSettings:
     batch_idle_duration: str = "1s"
     batch_max_duration: str = "10s"
     log_level: str = "info"
+    addons: str = USUAL
+    """Of EKS, on every node; see ``local.cluster.addons``."""
     mirror_key: str = ""
     """For the services, which know the mirror's entries by it; empty: whoever runs the stack makes one."""
     cluster: Joined | None = None
@@ -84,7 +87,8 @@ class StackSettings:
     """More variables for the services, by their names in ``shared.settings``."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError for a name that the parts would refuse one by one, in their logs."""
+        """Raises ConfigurationError for what the parts would refuse one by one, in their logs."""
+        chosen(self.addons)
         if not _CLUSTER_NAME.fullmatch(self.cluster_name):
             raise ConfigurationError(
                 f"the cluster cannot be named {self.cluster_name[:100]!r}; take up to 80 letters, digits, - and _, "
@@ -291,6 +295,7 @@ def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) ->
         "BOOT_SECONDS": str(settings.boot_seconds),
         "READY_SECONDS": str(settings.ready_seconds),
         "POD_START_SECONDS": str(settings.pod_start_seconds),
+        "ADDONS": settings.addons,
     }
     probes = (f"http://{HOST}:{port}/readyz", environment["KUBECONFIG"])
     return Part(

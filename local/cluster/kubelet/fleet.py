@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from local.cluster.conditions import is_true, with_conditions
 from local.cluster.errors import ApiError
 from local.cluster.informers import Key, Obj, find
+from local.cluster.kubelet.csi_nodes import csi_node
 from local.cluster.kubelet.instances import Instance, InstanceClient
 from local.cluster.kubelet.node_objects import (
     NOT_READY_TAINT,
@@ -128,6 +129,16 @@ class Fleet:
         log.info("node registered", node=machine.node_name, instance=instance.instance_id)
         text = f"Node {machine.node_name} event: Registered Node in Controller"
         self._recorder.record(created, "RegisteredNode", text, component="node-controller")
+        self._register_drivers(created, instance)
+
+    def _register_drivers(self, node: Obj, instance: Instance) -> None:
+        name, group = node["metadata"]["name"], "storage.k8s.io"
+        try:
+            if self._store.find("csinodes", name, group=group) is not None:
+                self._store.delete("csinodes", name, group=group)  # of a node before with this name
+            self._store.create("csinodes", csi_node(node, instance), group=group)
+        except ApiError as error:
+            log.warning("CSINode not written", node=name, error=error.message)
 
     def _take_over(self, machine: Machine, error: ApiError) -> None:
         """A kubelet that was started again finds its Node; a namesake is somebody else's."""

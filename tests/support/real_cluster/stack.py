@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from cli.secrets import NAMESPACE
-from local.cluster.system_workloads import DAEMON_REQUESTS, daemon_set
+from local.cluster.addons.catalogue import USUAL, chosen
+from local.cluster.addons.daemons import daemon_set
 from local.stack import Stack
 from local.stack_plan import (
     ACCOUNTS,
@@ -59,8 +60,9 @@ def take_workloads_away(plane: ControlPlane) -> None:
 
 def create_daemon_sets(plane: ControlPlane) -> None:
     """What runs on every node of a fresh EKS cluster."""
-    for name, requests in DAEMON_REQUESTS.items():
-        plane.kubectl("apply", "-f", "-", stdin=json.dumps(daemon_set(name, requests)))
+    for addon in chosen(USUAL).values():
+        for daemon in addon.daemons:
+            plane.kubectl("apply", "-f", "-", stdin=json.dumps(daemon_set(daemon)))
 
 
 @contextlib.contextmanager
