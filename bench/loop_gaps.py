@@ -20,9 +20,9 @@ from pathlib import Path
 
 from bench.local_stack import Bench, running
 from bench.report import Row, save, show
-from services.launcher.catalogues import Catalogues
-from services.launcher.memory import DiscoveredMemory
-from services.launcher.reading import Reading
+from services.launcher.catalogue.learned_memory import DiscoveredMemory
+from services.launcher.catalogue.publish import Catalogues
+from services.launcher.catalogue.read import Reading
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.cloud.instance_model import ModelSettings

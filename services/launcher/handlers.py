@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from services.launcher.cluster_nodes import cluster_nodes
-from services.launcher.drift_marks import DriftMarks
-from services.launcher.launch import Launch
-from services.launcher.node_classes import NodeClasses
-from services.launcher.registration import Registration
+from services.launcher.drift.controller import DriftMarks
+from services.launcher.launch.controller import Launch
+from services.launcher.lifecycle.controller import Registration
+from services.launcher.lifecycle.nodes import cluster_nodes
+from services.launcher.node_class.controller import NodeClasses
 from shared.bus import Envelope
 from shared.kube.client import Kube
 from shared.kube.machines import Machines

@@ -8,27 +8,22 @@ from __future__ import annotations
 
 from functools import partial
 
-from services.launcher import (
-    consistency,
-    overlays,
-    profile_garbage,
-    reservations,
-    tagging,
-    zonal_shift,
-)
-from services.launcher.assembly import assemble
-from services.launcher.catalogues import Catalogues
-from services.launcher.drift_marks import LOOK_SECONDS, DriftMarks
-from services.launcher.garbage import Garbage
+from services.launcher.catalogue import overlays, reservations, zonal_shift
+from services.launcher.catalogue.learned_memory import DiscoveredMemory
+from services.launcher.catalogue.publish import Catalogues
+from services.launcher.catalogue.read import READ_SECONDS, Reading
+from services.launcher.drift.controller import LOOK_SECONDS, DriftMarks
+from services.launcher.garbage_collection import instance_profiles
+from services.launcher.garbage_collection.controller import Garbage
 from services.launcher.handlers import Handlers
-from services.launcher.launch import MOST_MACHINES
-from services.launcher.memory import DiscoveredMemory
-from services.launcher.node_classes import NodeClasses
-from services.launcher.reading import READ_SECONDS, Reading
-from services.launcher.registration import Registration
-from services.launcher.template_store import SWEEP_SECONDS, TemplateStore
-from services.launcher.templates import Templates
-from services.launcher.writing import Writer
+from services.launcher.launch.assembly import assemble
+from services.launcher.launch.controller import MOST_MACHINES
+from services.launcher.launch_template.controller import Templates
+from services.launcher.launch_template.store import SWEEP_SECONDS, TemplateStore
+from services.launcher.lifecycle import consistency, tagging
+from services.launcher.lifecycle.controller import Registration
+from services.launcher.machine_writer import Writer
+from services.launcher.node_class.controller import NodeClasses
 from shared import streams
 from shared.aws import open_cloud, role_of
 from shared.clock import Clock
@@ -195,7 +190,7 @@ def _upkeep(
     checks = consistency.Consistency(env.kube, machines, env.clock, env.metrics, writer)
     shifted = ShiftedZones(redis, prefix, env.clock)
     tags = tagging.Tagging(machines, cloud, env.clock, shifted)
-    unused = profile_garbage.ProfileGarbage(
+    unused = instance_profiles.ProfileGarbage(
         env.kube, machines, cloud, env.clock, settings, node_classes.profiles
     )
     unavailable = UnavailableOfferings(redis, prefix, env.clock)
@@ -209,7 +204,7 @@ def _upkeep(
         timed("consistency", consistency.PERIOD_SECONDS, checks.check_all),
         timed("overlays", overlays.PERIOD_SECONDS, corrections.look),
         timed("tags", tagging.PERIOD_SECONDS, tags.tag_some),
-        timed("instance profiles", profile_garbage.PERIOD_SECONDS, unused.sweep),
+        timed("instance profiles", instance_profiles.PERIOD_SECONDS, unused.sweep),
         timed("zonal shifts", zonal_shift.PERIOD_SECONDS, shifts.look),
         timed("reservations", reservations.PERIOD_SECONDS, reserved.relabel),
         timed("capacity reservations", reservations.TOLD_SECONDS, told.look),

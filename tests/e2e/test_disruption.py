@@ -1,7 +1,7 @@
 """Machines taken away on a running stack, with kubectl where a person would use it: scenarios 28, 29, 34, 36, 52, 74,
 79 and 82. Scenario 33 is in ``test_kubectl`` and ``test_scenarios``; 30 to 32, 35, 37, 38, 72 and 73 in
 ``test_removals``; 39, 67, 75, 76 and 80 in ``test_waiting``; 81 in ``test_chaos``; 66 in
-``tests/services/launcher/test_registration``.
+``tests/services/launcher/lifecycle/test_controller``.
 """
 
 from __future__ import annotations

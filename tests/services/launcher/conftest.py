@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from services.launcher.admission import CurrentEpoch, no_election
-from services.launcher.assembly import assemble
-from services.launcher.garbage import Garbage
-from services.launcher.launch import Launch
-from services.launcher.node_classes import NodeClasses
-from services.launcher.registration import Registration
-from services.launcher.template_store import TemplateStore
-from services.launcher.templates import Templates
-from services.launcher.writing import Writer
+from services.launcher.garbage_collection.controller import Garbage
+from services.launcher.launch.admission import CurrentEpoch, no_election
+from services.launcher.launch.assembly import assemble
+from services.launcher.launch.controller import Launch
+from services.launcher.launch_template.controller import Templates
+from services.launcher.launch_template.store import TemplateStore
+from services.launcher.lifecycle.controller import Registration
+from services.launcher.machine_writer import Writer
+from services.launcher.node_class.controller import NodeClasses
 from shared.bus import Bus
 from shared.cloud.session import Cloud
 from shared.domain.instance_types import Catalogue, encode_catalogue

@@ -21,14 +21,14 @@ import pytest_asyncio
 
 from local.cluster.server import serve
 from local.cluster.store import Store
-from services.launcher import launch as launch_module
-from services.launcher.assembly import assemble
-from services.launcher.garbage import Garbage
-from services.launcher.launch import Launch
-from services.launcher.node_classes import NodeClasses
-from services.launcher.template_store import TemplateStore
-from services.launcher.templates import Templates
-from services.launcher.writing import Writer
+from services.launcher.garbage_collection.controller import Garbage
+from services.launcher.launch import controller as launch_module
+from services.launcher.launch.assembly import assemble
+from services.launcher.launch.controller import Launch
+from services.launcher.launch_template.controller import Templates
+from services.launcher.launch_template.store import TemplateStore
+from services.launcher.machine_writer import Writer
+from services.launcher.node_class.controller import NodeClasses
 from shared.bus import Bus
 from shared.clock import Clock, SystemClock
 from shared.cloud.session import Cloud

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from services.launcher.garbage import Garbage
-from services.launcher.registration import Registration
-from services.launcher.writing import Writer
+from services.launcher.garbage_collection.controller import Garbage
+from services.launcher.lifecycle.controller import Registration
+from services.launcher.machine_writer import Writer
 from shared.bus import Bus
 from shared.clock import rfc3339
 from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag

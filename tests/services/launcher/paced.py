@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from services.launcher.calling import Answers, Calling
-from services.launcher.launch import Launch
+from services.launcher.launch.controller import Launch
+from services.launcher.launch.saga import Answers, Calling
 from shared.bus import RetryLater
 from shared.cloud.records import FleetResult
 from shared.domain import labels as keys
