@@ -21,7 +21,7 @@ from shared.domain.size_settings import SizeSettings
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.machines import Machines
 from shared.log import get_logger
-from shared.messages import LaunchFailed, MachineLaunched
+from shared.messages import LaunchFailed
 from shared.metrics import Metrics
 from shared.mirror.offerings import CatalogueSource
 
@@ -62,7 +62,6 @@ class Outcomes:
             return False
         self.metrics.count_event(machine, "launched")
         _tell(machine, given, kind)
-        await self.writer.tell(streams.MACHINES, MachineLaunched(machine=machine.key), machine.uid)
         return True
 
     def _place_labels(self, machine: Machine, given: Given) -> dict[str, str]:

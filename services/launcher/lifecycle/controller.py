@@ -26,7 +26,6 @@ from services.launcher.lifecycle.stages import (
     worded,
 )
 from services.launcher.machine_writer import Writer
-from shared import streams
 from shared.api.nodes import parse_node, taint_objects
 from shared.api.references import to_machine
 from shared.clock import Clock
@@ -39,7 +38,6 @@ from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import NODES
 from shared.log import get_logger
-from shared.messages import MachineInitialized, MachineRegistered
 from shared.metrics import Metrics
 from shared.mirror.pool_health import PoolHealth
 from shared.settings import LauncherSettings
@@ -207,9 +205,6 @@ class Registration:
         self.metrics.count_registered(machine)
         self.metrics.count_event(machine, "registered")
         await self.health.registered(machine)
-        await self.writer.tell(
-            streams.MACHINES, MachineRegistered(machine=machine.key), machine.uid
-        )
         return True
 
     def _registered(
@@ -243,7 +238,6 @@ class Registration:
         )
         self.metrics.count_event(machine, "initialized")
         log.info(worded(machine, "initialized nodeclaim"), machine=machine.name, node=node.name)
-        await self.writer.tell(streams.MACHINES, MachineInitialized(machine=key), machine.uid)
         await self._learn(machine, node)
 
     async def _learn(self, machine: Machine, node: Node) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared import streams
 from shared.api.nodes import parse_node
 from shared.bus.connection import ask
 from shared.domain import labels as keys
@@ -16,7 +15,6 @@ from shared.domain.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
-from shared.messages import MachineInitialized, MachineRegistered
 from tests.services.conftest import create_machine, create_pool
 from tests.services.launcher.lifecycle_world import World
 
@@ -45,9 +43,7 @@ async def review(world: World, machine: Machine) -> int:
 
 
 @BOTH
-async def test_a_node_that_joins_is_registered(
-    world: World, published: Any, generation_api: str
-) -> None:
+async def test_a_node_that_joins_is_registered(world: World, generation_api: str) -> None:
     """LCH-73, LCH-74, M-05, M-06: labels, taints, finalizer and owner, and the Machine knows its node."""
     machine = await launched(world, generation_api)
     await world.join(machine)
@@ -67,13 +63,12 @@ async def test_a_node_that_joins_is_registered(
     machine = await world.now(machine)
     assert machine.has(REGISTERED)
     assert machine.node_name == NODE
-    assert MachineRegistered(machine=machine.key) in await published(streams.MACHINES)
     assert world.metrics.nodes_created.labels("default", "")._value.get() == 1
 
 
 @BOTH
 async def test_a_node_is_initialised_once_nothing_is_missing(
-    world: World, published: Any, generation_api: str
+    world: World, generation_api: str
 ) -> None:
     """LCH-75: ready, without startup taints, with its resources; then the Machine is Ready (M-03, NC-03)."""
     machine = await launched(world, generation_api)
@@ -91,7 +86,6 @@ async def test_a_node_is_initialised_once_nothing_is_missing(
     assert machine.has(INITIALIZED)
     assert machine.has("Ready")
     assert (await node_now(world.kube)).is_initialized
-    assert MachineInitialized(machine=machine.key) in await published(streams.MACHINES)
     before = await world.kube.get(NODES, NODE)
     await world.registration.node_changed(NODE)
     assert await world.kube.get(NODES, NODE) == before, "settled: nothing more is written"
