@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from services.launcher.drift.controller import DriftMarks
-from services.launcher.launch.controller import Launch
+from services.launcher.drift.controller import DriftController
+from services.launcher.launch.controller import LaunchController
 from services.launcher.lifecycle.controller import Registration
 from services.launcher.lifecycle.nodes import cluster_nodes
 from services.launcher.node_class.controller import NodeClasses
@@ -33,10 +33,10 @@ class Handlers:
 
     kube: Kube
     machine_store: Machines
-    launch: Launch
+    launch: LaunchController
     registration: Registration
     node_classes: NodeClasses
-    drift: DriftMarks
+    drift: DriftController
     metrics: Metrics
 
     async def launches(self, envelope: Envelope) -> None:

@@ -31,7 +31,7 @@ EVENT_SECONDS = 120.0
 """EVT-01."""
 
 
-class Given(msgspec.Struct, frozen=True):
+class LaunchedInstance(msgspec.Struct, frozen=True):
     """The instance that a machine got. ``image`` is empty when nobody knows it."""
 
     id: str
@@ -58,7 +58,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Writer:
+class MachineWriter:
     """Writes with the Machine's UID, so that a namesake of a deleted Machine is never touched."""
 
     machines: Machines
@@ -68,7 +68,9 @@ class Writer:
     launches: dict[str, str] = field(default_factory=dict)
     """Provider id -> machine, of late: whoever sees the node need not list all machines. Incomplete by nature."""
 
-    async def launched(self, machine: Machine, given: Given, kind: InstanceType | None) -> bool:
+    async def launched(
+        self, machine: Machine, given: LaunchedInstance, kind: InstanceType | None
+    ) -> bool:
         """LCH-58, LCH-59: the labels first and providerID last, in a compare-and-set on an empty one (F1).
 
         With a providerID the launch counts as done and its record goes; until then a crash repeats all of it. False
@@ -158,7 +160,7 @@ class Writer:
         )
 
 
-def _metadata(given: Given, kind: InstanceType | None) -> dict[str, Any]:
+def _metadata(given: LaunchedInstance, kind: InstanceType | None) -> dict[str, Any]:
     decided = {
         keys.INSTANCE_TYPE: given.instance_type,
         keys.ZONE: given.zone,

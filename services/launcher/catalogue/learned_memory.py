@@ -64,7 +64,7 @@ def _most(machine: Machine, expected: int) -> int:
 
 
 @dataclass
-class DiscoveredMemory:
+class MemorySizes:
     """Everything learned, by (type, image)."""
 
     store: LearnedMemory

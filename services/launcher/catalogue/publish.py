@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from services.launcher.catalogue.learned_memory import DiscoveredMemory
-from services.launcher.catalogue.read import Encoded, Reading, read_in_child
+from services.launcher.catalogue.learned_memory import MemorySizes
+from services.launcher.catalogue.read import CatalogueRequest, Encoded, read_in_child
 from shared.clock import Clock
 from shared.cloud.catalogue import with_memory
 from shared.domain.instance_types import encode_catalogue
@@ -50,10 +50,10 @@ class Catalogues:
     """Keeps the newest catalogue in Redis."""
 
     store: CatalogueStore
-    reading: Reading
+    reading: CatalogueRequest
     clock: Clock
-    memory: DiscoveredMemory
-    read: Callable[[Reading], Awaitable[Encoded]] = read_in_child
+    memory: MemorySizes
+    read: Callable[[CatalogueRequest], Awaitable[Encoded]] = read_in_child
     """Must leave the loop free while it reads."""
     held: Held | None = None
     problem: str = ""

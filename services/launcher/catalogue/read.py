@@ -26,7 +26,7 @@ READ_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class CatalogueRequest:
     """What the reading process needs to know."""
 
     region: str
@@ -52,16 +52,16 @@ class Encoded:
     stale: tuple[str, ...] = ()
 
 
-Read = Callable[[Reading], Encoded]
+Read = Callable[[CatalogueRequest], Encoded]
 
 
-def read_catalogue(reading: Reading) -> Encoded:
+def read_catalogue(reading: CatalogueRequest) -> Encoded:
     """The body of the reading process. Raises what ``load_catalogue`` raises."""
     logs.configure(reading.log_level)
     return asyncio.run(_read(reading))
 
 
-async def _read(reading: Reading) -> Encoded:
+async def _read(reading: CatalogueRequest) -> Encoded:
     cloud = await Cloud.connect(
         region=reading.region,
         endpoint_url=reading.endpoint_url,
@@ -86,11 +86,11 @@ async def _read(reading: Reading) -> Encoded:
     )
 
 
-async def read_in_child(reading: Reading) -> Encoded:
+async def read_in_child(reading: CatalogueRequest) -> Encoded:
     """The catalogue as AWS has it now. Raises DovetailError."""
     return await read_apart(read_catalogue, reading)
 
 
-async def read_apart(read: Read, reading: Reading) -> Encoded:
+async def read_apart(read: Read, reading: CatalogueRequest) -> Encoded:
     """``read(reading)`` in a new process; ``read`` is a function of a module. Raises DovetailError."""
     return await in_child(read, reading, Bounds("the reading of the catalogue", READ_SECONDS))

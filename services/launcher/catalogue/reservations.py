@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.launcher.lifecycle.stages import worded
-from services.launcher.machine_writer import Writer
+from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.capacity_reservations import is_ending
 from services.launcher.node_class.controller import NodeClasses
 from shared.clock import Clock
@@ -43,7 +43,7 @@ def on_demand_labels() -> dict[str, Any]:
 
 
 @dataclass
-class Reservations:
+class ReservationLabels:
     """Compares the labels of reserved machines with what EC2 says of their instances."""
 
     kube: Kube
@@ -87,13 +87,13 @@ class Reservations:
 
 
 @dataclass
-class ReservationNews:
+class ReservationUpdates:
     """What the list of reservations means for machines that there are, and for those to come."""
 
     machines: Machines
     node_classes: NodeClasses
     clock: Clock
-    writer: Writer
+    writer: MachineWriter
     metrics: Metrics
 
     async def look(self) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from services.launcher.drift.reasons import Facts, drift_of
 from services.launcher.lifecycle.stages import worded
-from services.launcher.machine_writer import Writer
+from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.resolved_class import Resolved
 from shared.clock import Clock
@@ -45,7 +45,7 @@ _NEVER = float("-inf")
 
 
 @dataclass
-class DriftMarks:
+class DriftController:
     """Judges machines and writes what changed."""
 
     kube: Kube
@@ -55,7 +55,7 @@ class DriftMarks:
     gates: FeatureGates
     node_classes: NodeClasses
     catalogues: CatalogueSource
-    writer: Writer
+    writer: MachineWriter
     metrics: Metrics
     _changed: set[str] = field(default_factory=set)
     """Keys of pools and classes; as many as there are of them."""

@@ -12,7 +12,7 @@ BREAKER_SECONDS = 600.0
 
 
 @dataclass
-class Sightings:
+class Confirmation:
     """Since when something has looked lost; ``now`` is monotonic."""
 
     first: dict[str, float] = field(default_factory=dict)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.launcher.garbage_collection.confirmation import Breaker
-from services.launcher.garbage_collection.held_deletions import Alarm
+from services.launcher.garbage_collection.held_deletions import HeldDeletions
 from services.launcher.garbage_collection.inventory import Inventory, take_inventory
-from services.launcher.garbage_collection.lost_machines import VISIBLE_SECONDS, Widows
-from services.launcher.garbage_collection.orphaned_instances import Orphans
-from services.launcher.garbage_collection.orphaned_nodes import Ghosts
-from services.launcher.machine_writer import Writer
+from services.launcher.garbage_collection.lost_machines import VISIBLE_SECONDS, LostMachines
+from services.launcher.garbage_collection.orphaned_instances import OrphanedInstances
+from services.launcher.garbage_collection.orphaned_nodes import OrphanedNodes
+from services.launcher.machine_writer import MachineWriter
 from shared.clock import Clock, parse_rfc3339
 from shared.cloud.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
 from shared.cloud.session import Cloud
@@ -44,7 +44,7 @@ SUSPICIOUS_SECONDS = 30.0
 
 
 @dataclass
-class Garbage:
+class GarbageCollection:
     """One look after the other at everything that is ours."""
 
     kube: Kube
@@ -52,27 +52,27 @@ class Garbage:
     cloud: Cloud
     clock: Clock
     settings: LauncherSettings
-    writer: Writer
+    writer: MachineWriter
     metrics: Metrics
     health: PoolHealth
     shifted: ShiftedZones
     last_progress: float = field(init=False)
     _rounds: int = 0
     _suspicious: bool = False
-    alarm: Alarm = field(init=False)
-    _orphans: Orphans = field(init=False)
-    _widows: Widows = field(init=False)
-    _ghosts: Ghosts = field(init=False)
+    alarm: HeldDeletions = field(init=False)
+    _orphans: OrphanedInstances = field(init=False)
+    _widows: LostMachines = field(init=False)
+    _ghosts: OrphanedNodes = field(init=False)
 
     def __post_init__(self) -> None:
         self.last_progress = self.clock.monotonic()
         breaker = Breaker()
-        self.alarm = Alarm(self.kube, self.writer.recorder, self.metrics)
-        self._orphans = Orphans(
+        self.alarm = HeldDeletions(self.kube, self.writer.recorder, self.metrics)
+        self._orphans = OrphanedInstances(
             self.kube, self.store, self.writer, self.clock, self.settings, breaker, self.alarm
         )
-        self._ghosts = Ghosts(self.kube, self.cloud, self.clock, self.settings)
-        self._widows = Widows(
+        self._ghosts = OrphanedNodes(self.kube, self.cloud, self.clock, self.settings)
+        self._widows = LostMachines(
             self.kube, self.cloud, self.clock, self.settings, self.metrics, self.writer,
             self.health, breaker, self.alarm,
         )  # fmt: skip

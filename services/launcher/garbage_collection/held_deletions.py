@@ -26,7 +26,7 @@ ANY_POOL = ""
 
 
 @dataclass
-class Alarm:
+class HeldDeletions:
     """What is held back now, by (direction, pool)."""
 
     kube: Kube

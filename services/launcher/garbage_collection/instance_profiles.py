@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from services.launcher.garbage_collection.inventory import our_instances
-from services.launcher.node_class.instance_profiles import Profiles
+from services.launcher.node_class.instance_profiles import InstanceProfiles
 from shared.api.ec2_node_classes import parse_ec2_node_class
 from shared.clock import Clock
 from shared.cloud.records import Instance
@@ -36,7 +36,7 @@ PROTECTED_SECONDS = 3600.0
 
 
 @dataclass
-class ProfileGarbage:
+class UnusedInstanceProfiles:
     """Looks at the profiles of the cluster, again and again."""
 
     kube: Kube
@@ -44,7 +44,7 @@ class ProfileGarbage:
     cloud: Cloud
     clock: Clock
     settings: LauncherSettings
-    profiles: Profiles
+    profiles: InstanceProfiles
     _unused_since: dict[str, float] = field(default_factory=dict)
     """Name -> monotonic time of the first look that found no use."""
 

@@ -15,11 +15,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from services.launcher.garbage_collection.confirmation import Breaker, Sightings
-from services.launcher.garbage_collection.held_deletions import ANY_POOL, Alarm
+from services.launcher.garbage_collection.confirmation import Breaker, Confirmation
+from services.launcher.garbage_collection.held_deletions import ANY_POOL, HeldDeletions
 from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.lifecycle.stages import worded
-from services.launcher.machine_writer import Writer
+from services.launcher.machine_writer import MachineWriter
 from shared.api.nodes import parse_node
 from shared.clock import Clock
 from shared.cloud.endings import ENDED, ending_of, would_end_again
@@ -85,7 +85,7 @@ def _launched(look: Inventory) -> Iterable[Machine]:
 
 
 @dataclass
-class Widows:
+class LostMachines:
     """Deletes Machines that were lost twice."""
 
     kube: Kube
@@ -93,12 +93,12 @@ class Widows:
     clock: Clock
     settings: LauncherSettings
     metrics: Metrics
-    writer: Writer
+    writer: MachineWriter
     health: PoolHealth
     breaker: Breaker
-    alarm: Alarm
-    without_instance: Sightings = field(default_factory=Sightings)
-    without_node: Sightings = field(default_factory=Sightings)
+    alarm: HeldDeletions
+    without_instance: Confirmation = field(default_factory=Confirmation)
+    without_node: Confirmation = field(default_factory=Confirmation)
 
     async def end(self, look: Inventory) -> None:
         """One look's worth, in both ways."""
@@ -109,7 +109,7 @@ class Widows:
         held = await self._end_without_node(found, look) if found else set()
         self.alarm.release(WITHOUT_NODE, held)
 
-    def _confirmed(self, seen: Sightings, lost: list[Machine]) -> list[Machine]:
+    def _confirmed(self, seen: Confirmation, lost: list[Machine]) -> list[Machine]:
         by_uid = {machine.uid: machine for machine in lost}
         now, grace = self.clock.monotonic(), self.settings.garbage_grace
         return [by_uid[uid] for uid in seen.confirmed(by_uid, now=now, grace=grace)]

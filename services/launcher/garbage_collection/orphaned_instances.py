@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from services.launcher.garbage_collection.confirmation import Breaker, Sightings
-from services.launcher.garbage_collection.held_deletions import ANY_POOL, Alarm
+from services.launcher.garbage_collection.confirmation import Breaker, Confirmation
+from services.launcher.garbage_collection.held_deletions import ANY_POOL, HeldDeletions
 from services.launcher.garbage_collection.inventory import Inventory
-from services.launcher.machine_writer import Writer
+from services.launcher.machine_writer import MachineWriter
 from shared.clock import Clock
 from shared.cloud.ownership import GONE_STATES, TOKEN_TAG, machine_of, pool_of
 from shared.cloud.records import Instance
@@ -33,7 +33,7 @@ DIRECTION = "instances without a machine"
 TOO_MANY = "so many at once look like a wrong list; terminate them by hand if it is right"
 
 
-def orphans(look: Inventory) -> list[Instance]:
+def orphaned_instances(look: Inventory) -> list[Instance]:
     """Pure: alive, owned by nobody, and of no open launch."""
     return [
         one
@@ -46,23 +46,23 @@ def orphans(look: Inventory) -> list[Instance]:
 
 
 @dataclass
-class Orphans:
+class OrphanedInstances:
     """Orders the end of instances that were lost twice."""
 
     kube: Kube
     store: Machines
-    writer: Writer
+    writer: MachineWriter
     clock: Clock
     settings: LauncherSettings
     breaker: Breaker
-    alarm: Alarm
-    seen: Sightings = field(default_factory=Sightings)
+    alarm: HeldDeletions
+    seen: Confirmation = field(default_factory=Confirmation)
 
     async def end(self, look: Inventory) -> None:
         """One look's worth."""
         if not look.readable:
             return  # an instance may belong to a Machine that cannot be read; the log names it
-        lost = {one.id: one for one in orphans(look)}
+        lost = {one.id: one for one in orphaned_instances(look)}
         now = self.clock.monotonic()
         names = self.seen.confirmed(lost, now=now, grace=self.settings.garbage_grace)
         held = await self._sift([lost[name] for name in names], look) if names else set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from services.launcher.garbage_collection.confirmation import Sightings
+from services.launcher.garbage_collection.confirmation import Confirmation
 from services.launcher.garbage_collection.inventory import Inventory
 from shared.clock import Clock
 from shared.cloud.ownership import GONE_STATES
@@ -23,7 +23,7 @@ from shared.settings import LauncherSettings
 log = get_logger(__name__)
 
 
-def ghosts(look: Inventory) -> list[Node]:
+def orphaned_nodes(look: Inventory) -> list[Node]:
     """Pure: ours, not Ready, owned by nobody, their instance not listed as alive."""
     return [
         node
@@ -39,18 +39,18 @@ def ghosts(look: Inventory) -> list[Node]:
 
 
 @dataclass
-class Ghosts:
+class OrphanedNodes:
     """Deletes nodes that were lost twice."""
 
     kube: Kube
     cloud: Cloud
     clock: Clock
     settings: LauncherSettings
-    seen: Sightings = field(default_factory=Sightings)
+    seen: Confirmation = field(default_factory=Confirmation)
 
     async def end(self, look: Inventory) -> None:
         """One look's worth."""
-        lost = {node.uid: node for node in ghosts(look)} if look.readable else {}
+        lost = {node.uid: node for node in orphaned_nodes(look)} if look.readable else {}
         now, grace = self.clock.monotonic(), self.settings.garbage_grace
         nodes = [lost[uid] for uid in self.seen.confirmed(lost, now=now, grace=grace)]
         if not nodes:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 
 from services.launcher.launch.admission import Admission, CurrentEpoch, no_election
-from services.launcher.launch.controller import Launch
-from services.launcher.launch.pacing import CallBudget, Pace, Sleep, Turns
+from services.launcher.launch.controller import LaunchController
+from services.launcher.launch.pacing import CallBudget, CallQueue, Pace, Sleep
 from services.launcher.launch.record import LaunchRecords
-from services.launcher.launch.request import Asking
-from services.launcher.launch.results import Outcomes
-from services.launcher.launch.saga import Calling
-from services.launcher.launch.turns import Claims
-from services.launcher.launch.unavailable_offerings import Shortage
-from services.launcher.launch_template.controller import Templates
-from services.launcher.machine_writer import Writer
+from services.launcher.launch.request import LaunchRequests
+from services.launcher.launch.results import LaunchResults
+from services.launcher.launch.saga import LaunchSaga
+from services.launcher.launch.turns import LaunchTurns
+from services.launcher.launch.unavailable_offerings import CapacityErrors
+from services.launcher.launch_template.controller import LaunchTemplates
+from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from shared.clock import Clock
 from shared.cloud.session import Cloud
@@ -35,19 +35,19 @@ def assemble(
     settings: LauncherSettings,
     metrics: Metrics,
     node_classes: NodeClasses,
-    templates: Templates,
+    templates: LaunchTemplates,
     catalogues: CatalogueSource,
     unavailable: UnavailableOfferings,
     backoff: LaunchBackoff,
-    writer: Writer,
+    writer: MachineWriter,
     current_epoch: CurrentEpoch = no_election,
     sleep: Sleep = asyncio.sleep,
-) -> Launch:
+) -> LaunchController:
     """``current_epoch``: the scheduler's fencing epoch by a quorum read, as ``shared.kube.lease.current_epoch`` gives
     it (F14). ``sleep``: how a call waits for its turn.
     """
-    shortage = Shortage(unavailable, catalogues, clock, settings, metrics)
-    asking = Asking(
+    shortage = CapacityErrors(unavailable, catalogues, clock, settings, metrics)
+    asking = LaunchRequests(
         Admission(kube, clock, backoff, current_epoch),
         node_classes,
         templates,
@@ -56,15 +56,15 @@ def assemble(
         settings,
     )
     records = LaunchRecords(kube, clock)
-    calling = Calling(
+    calling = LaunchSaga(
         cloud,
         settings.cluster_name,
         records,
-        Outcomes(machines, writer, clock, metrics, catalogues, node_classes),
+        LaunchResults(machines, writer, clock, metrics, catalogues, node_classes),
         shortage,
         templates,
-        Turns(Pace(lambda: settings.create_fleet_per_second), clock, sleep),
+        CallQueue(Pace(lambda: settings.create_fleet_per_second), clock, sleep),
         CallBudget(clock),
-        Claims(records, machines),
+        LaunchTurns(records, machines),
     )
-    return Launch(machines, asking, calling, clock, settings)
+    return LaunchController(machines, asking, calling, clock, settings)

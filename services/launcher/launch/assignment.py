@@ -10,7 +10,7 @@ from shared.domain.machines import Machine
 from shared.domain.nodes import provider_instance_id
 
 
-def dealt(
+def assign(
     record: LaunchRecord, instances: Sequence[FleetInstance], owned: Mapping[str, str]
 ) -> tuple[list[tuple[Subject, FleetInstance]], tuple[Subject, ...]]:
     """Instances of an answer by id to the record's machines in order, and the machines that are left without.
@@ -35,7 +35,7 @@ def dealt(
     return pairs, tuple(without[len(free) :])
 
 
-def adopted(
+def assign_found(
     waiting: Sequence[Machine], instances: Iterable[Instance], owned: Iterable[str]
 ) -> list[tuple[Machine, Instance]]:
     """Instances found by their tag, which no machine has yet, to the record's machines that still wait for one.

@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 
 from services.launcher.launch.admission import NotNow, StaleEpoch
 from services.launcher.launch.fleet import addressed, launch_token, overrides_of
-from services.launcher.launch.limits import Ledger, Reservation, largest
+from services.launcher.launch.limits import PoolLimits, Reservation, largest
 from services.launcher.launch.pacing import QUEUE_FULL_SECONDS
 from services.launcher.launch.record import LaunchRecord, subjects_of
-from services.launcher.launch.request import Asked, Asking, ClassNotReady, Round
+from services.launcher.launch.request import ClassNotReady, LaunchRequest, LaunchRequests, Round
 from services.launcher.launch.results import CLASS_NOT_READY, NO_CAPACITY, STALE_EPOCH, attempt_of
-from services.launcher.launch.saga import RETRY_SECONDS, Answers, Calling, is_waiting
+from services.launcher.launch.saga import RETRY_SECONDS, Answers, LaunchSaga, is_waiting
 from shared.bus import RetryLater
 from shared.clock import Clock
 from shared.cloud.batching import Batcher
@@ -58,12 +58,12 @@ Job = Callable[[], Awaitable[Answers]]
 
 
 @dataclass
-class Launch:
+class LaunchController:
     """Brings Machines to instances."""
 
     machines: Machines
-    asking: Asking
-    calling: Calling
+    asking: LaunchRequests
+    calling: LaunchSaga
     clock: Clock
     settings: LauncherSettings
     _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -146,17 +146,17 @@ class Launch:
             catalogue = await self.asking.catalogues.get()
             reserved = {**recorded(records, machines, catalogue), **before, **self._reserved}
             counting = Counting(self.settings.limits_count_terminating)
-            ledger = Ledger(listed, reserved, now=self.clock.now(), counting=counting)
+            ledger = PoolLimits(listed, reserved, now=self.clock.now(), counting=counting)
             more, asked = await self._ask(fresh, ledger, machines)
             answers |= more
             jobs += asked
         return {machine.key: machine.uid for machine in waiting}, answers, jobs
 
     async def _ask(
-        self, fresh: list[Machine], ledger: Ledger, machines: dict[str, Machine]
+        self, fresh: list[Machine], ledger: PoolLimits, machines: dict[str, Machine]
     ) -> tuple[Answers, list[Job]]:
         answers: Answers = {}
-        groups: dict[str, list[Asked]] = {}
+        groups: dict[str, list[LaunchRequest]] = {}
         try:
             now = await self.asking.round(ledger, machines.values())
         except (NotNow, TransientError) as error:
@@ -221,14 +221,14 @@ class Launch:
 
         return job
 
-    def _begin(self, group: Sequence[Asked], now: Round) -> Job:
+    def _begin(self, group: Sequence[LaunchRequest], now: Round) -> Job:
         async def job() -> Answers:
             uids = [asked.machine.uid for asked in group]
             return await self._settled(uids, self._call(group, now))
 
         return job
 
-    async def _call(self, group: Sequence[Asked], now: Round) -> Answers:
+    async def _call(self, group: Sequence[LaunchRequest], now: Round) -> Answers:
         """Record, then call: in this order, and right after the last look at the epoch (F14)."""
         answers: Answers = {}
         for asked in group:
@@ -245,7 +245,7 @@ class Launch:
         record, fresh = await self.calling.records.write(self._record(ready, now.epoch))
         return answers | await self.calling.send(record, sent, fresh=fresh)
 
-    def _record(self, group: Sequence[Asked], epoch: int) -> LaunchRecord:
+    def _record(self, group: Sequence[LaunchRequest], epoch: int) -> LaunchRecord:
         machines = [asked.machine for asked in group]
         wanted = group[0].wanted
         token = launch_token((machine.uid, attempt_of(machine)) for machine in machines)

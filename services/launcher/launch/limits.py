@@ -36,7 +36,7 @@ class SafetyLimits:
     launches_per_minute: int = 0
 
 
-class Ledger:
+class PoolLimits:
     """Usage now. ``admit`` adds to it."""
 
     def __init__(

@@ -73,7 +73,7 @@ class Pace:
 
 
 @dataclass
-class Turns:
+class CallQueue:
     """Lets callers through one after the other, in the order they came."""
 
     pace: Pace

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from services.launcher.launch.admission import Admission, NotNow, StaleEpoch, first_made, is_stale
 from services.launcher.launch.fleet import Json, digest, fleet_request, instance_tags
-from services.launcher.launch.limits import Ledger, SafetyLimits
+from services.launcher.launch.limits import PoolLimits, SafetyLimits
 from services.launcher.launch.limits import Reservation as Kept
 from services.launcher.launch.offerings import Chosen, choose
-from services.launcher.launch.unavailable_offerings import Shortage
-from services.launcher.launch_template.controller import Templates
+from services.launcher.launch.unavailable_offerings import CapacityErrors
+from services.launcher.launch_template.controller import LaunchTemplates
 from services.launcher.node_class.capacity_reservations import offered
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.resolved_class import Resolved
@@ -33,7 +33,7 @@ from shared.mirror.offerings import CatalogueSource
 from shared.settings import LauncherSettings
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class FleetContent(msgspec.Struct, frozen=True):
     """A request without number and token; ``digest`` is equal for equal requests."""
 
     digest: str
@@ -42,11 +42,11 @@ class Wanted(msgspec.Struct, frozen=True):
     reservations: dict[str, str]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class LaunchRequest(msgspec.Struct, frozen=True):
     """What a machine wants, and the room that is kept for it."""
 
     machine: Machine
-    wanted: Wanted
+    wanted: FleetContent
     kept: Kept
 
 
@@ -58,7 +58,7 @@ class ClassNotReady(NotFound):
 class Round:
     """What all machines of one round have in common, and what was worked out for them so far."""
 
-    ledger: Ledger
+    ledger: PoolLimits
     epoch: int
     catalogue: Catalogue
     unavailable: frozenset[OfferingKey]
@@ -66,21 +66,21 @@ class Round:
     """When the first machine of each epoch was made."""
     limits: dict[str, Mapping[str, int]] = field(default_factory=dict)
     chosen: dict[bytes, Chosen] = field(default_factory=dict)
-    requests: dict[tuple[bytes, tuple[str, ...]], Wanted] = field(default_factory=dict)
+    requests: dict[tuple[bytes, tuple[str, ...]], FleetContent] = field(default_factory=dict)
 
 
 @dataclass
-class Asking:
+class LaunchRequests:
     """Works out requests."""
 
     admission: Admission
     node_classes: NodeClasses
-    templates: Templates
+    templates: LaunchTemplates
     catalogues: CatalogueSource
-    shortage: Shortage
+    shortage: CapacityErrors
     settings: LauncherSettings
 
-    async def round(self, ledger: Ledger, machines: Iterable[Machine]) -> Round:
+    async def round(self, ledger: PoolLimits, machines: Iterable[Machine]) -> Round:
         """``machines``: all there are. Raises NotNow without a catalogue, and TransientError."""
         catalogue = await self.catalogues.get()
         if catalogue is None:
@@ -89,7 +89,7 @@ class Asking:
         epoch, oldest = await self.admission.epoch(), first_made(machines)
         return Round(ledger, epoch, catalogue, unavailable, oldest)
 
-    async def ask(self, machine: Machine, now: Round) -> Asked:
+    async def ask(self, machine: Machine, now: Round) -> LaunchRequest:
         """What this machine asks for; room is kept for it in the ledger.
 
         Raises NotNow, StaleEpoch, ClassNotReady, InsufficientCapacity, InvalidObject, and what AWS raises.
@@ -108,7 +108,7 @@ class Asking:
         await self.admission.check_backoff(machine)
         found = await self._request(machine, kind, resolved, chosen, now)
         kept = now.ledger.admit(machine.pool_key, chosen.choices)
-        return Asked(machine, found, kept)
+        return LaunchRequest(machine, found, kept)
 
     async def _resolve(self, machine: Machine) -> Resolved:
         try:
@@ -146,7 +146,7 @@ class Asking:
 
     async def _request(
         self, machine: Machine, kind: bytes, resolved: Resolved, chosen: Chosen, now: Round
-    ) -> Wanted:
+    ) -> FleetContent:
         key = kind, tuple(choice.type.name for choice in chosen.choices)
         known = now.requests.get(key)
         if known is not None:
@@ -161,7 +161,7 @@ class Asking:
         )  # fmt: skip
         if not request["LaunchTemplateConfigs"]:
             raise InvalidObject("no image starts any type that is asked for", field="spec")
-        found = Wanted(
+        found = FleetContent(
             digest=digest(request),
             request=request,
             images={template.id: template.image for template in templates},

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from services.launcher.launch_template.content import TENANCY, partition_of, tenancy_of
-from services.launcher.machine_writer import Given, Writer
+from services.launcher.machine_writer import LaunchedInstance, MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from shared import streams
 from shared.clock import Clock
@@ -39,17 +39,17 @@ LONGEST_MESSAGE = 500
 
 
 @dataclass
-class Outcomes:
+class LaunchResults:
     """Writes it to the Machine, and tells who must know. Every method may be repeated after a crash."""
 
     machines: Machines
-    writer: Writer
+    writer: MachineWriter
     clock: Clock
     metrics: Metrics
     catalogues: CatalogueSource
     node_classes: NodeClasses
 
-    async def launched(self, machine: Machine, given: Given) -> bool:
+    async def launched(self, machine: Machine, given: LaunchedInstance) -> bool:
         """It has this instance. False if it is gone meanwhile or has another: then the sweep ends the instance."""
         kind = await self._kind(machine, given.instance_type)
         v1 = machine.generation_api == V1
@@ -64,7 +64,7 @@ class Outcomes:
         _tell(machine, given, kind)
         return True
 
-    def _place_labels(self, machine: Machine, given: Given) -> dict[str, str]:
+    def _place_labels(self, machine: Machine, given: LaunchedInstance) -> dict[str, str]:
         """What only v1 says of the place where an instance runs."""
         place = self.node_classes.place_labels(
             machine.node_class_key, given.zone, given.reservation_id
@@ -135,7 +135,7 @@ def _with_adapters(kind: InstanceType, machine: Machine, settings: SizeSettings)
     return replace(kind, capacity=rest)
 
 
-def _tell(machine: Machine, given: Given, kind: InstanceType | None) -> None:
+def _tell(machine: Machine, given: LaunchedInstance, kind: InstanceType | None) -> None:
     """LCH-72, in each generation's words. A v1alpha5 line names the host, once EC2 shows the instance."""
     where = {
         "instance-type": given.instance_type,

@@ -22,14 +22,14 @@ from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.launcher.launch.assignment import adopted, dealt
-from services.launcher.launch.pacing import QUEUE_FULL_SECONDS, CallBudget, Turns
+from services.launcher.launch.assignment import assign, assign_found
+from services.launcher.launch.pacing import QUEUE_FULL_SECONDS, CallBudget, CallQueue
 from services.launcher.launch.record import LaunchRecord, LaunchRecords, Subject
-from services.launcher.launch.results import NO_CAPACITY, Outcomes
-from services.launcher.launch.turns import Claims
-from services.launcher.launch.unavailable_offerings import Shortage, is_shortage, reasons_of
-from services.launcher.launch_template.controller import Templates
-from services.launcher.machine_writer import Given
+from services.launcher.launch.results import NO_CAPACITY, LaunchResults
+from services.launcher.launch.turns import LaunchTurns
+from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
+from services.launcher.launch_template.controller import LaunchTemplates
+from services.launcher.machine_writer import LaunchedInstance
 from shared.bus import RetryLater
 from shared.cloud.errors import (
     IDEMPOTENT_INSTANCE_TERMINATED,
@@ -72,18 +72,18 @@ Answers = dict[str, RetryLater | None]
 
 
 @dataclass
-class Calling:
+class LaunchSaga:
     """Sends records, one turn after the other."""
 
     cloud: Cloud
     cluster: str
     records: LaunchRecords
-    outcomes: Outcomes
-    shortage: Shortage
-    templates: Templates
-    turns: Turns
+    outcomes: LaunchResults
+    shortage: CapacityErrors
+    templates: LaunchTemplates
+    turns: CallQueue
     budget: CallBudget
-    claims: Claims
+    claims: LaunchTurns
     _looked: dict[str, float] = field(default_factory=dict)
     """Token -> monotonic time of the first look by tag that left machines without."""
 
@@ -168,7 +168,7 @@ class Calling:
             for uid, machine in machines.items()
             if machine.provider_id
         }
-        pairs, short = dealt(record, result.instances, owned)
+        pairs, short = assign(record, result.instances, owned)
         known = ((machines.get(subject.uid), one) for subject, one in pairs)
         present = [(machine, one) for machine, one in known if machine is not None]
         names = await self._host_names(present)
@@ -255,7 +255,7 @@ class Calling:
         found = await self.cloud.ec2.instances(tags=tags)
         alive = [instance for instance in found if instance.state in LIVE_STATES]
         owned = [machine.provider_id for machine in machines.values()]
-        pairs = adopted(_waiting(record, machines), alive, owned)
+        pairs = assign_found(_waiting(record, machines), alive, owned)
         for one, it in pairs:
             if not await self.outcomes.launched(one, _found(record, it)):
                 return _later(record.uids, RETRY_SECONDS)  # somebody else deals them out now
@@ -305,9 +305,9 @@ def is_waiting(machine: Machine) -> bool:
     return not machine.provider_id and not machine.terminating
 
 
-def _given(record: LaunchRecord, one: FleetInstance, hostname: str) -> Given:
+def _given(record: LaunchRecord, one: FleetInstance, hostname: str) -> LaunchedInstance:
     reservation = record.reservations.get(one.launch_template_id, "")
-    return Given(
+    return LaunchedInstance(
         id=one.id,
         instance_type=one.instance_type,
         zone=one.zone or "",
@@ -319,9 +319,9 @@ def _given(record: LaunchRecord, one: FleetInstance, hostname: str) -> Given:
     )
 
 
-def _found(record: LaunchRecord, one: Instance) -> Given:
+def _found(record: LaunchRecord, one: Instance) -> LaunchedInstance:
     reservation = one.capacity_reservation_id if record.reservations else ""
-    return Given(
+    return LaunchedInstance(
         id=one.id,
         instance_type=one.instance_type,
         zone=one.zone,

@@ -45,7 +45,7 @@ def is_lost(machine: Machine | None) -> bool:
 
 
 @dataclass
-class Claims:
+class LaunchTurns:
     """Settles which record is sent."""
 
     records: LaunchRecords

@@ -42,7 +42,7 @@ def reasons_of(errors: Iterable[FleetError]) -> str:
 
 
 @dataclass
-class Shortage:
+class CapacityErrors:
     """Writes it to Redis, to the metrics, and to this launcher's own memory of subnets."""
 
     unavailable: UnavailableOfferings

@@ -44,7 +44,7 @@ def boot_labels(machine: Machine) -> dict[str, str]:
 
 
 @dataclass
-class Templates:
+class LaunchTemplates:
     """Makes the templates of a launch, all at once."""
 
     node_classes: NodeClasses

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from services.launcher.lifecycle.nodes import cluster_nodes
 from services.launcher.lifecycle.stages import by_provider_id, node_of
-from services.launcher.machine_writer import Writer
+from services.launcher.machine_writer import MachineWriter
 from shared.clock import Clock
 from shared.domain.machines import CONSISTENT, INITIALIZED, Condition, Machine
 from shared.domain.nodepools import V1
@@ -51,7 +51,7 @@ class Consistency:
     machines: Machines
     clock: Clock
     metrics: Metrics
-    writer: Writer
+    writer: MachineWriter
 
     async def check_all(self) -> None:
         """One machine that cannot be written does not stop the others."""

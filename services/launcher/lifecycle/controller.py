@@ -25,7 +25,7 @@ from services.launcher.lifecycle.stages import (
     waits_for,
     worded,
 )
-from services.launcher.machine_writer import Writer
+from services.launcher.machine_writer import MachineWriter
 from shared.api.nodes import parse_node, taint_objects
 from shared.api.references import to_machine
 from shared.clock import Clock
@@ -72,7 +72,7 @@ class Registration:
     clock: Clock
     settings: LauncherSettings
     metrics: Metrics
-    writer: Writer
+    writer: MachineWriter
     health: PoolHealth
     learner: Learner | None = None
     _known: Known = field(default_factory=Known)

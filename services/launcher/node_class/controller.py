@@ -20,7 +20,7 @@ from services.launcher.node_class.capacity_reservations import CapacityReservati
 from services.launcher.node_class.discovery import Discovery, Findings
 from services.launcher.node_class.finalizer import ClassFinalizer, is_held, with_finalizer
 from services.launcher.node_class.images import BootImages, Images
-from services.launcher.node_class.instance_profiles import Profiles
+from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.placement_groups import PlacementGroups
 from services.launcher.node_class.status import found_status, invalid_status, message_of
 from services.launcher.resolved_class import Resolved
@@ -73,7 +73,7 @@ class NodeClasses:
     """Keys of classes that are being deleted and carry our finalizer."""
 
     def __post_init__(self) -> None:
-        self.profiles = Profiles(self.cloud, self.clock, self.settings)
+        self.profiles = InstanceProfiles(self.cloud, self.clock, self.settings)
         self._groups = PlacementGroups(self.cloud, self.clock)
         images = Images(self.cloud, self.clock)
         gate = self.settings.feature_gates.reserved_capacity

@@ -21,7 +21,7 @@ from services.launcher.node_class import (
 from services.launcher.node_class import instance_profiles as profiles
 from services.launcher.node_class.capacity_reservations import CapacityReservations
 from services.launcher.node_class.images import BootImage, Images, described
-from services.launcher.node_class.instance_profiles import Profiles
+from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.placement_groups import PlacementGroups
 from services.launcher.node_class.problems import (
     AMIS_READY,
@@ -76,7 +76,7 @@ class Discovery:
 
     cloud: Cloud
     images: Images
-    profiles: Profiles
+    profiles: InstanceProfiles
     placement_groups: PlacementGroups
     reservations: CapacityReservations
 

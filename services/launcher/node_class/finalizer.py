@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.launcher.launch_template.store import delete, used_by_launches
-from services.launcher.node_class.instance_profiles import Profiles
+from services.launcher.node_class.instance_profiles import InstanceProfiles
 from shared.api.references import to_object
 from shared.cloud.ownership import cluster_tag
 from shared.cloud.session import Cloud
@@ -63,7 +63,7 @@ class ClassFinalizer:
 
     kube: Kube
     cloud: Cloud
-    profiles: Profiles
+    profiles: InstanceProfiles
     recorder: Recorder
     settings: LauncherSettings
 

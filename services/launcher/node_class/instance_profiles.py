@@ -42,7 +42,7 @@ def profile_path(cluster: str, region: str, uid: str) -> str:
 
 
 @dataclass
-class Profiles:
+class InstanceProfiles:
     """Makes, checks and deletes profiles."""
 
     cloud: Cloud

@@ -20,14 +20,14 @@ SSM_PREFIX = "resolve:ssm:"
 """EC2 reads the image's id at this parameter."""
 
 
-class OwnTemplate(msgspec.Struct, frozen=True):
+class UserLaunchTemplate(msgspec.Struct, frozen=True):
     """``template.version`` is the newest: launches pin it. ``images`` has the one that it starts."""
 
     template: LaunchTemplate
     images: tuple[BootImage, ...]
 
 
-async def find(cloud: Cloud, name: str) -> OwnTemplate:
+async def find(cloud: Cloud, name: str) -> UserLaunchTemplate:
     """The template of this name. Raises InvalidObject when it cannot be launched from, and Unauthorized."""
     try:
         template = await cloud.launch_templates.named(name)
@@ -48,7 +48,7 @@ async def find(cloud: Cloud, name: str) -> OwnTemplate:
             f"the image {said} of launch template {name} does not exist; give it another",
             field=FIELD,
         )
-    return OwnTemplate(template, found)
+    return UserLaunchTemplate(template, found)
 
 
 async def _image_id(cloud: Cloud, name: str, said: str) -> str:

@@ -9,8 +9,8 @@ import pytest
 from services.launcher.catalogue import learned_memory as module
 from services.launcher.catalogue.learned_memory import (
     KEEP_SECONDS,
-    DiscoveredMemory,
     Learned,
+    MemorySizes,
     learned,
 )
 from shared.bus import Bus
@@ -70,11 +70,11 @@ def test_what_cannot_be_true_or_has_no_name_teaches_nothing(
 
 
 @pytest.fixture
-def discovered(bus: Bus, clock: FakeClock) -> DiscoveredMemory:
-    return DiscoveredMemory(LearnedMemory(bus.redis, bus.prefix), clock)
+def discovered(bus: Bus, clock: FakeClock) -> MemorySizes:
+    return MemorySizes(LearnedMemory(bus.redis, bus.prefix), clock)
 
 
-async def test_of_all_nodes_the_least_counts(discovered: DiscoveredMemory) -> None:
+async def test_of_all_nodes_the_least_counts(discovered: MemorySizes) -> None:
     """IT-12: lowest seen kept, by image."""
     for memory in (SEEN, SEEN - 5, SEEN + 5):
         await discovered.learn(machine(), node(memory))
@@ -83,27 +83,27 @@ async def test_of_all_nodes_the_least_counts(discovered: DiscoveredMemory) -> No
 
 
 async def test_another_launcher_knows_what_the_last_one_learned(
-    discovered: DiscoveredMemory, bus: Bus, clock: FakeClock
+    discovered: MemorySizes, bus: Bus, clock: FakeClock
 ) -> None:
     """IT-12: it survives a restart, and who knows less does not raise it."""
     await discovered.learn(machine(), node(SEEN))
-    other = DiscoveredMemory(LearnedMemory(bus.redis, bus.prefix), clock)
+    other = MemorySizes(LearnedMemory(bus.redis, bus.prefix), clock)
     await other.learn(machine(), node(SEEN + 9))
     assert await other.by_type() == {"m5.large": {"ami-1": SEEN}}
 
 
 async def test_what_redis_lost_is_written_again(
-    discovered: DiscoveredMemory, bus: Bus, clock: FakeClock
+    discovered: MemorySizes, bus: Bus, clock: FakeClock
 ) -> None:
     await discovered.learn(machine(), node())
     await ask(bus.redis, "lose everything", "FLUSHDB")
     assert await discovered.by_type() == {"m5.large": {"ami-1": SEEN}}
-    other = DiscoveredMemory(LearnedMemory(bus.redis, bus.prefix), clock)
+    other = MemorySizes(LearnedMemory(bus.redis, bus.prefix), clock)
     assert await other.by_type() == {"m5.large": {"ami-1": SEEN}}
 
 
 async def test_it_is_forgotten_sixty_days_after_the_last_node(
-    discovered: DiscoveredMemory, bus: Bus, clock: FakeClock
+    discovered: MemorySizes, bus: Bus, clock: FakeClock
 ) -> None:
     """LCH-90."""
     await discovered.learn(machine(), node())
@@ -113,12 +113,12 @@ async def test_it_is_forgotten_sixty_days_after_the_last_node(
     assert await discovered.by_type() == {"m5.large": {"ami-1": SEEN}}
     clock.advance(KEEP_SECONDS / 2)
     assert await discovered.by_type() == {}
-    other = DiscoveredMemory(LearnedMemory(bus.redis, bus.prefix), clock)
+    other = MemorySizes(LearnedMemory(bus.redis, bus.prefix), clock)
     assert await other.by_type() == {}
 
 
 async def test_there_is_room_for_so_many_and_the_oldest_go(
-    discovered: DiscoveredMemory, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    discovered: MemorySizes, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST", 2)
     for number in range(4):

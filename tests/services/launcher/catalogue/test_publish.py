@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from services.launcher.catalogue import read as reading_module
-from services.launcher.catalogue.learned_memory import DiscoveredMemory
+from services.launcher.catalogue.learned_memory import MemorySizes
 from services.launcher.catalogue.publish import (
     FAILED_SECONDS,
     FRESH_SECONDS,
@@ -24,7 +24,7 @@ from services.launcher.catalogue.publish import (
     STALE_SECONDS,
     Catalogues,
 )
-from services.launcher.catalogue.read import Encoded, Reading, read_apart
+from services.launcher.catalogue.read import CatalogueRequest, Encoded, read_apart
 from shared.bus import Bus
 from shared.bus.connection import ask
 from shared.cloud.catalogue import generation_of, with_memory
@@ -39,7 +39,7 @@ from tests.support.builders import REGION, make_type
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 
-READING = Reading(REGION, None, ModelSettings(), "error")
+READING = CatalogueRequest(REGION, None, ModelSettings(), "error")
 
 
 class Aws:
@@ -47,9 +47,9 @@ class Aws:
 
     def __init__(self, *answers: Encoded | Exception) -> None:
         self.answers = list(answers)
-        self.readings: list[Reading] = []
+        self.readings: list[CatalogueRequest] = []
 
-    async def read(self, reading: Reading) -> Encoded:
+    async def read(self, reading: CatalogueRequest) -> Encoded:
         self.readings.append(reading)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
@@ -72,7 +72,7 @@ class World:
 
     def __init__(self, bus: Bus, clock: FakeClock) -> None:
         self.bus, self.clock = bus, clock
-        self.memory = DiscoveredMemory(LearnedMemory(bus.redis, bus.prefix), clock)
+        self.memory = MemorySizes(LearnedMemory(bus.redis, bus.prefix), clock)
 
     def start(self, aws: Aws) -> Catalogues:
         store = CatalogueStore(self.bus.redis, self.bus.prefix)
@@ -222,19 +222,19 @@ async def test_the_catalogue_is_decoded_off_the_loop(
     assert threads[0] != threading.get_ident()
 
 
-def tell_process(reading: Reading) -> Encoded:
+def tell_process(reading: CatalogueRequest) -> Encoded:
     return Encoded(str(os.getpid()), 0, b"", prices=reading.previous)
 
 
-def refuse(_reading: Reading) -> Encoded:
+def refuse(_reading: CatalogueRequest) -> Encoded:
     raise Unauthorized("may not", permission="ec2:DescribeInstanceTypes")
 
 
-def die(_reading: Reading) -> Encoded:
+def die(_reading: CatalogueRequest) -> Encoded:
     os._exit(1)
 
 
-def hang(reading: Reading) -> Encoded:
+def hang(reading: CatalogueRequest) -> Encoded:
     path = Path(reading.log_level)
     path.with_suffix(".new").write_text(str(os.getpid()))
     path.with_suffix(".new").rename(path)

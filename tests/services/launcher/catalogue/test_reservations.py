@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.launcher.catalogue.reservations import Reservations
+from services.launcher.catalogue.reservations import ReservationLabels
 from shared.domain import labels as keys
 from shared.domain.nodepools import V1
 from shared.kube.resources import NODES
@@ -32,7 +32,7 @@ async def test_what_left_its_reservation_is_on_demand(
         return [msgspec.structs.replace(i, capacity_reservation_id=reservation) for i in found]
 
     monkeypatch.setattr(world.cloud.ec2, "instances", reserved)
-    await Reservations(world.kube, world.machines, world.cloud).relabel()
+    await ReservationLabels(world.kube, world.machines, world.cloud).relabel()
     node = (await world.kube.get(NODES, machine.node_name))["metadata"]["labels"]
     for found in ((await world.now(machine)).labels, node):
         expected = (keys.RESERVED, "cr-1") if reservation else (keys.ON_DEMAND, None)

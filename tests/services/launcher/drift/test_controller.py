@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.launcher.drift.controller import PERIOD_SECONDS, DriftMarks
-from services.launcher.machine_writer import Writer
+from services.launcher.drift.controller import PERIOD_SECONDS, DriftController
+from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.bus import Bus
@@ -56,11 +56,11 @@ def marks(
     metrics: Metrics,
     recorder: Recorder,
     catalogue: Catalogue,
-) -> DriftMarks:
+) -> DriftController:
     """As the service puts them together."""
     settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", disable_dry_run=True)  # fmt: skip
     machines = Machines(kube)
-    return DriftMarks(
+    return DriftController(
         kube,
         machines,
         cloud,
@@ -68,12 +68,12 @@ def marks(
         FeatureGates(drift=True),
         NodeClasses(kube, cloud, clock, recorder, settings),
         CatalogueStore(bus.redis, bus.prefix),
-        Writer(machines, bus, clock, recorder),
+        MachineWriter(machines, bus, clock, recorder),
         metrics,
     )
 
 
-async def hashed(kube: Kube, marks: DriftMarks, resource: Resource, name: str) -> None:
+async def hashed(kube: Kube, marks: DriftController, resource: Resource, name: str) -> None:
     """As the scheduler makes machines: with the hashes of today (NC-07)."""
     pool_kind = "NodePool" if resource is NODE_CLAIMS else "Provisioner"
     pool = (await readable_pools(kube))[f"{pool_kind}/default"]
@@ -85,7 +85,7 @@ async def hashed(kube: Kube, marks: DriftMarks, resource: Resource, name: str) -
     await kube.patch(resource, name, {"metadata": {"annotations": annotations}})
 
 
-async def reason(marks: DriftMarks, key: str) -> str | None:
+async def reason(marks: DriftController, key: str) -> str | None:
     """Why it is marked; None for no condition at all."""
     found = (await marks.machines.get(key)).conditions.get(DRIFTED)
     assert found is None or found.status == "True"
@@ -101,7 +101,11 @@ async def edit_pool(kube: Kube, **spec: Any) -> None:
 
 
 async def test_a_node_claim_is_marked_while_it_differs(
-    kube: Kube, cloud: Cloud, clock: FakeClock, start: Callable[..., Launcher], marks: DriftMarks
+    kube: Kube,
+    cloud: Cloud,
+    clock: FakeClock,
+    start: Callable[..., Launcher],
+    marks: DriftController,
 ) -> None:
     """Scenario 79: a label of the template, limits, a new image. Each change is written once."""
     await create_node_class(kube, amiFamily="AL2023")
@@ -148,7 +152,7 @@ async def test_what_cannot_be_read_leaves_the_condition_as_it_is(
     cloud: Cloud,
     clock: FakeClock,
     start: Callable[..., Launcher],
-    marks: DriftMarks,
+    marks: DriftController,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """F23: EC2 does not answer, answers nothing, the class selects nothing, the pool is unreadable or gone."""
@@ -199,7 +203,7 @@ def _without(hidden: Resource, real: Any) -> Any:
 
 @pytest.mark.parametrize("gate", [True, False])
 async def test_machines_of_provisioners_drift_where_the_gate_is_open(
-    kube: Kube, start: Callable[..., Launcher], marks: DriftMarks, clock: FakeClock, gate: bool
+    kube: Kube, start: Callable[..., Launcher], marks: DriftController, clock: FakeClock, gate: bool
 ) -> None:
     """DRF-08: a closed gate takes the mark off."""
     await create_pool(kube)
@@ -222,7 +226,7 @@ async def test_a_machine_belongs_into_the_placement_group_of_its_class(
     kube: Kube,
     clock: FakeClock,
     start: Callable[..., Launcher],
-    marks: DriftMarks,
+    marks: DriftController,
     aws_emulator_url: str,
 ) -> None:
     """DRF-03, EC-06: what was launched into the group is in it; a class without one has other machines."""

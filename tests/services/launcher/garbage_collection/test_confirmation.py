@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.launcher.garbage_collection.confirmation import BREAKER_SECONDS, Breaker, Sightings
+from services.launcher.garbage_collection.confirmation import BREAKER_SECONDS, Breaker, Confirmation
 
 LOOKS = st.lists(st.tuples(st.sets(st.sampled_from("abcd")), st.floats(0.1, 50)), max_size=20)
 
 
 def test_the_second_look_after_the_grace_confirms() -> None:
-    sightings = Sightings()
+    sightings = Confirmation()
     assert sightings.confirmed(["a"], now=100.0, grace=60.0) == []
     assert sightings.confirmed(["a"], now=159.9, grace=60.0) == []
     assert sightings.confirmed(["a", "b"], now=160.0, grace=60.0) == ["a"]
@@ -19,7 +19,7 @@ def test_the_second_look_after_the_grace_confirms() -> None:
 
 def test_what_reappears_is_forgotten() -> None:
     """R7."""
-    sightings = Sightings()
+    sightings = Confirmation()
     sightings.confirmed(["a"], now=100.0, grace=60.0)
     sightings.confirmed([], now=130.0, grace=60.0)
     assert sightings.confirmed(["a"], now=170.0, grace=60.0) == []
@@ -31,7 +31,7 @@ def test_only_what_was_lost_at_every_look_for_the_grace_is_confirmed(
     looks: list[tuple[set[str], float]], grace: float
 ) -> None:
     """R7, against the definition: an unbroken run of looks at least ``grace`` long."""
-    sightings, now = Sightings(), 1000.0
+    sightings, now = Confirmation(), 1000.0
     since: dict[str, float] = {}
     for lost, distance in looks:
         now += distance

@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from services.launcher.garbage_collection.instance_profiles import PROTECTED_SECONDS, ProfileGarbage
+from services.launcher.garbage_collection.instance_profiles import (
+    PROTECTED_SECONDS,
+    UnusedInstanceProfiles,
+)
 from services.launcher.node_class.controller import NodeClasses
 from shared.cloud.session import Cloud
 from shared.kube.client import Kube
@@ -23,20 +26,22 @@ OTHER_ROLE = f"{CLUSTER}-cluster"
 
 
 @pytest.fixture
-def garbage(kube: Kube, cloud: Cloud, clock: FakeClock, recorder: Recorder) -> ProfileGarbage:
+def garbage(
+    kube: Kube, cloud: Cloud, clock: FakeClock, recorder: Recorder
+) -> UnusedInstanceProfiles:
     settings = read(
         LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", disable_dry_run=True
     )
     classes = NodeClasses(kube, cloud, clock, recorder, settings)
-    return ProfileGarbage(kube, Machines(kube), cloud, clock, settings, classes.profiles)
+    return UnusedInstanceProfiles(kube, Machines(kube), cloud, clock, settings, classes.profiles)
 
 
-async def names(garbage: ProfileGarbage) -> set[str]:
+async def names(garbage: UnusedInstanceProfiles) -> set[str]:
     return {one.name for one in await garbage.profiles.made()}
 
 
 async def test_a_profile_goes_an_hour_after_its_last_instance(
-    garbage: ProfileGarbage,
+    garbage: UnusedInstanceProfiles,
     kube: Kube,
     cloud: Cloud,
     clock: FakeClock,
@@ -75,7 +80,7 @@ async def test_a_profile_goes_an_hour_after_its_last_instance(
 
 
 async def test_a_list_that_lacks_an_instance_deletes_nothing(
-    garbage: ProfileGarbage,
+    garbage: UnusedInstanceProfiles,
     kube: Kube,
     cloud: Cloud,
     clock: FakeClock,
@@ -99,7 +104,7 @@ async def test_a_list_that_lacks_an_instance_deletes_nothing(
 
 
 async def test_without_permission_nothing_is_looked_for(
-    garbage: ProfileGarbage, control: Control
+    garbage: UnusedInstanceProfiles, control: Control
 ) -> None:
     """Who makes profiles outside may keep IAM closed."""
     control.post("faults", action="ListInstanceProfiles", code="AccessDenied", status=403)

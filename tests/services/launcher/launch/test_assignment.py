@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.launcher.launch.assignment import adopted, dealt
+from services.launcher.launch.assignment import assign, assign_found
 from services.launcher.launch.record import LaunchRecord, read_record, record_body, subjects_of
 from shared.cloud.records import FleetInstance, Instance
 from tests.support.builders import make_machine
@@ -32,7 +32,7 @@ def test_every_partial_answer_is_dealt_in_order(number: int) -> None:
     """F19: k of n for every k in 0..n+1."""
     for given_out in range(number + 2):
         instances = [fleet_instance(f"i-{n:03d}") for n in range(given_out)]
-        pairs, short = dealt(record(number), instances, {})
+        pairs, short = assign(record(number), instances, {})
         assert len(pairs) == min(given_out, number)
         assert len(pairs) + len(short) == number
         assert all(subject.key[-2:] == one.id[-2:] for subject, one in pairs)
@@ -42,7 +42,7 @@ def test_every_partial_answer_is_dealt_in_order(number: int) -> None:
 def test_a_replay_deals_alike(names: list[str], random: object) -> None:
     """F1: whatever order EC2 answers in."""
     forth, back = ([fleet_instance(n) for n in order] for order in (names, names[::-1]))
-    assert dealt(record(5), forth, {}) == dealt(record(5), back, {})
+    assert assign(record(5), forth, {}) == assign(record(5), back, {})
 
 
 @given(st.integers(0, 6), st.permutations(range(5)), st.integers(0, 5), st.sets(st.integers(0, 4)))
@@ -54,7 +54,7 @@ def test_a_replay_leaves_what_was_adopted_where_it_is(
     instances = [fleet_instance(f"i-{n}") for n in range(number)]
     pairs_before = zip(order, range(min(adopted_before, number)), strict=False)
     owned = {intent.uids[who]: f"i-{what}" for who, what in pairs_before if who not in left_alone}
-    pairs, short = dealt(intent, instances, owned)
+    pairs, short = assign(intent, instances, owned)
     given_out = {subject.uid: one.id for subject, one in pairs}
     assert len(set(given_out.values())) == len(given_out) == len(pairs)
     after = {**given_out, **owned}
@@ -68,7 +68,7 @@ def test_adoption_takes_what_nobody_has(machines: list[str], instances: list[str
     """F1: sorted instances to sorted machines, without those that were dealt before the crash."""
     waiting = [make_machine(name) for name in machines]
     found = [instance(name) for name in instances]
-    pairs = adopted(waiting[:2], found, ["aws:///us-west-2a/i-1", ""])
+    pairs = assign_found(waiting[:2], found, ["aws:///us-west-2a/i-1", ""])
     assert [one.id for _, one in pairs] == ["i-2", "i-3"]
     assert [m.name for m, _ in pairs] == sorted(m.name for m in waiting[:2])
 

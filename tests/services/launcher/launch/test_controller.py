@@ -11,7 +11,7 @@ import pytest
 from services.launcher.launch.controller import IDLE_SECONDS
 from services.launcher.launch.fleet import launch_token
 from services.launcher.launch.saga import LOOKS_APART_SECONDS, REPEATABLE_SECONDS
-from services.launcher.machine_writer import Given
+from services.launcher.machine_writer import LaunchedInstance
 from shared.api.machines import parse_machine
 from shared.bus import Bus, RetryLater
 from shared.cloud.ownership import TOKEN_TAG
@@ -300,7 +300,7 @@ async def test_a_machine_has_one_instance_whoever_writes_it(
     launcher = start()
     stale = parse_machine(await kube.get(MACHINES, "a"))
     writer = launcher.launch.calling.outcomes.writer
-    other = Given("i-0123456789abcdef0", "m5.large", "us-west-2b", "on-demand")
+    other = LaunchedInstance("i-0123456789abcdef0", "m5.large", "us-west-2b", "on-demand")
     assert await writer.launched(stale, other, None) is False
     after = await kube.get(MACHINES, "a")
     assert after["status"]["providerID"] == before

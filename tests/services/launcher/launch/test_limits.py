@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from services.launcher.launch.fleet import Choice
-from services.launcher.launch.limits import Ledger, Reservation, SafetyLimits
+from services.launcher.launch.limits import PoolLimits, Reservation, SafetyLimits
 from shared.domain import labels as keys
 from shared.domain.commands import CommandRecord, written
 from shared.domain.machines import INSTANCE_TERMINATING, LAUNCHED, Condition, Machine
@@ -33,12 +33,12 @@ def launched(name: str = "a", cpu: int = 4, since: float = 0.0, **changes: Any) 
     )
 
 
-def ledger(*machines: Machine, **reserved: int) -> Ledger:
+def ledger(*machines: Machine, **reserved: int) -> PoolLimits:
     kept = {uid: Reservation(POOL, {"cpu": cpu * 1000}) for uid, cpu in reserved.items()}
-    return Ledger(machines, kept, now=NOW)
+    return PoolLimits(machines, kept, now=NOW)
 
 
-def sizes(book: Ledger, limits: dict[str, int], *cpus: int) -> list[int]:
+def sizes(book: PoolLimits, limits: dict[str, int], *cpus: int) -> list[int]:
     found = book.within(make_machine("new"), limits, map(choice, cpus))
     return [one.type.capacity["cpu"] // 1000 for one in found]
 
@@ -65,7 +65,7 @@ def test_a_machine_counts_once() -> None:
     """Its launch ended after its room was looked up."""
     machine = launched()
     kept = {machine.uid: Reservation(POOL, {"cpu": 64_000})}
-    assert sizes(Ledger([machine], kept, now=NOW), {"cpu": 10_000}, 6) == [6]
+    assert sizes(PoolLimits([machine], kept, now=NOW), {"cpu": 10_000}, 6) == [6]
 
 
 def test_a_machine_that_goes_counts_until_its_instance_does() -> None:
@@ -82,7 +82,7 @@ def test_a_machine_that_goes_counts_until_its_instance_does() -> None:
 def test_as_in_karpenter_no_machine_that_goes_counts() -> None:
     """LIMITS_COUNT_TERMINATING=false."""
     going = [launched(name, terminating=True) for name in "abc"]
-    book = Ledger(going, {}, now=NOW, counting=Counting(terminating=False))
+    book = PoolLimits(going, {}, now=NOW, counting=Counting(terminating=False))
     assert sizes(book, {"cpu": 4_000}, 4) == [4]
 
 

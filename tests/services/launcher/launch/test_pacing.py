@@ -16,8 +16,8 @@ from services.launcher.launch.pacing import (
     QUEUE_FULL_SECONDS,
     WINDOW_SECONDS,
     CallBudget,
+    CallQueue,
     Pace,
-    Turns,
 )
 from services.launcher.launch.saga import RETRY_SECONDS
 from tests.support.fake_clock import FakeClock
@@ -101,7 +101,7 @@ class Ec2:
         return not self.begins <= at < self.ends
 
 
-async def launched(who: int, ec2: Ec2, turns: Turns, budget: CallBudget) -> float:
+async def launched(who: int, ec2: Ec2, turns: CallQueue, budget: CallBudget) -> float:
     """One record's life as the launcher leads it: budget, turn, call, and again later; when it was answered."""
     while True:
         if wait := budget.wait([str(who)]):
@@ -129,7 +129,7 @@ def test_a_throttling_window_of_43_seconds(calls: int, latency: float, begins: f
     ec2 = Ec2(begins, begins + 43.0, latency)
 
     async def play() -> float:
-        turns = Turns(pace(), ec2.clock)
+        turns = CallQueue(pace(), ec2.clock)
         budget = CallBudget(ec2.clock)
         return max(await asyncio.gather(*(launched(n, ec2, turns, budget) for n in range(calls))))
 
@@ -154,7 +154,7 @@ async def test_turns_are_taken_in_order_and_follow_a_fallen_rate() -> None:
         clock.advance(seconds)
         await asyncio.sleep(0)
 
-    turns = Turns(pace(), clock, sleep)
+    turns = CallQueue(pace(), clock, sleep)
 
     async def caller(name: str) -> None:
         sent = await turns.next()
@@ -176,7 +176,7 @@ async def test_a_queue_that_is_too_long_is_not_joined() -> None:
         await gate.wait()
         clock.advance(seconds)
 
-    turns = Turns(pace(0.2), clock, sleep)
+    turns = CallQueue(pace(0.2), clock, sleep)
     assert await turns.next() == 0.0
     ended = asyncio.gather(*(turns.next() for _ in range(20)))
     await asyncio.sleep(0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from services.launcher.launch.controller import Launch
+from services.launcher.launch.controller import LaunchController
 from shared.bus import RetryLater
 from shared.cloud.errors import CAPACITY_CODES
 from shared.domain import labels as keys
@@ -43,7 +43,7 @@ async def world(crashes: CrashWorld) -> CrashWorld:
 
 
 @pytest.fixture
-def launch(world: CrashWorld) -> Launch:
+def launch(world: CrashWorld) -> LaunchController:
     return world.incarnation(Life())
 
 
@@ -68,7 +68,7 @@ async def test_the_table_is_complete() -> None:
 
 @pytest.mark.parametrize("code", ICE)
 async def test_a_fleet_s_error_ends_the_machine(
-    world: CrashWorld, launch: Launch, code: str
+    world: CrashWorld, launch: LaunchController, code: str
 ) -> None:
     """LCH-60, LCH-61, LCH-64: the offering that the error names is left alone by every service."""
     world.control.post("fleets", give=0, code=code)
@@ -80,7 +80,7 @@ async def test_a_fleet_s_error_ends_the_machine(
 
 @pytest.mark.parametrize("code", ICE)
 async def test_a_refused_call_ends_the_machine(
-    world: CrashWorld, launch: Launch, code: str
+    world: CrashWorld, launch: LaunchController, code: str
 ) -> None:
     """LCH-60, LCH-64: it names no offering, so all that it asked for is left alone."""
     world.control.post("faults", action="CreateFleet", code=code, status=400)
@@ -91,7 +91,7 @@ async def test_a_refused_call_ends_the_machine(
 
 @pytest.mark.parametrize("code", NOT_FOUND)
 async def test_what_is_missing_is_looked_for_again(
-    world: CrashWorld, launch: Launch, code: str
+    world: CrashWorld, launch: LaunchController, code: str
 ) -> None:
     """LCH-25, LCH-66: the call is made anew with what is there then; nothing is marked, the machine stays."""
     world.control.post("faults", action="CreateFleet", code=code, status=400)
@@ -105,7 +105,7 @@ async def test_what_is_missing_is_looked_for_again(
 
 
 async def test_a_record_of_another_form_keeps_nobody_else_waiting(
-    world: CrashWorld, launch: Launch
+    world: CrashWorld, launch: LaunchController
 ) -> None:
     """F1: what it may have started nobody knows, so its own machine is not started a second time."""
     other = await create_machine(world.kube, "m-b")
@@ -121,7 +121,7 @@ async def test_a_record_of_another_form_keeps_nobody_else_waiting(
 
 
 async def test_a_template_that_a_fleet_misses_is_looked_for_again(
-    world: CrashWorld, launch: Launch
+    world: CrashWorld, launch: LaunchController
 ) -> None:
     """LCH-25: EC2 may say so of the whole call, and of the launches that the call makes."""
 
@@ -142,7 +142,7 @@ async def test_a_template_that_a_fleet_misses_is_looked_for_again(
 
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError"])
 async def test_a_fleet_that_is_throttled_itself_slows_the_launcher_down(
-    world: CrashWorld, launch: Launch, code: str
+    world: CrashWorld, launch: LaunchController, code: str
 ) -> None:
     """F17: the call was taken, the launches that it makes were not; any other fault says nothing of the pace."""
     pace = launch.calling.turns.pace
@@ -175,7 +175,7 @@ async def test_a_refused_repeat_never_starts_a_second_instance(
 
 
 async def test_a_list_that_lags_starts_no_second_instance(
-    world: CrashWorld, launch: Launch
+    world: CrashWorld, launch: LaunchController
 ) -> None:
     """F1, F20: EC2 shows the instance 90 s late, and refuses every repeat: two looks must be further apart."""
     world.control.post("settings", describeLagSeconds=90)
@@ -193,7 +193,7 @@ async def test_a_list_that_lags_starts_no_second_instance(
 
 
 async def test_what_had_no_capacity_is_asked_for_again_after_three_minutes(
-    world: CrashWorld, launch: Launch
+    world: CrashWorld, launch: LaunchController
 ) -> None:
     """Scenario 62: the machine goes; the next ones find the offering unavailable without a call, until it is not."""
     everything = {"instanceType": "m5.large", "zone": "*", "capacityType": "*"}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from services.launcher.launch.controller import Launch
+from services.launcher.launch.controller import LaunchController
 from services.launcher.launch.record import LaunchRecord
 from shared.bus import RetryLater
 from shared.kube.resources import MACHINES
@@ -34,11 +34,11 @@ async def world(crashes: CrashWorld) -> CrashWorld:
     return crashes
 
 
-async def ask(launch: Launch, names: tuple[str, ...]) -> list[Any]:
+async def ask(launch: LaunchController, names: tuple[str, ...]) -> list[Any]:
     return await asyncio.gather(*(launch.launch(name) for name in names), return_exceptions=True)
 
 
-def before_writing(launch: Launch, act: Callable[[], Awaitable[Any]]) -> None:
+def before_writing(launch: LaunchController, act: Callable[[], Awaitable[Any]]) -> None:
     """``act`` happens after the decision and right before the record is written, once."""
     records = launch.calling.records
     write = records.write
@@ -53,7 +53,7 @@ def before_writing(launch: Launch, act: Callable[[], Awaitable[Any]]) -> None:
     records.write = delayed  # type: ignore[method-assign]
 
 
-async def finish(world: CrashWorld, *launches: Launch) -> None:
+async def finish(world: CrashWorld, *launches: LaunchController) -> None:
     """All go on until nothing is left: one instance for each machine, and never another."""
     for _ in range(6):
         ended = [one for launch in launches for one in await ask(launch, NAMES)]

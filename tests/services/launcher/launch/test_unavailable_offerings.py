@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.launcher.launch.record import LaunchRecord
-from services.launcher.launch.unavailable_offerings import Shortage, is_shortage, reasons_of
+from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
 from shared.bus import Bus
 from shared.cloud.errors import CAPACITY_CODES, SPOT_ROLE_MISSING
 from shared.cloud.records import FleetError, FleetInstance, FleetResult, Subnet
@@ -49,7 +49,7 @@ ASKED = {(keys.SPOT, "m5.large", zone) for zone in ZONES[:2]}
 
 @dataclass
 class World:
-    shortage: Shortage
+    shortage: CapacityErrors
     elsewhere: UnavailableOfferings
     """Another service's view of the same Redis."""
 
@@ -62,7 +62,7 @@ async def world(bus: Bus, clock: FakeClock, metrics: Metrics) -> World:
     settings = read(LauncherSettings, cluster_name="test", aws_region="us-west-2")
     unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
     elsewhere = UnavailableOfferings(bus.redis, bus.prefix, clock)
-    return World(Shortage(unavailable, store, clock, settings, metrics), elsewhere)
+    return World(CapacityErrors(unavailable, store, clock, settings, metrics), elsewhere)
 
 
 def test_every_code_is_known() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.launcher.catalogue.reservations import ReservationNews
+from services.launcher.catalogue.reservations import ReservationUpdates
 from services.launcher.launch.offerings import choose
 from services.launcher.node_class.capacity_reservations import (
     BLOCK_END_SECONDS,
@@ -148,7 +148,7 @@ class Reserving:
             world.kube, world.cloud, world.clock, world.recorder,
             world.settings.model_copy(update={"disable_dry_run": True}), self.store,
         )  # fmt: skip
-        self.news = ReservationNews(
+        self.news = ReservationUpdates(
             world.machines, self.classes, world.clock, world.writer, world.metrics
         )
 

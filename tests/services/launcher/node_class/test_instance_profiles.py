@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from services.launcher.node_class.instance_profiles import (
     FRESH_SECONDS,
-    Profiles,
+    InstanceProfiles,
     profile_name,
     profile_path,
 )
@@ -28,14 +28,14 @@ PATH = f"/karpenter/us-west-2/{CLUSTER}/class-default/"
 
 
 @pytest.fixture
-def profiles(cloud: Cloud, clock: FakeClock) -> Profiles:
+def profiles(cloud: Cloud, clock: FakeClock) -> InstanceProfiles:
     settings = read(
         LauncherSettings,
         cluster_name=CLUSTER,
         aws_region="us-west-2",
         default_instance_profile="Default",
     )
-    return Profiles(cloud, clock, settings)
+    return InstanceProfiles(cloud, clock, settings)
 
 
 def v1(**fields: Any) -> NodeClass:
@@ -57,7 +57,7 @@ def test_a_name_is_stable_and_fits_in_iams_limit(uid: str, role: str) -> None:
 
 
 async def test_a_class_with_a_role_gets_a_profile_of_its_own(
-    profiles: Profiles, cloud: Cloud, control: Control
+    profiles: InstanceProfiles, cloud: Cloud, control: Control
 ) -> None:
     """EC-21: name, path, role, tags."""
     name = await profiles.resolve(v1(role=ROLE, tags={"team": "blue"}))
@@ -77,7 +77,7 @@ async def test_a_class_with_a_role_gets_a_profile_of_its_own(
 
 
 async def test_it_is_looked_at_every_quarter_of_an_hour_and_mended(
-    profiles: Profiles, cloud: Cloud, control: Control, clock: FakeClock
+    profiles: InstanceProfiles, cloud: Cloud, control: Control, clock: FakeClock
 ) -> None:
     """LCH-90."""
     name = await profiles.resolve(v1(role=ROLE))
@@ -91,7 +91,7 @@ async def test_it_is_looked_at_every_quarter_of_an_hour_and_mended(
 
 
 async def test_another_role_is_another_profile_and_the_old_one_stays(
-    profiles: Profiles, cloud: Cloud
+    profiles: InstanceProfiles, cloud: Cloud
 ) -> None:
     """EC-07: machines with the old one still run."""
     first = await profiles.resolve(v1(role=ROLE))
@@ -101,7 +101,7 @@ async def test_another_role_is_another_profile_and_the_old_one_stays(
 
 
 async def test_all_profiles_of_a_class_go_with_it_and_no_others(
-    profiles: Profiles, cloud: Cloud
+    profiles: InstanceProfiles, cloud: Cloud
 ) -> None:
     """EC-20."""
     for role in (ROLE, f"{CLUSTER}-cluster"):
@@ -115,7 +115,7 @@ async def test_all_profiles_of_a_class_go_with_it_and_no_others(
 
 
 async def test_a_deleted_profile_is_made_again_when_it_is_wanted(
-    profiles: Profiles, cloud: Cloud
+    profiles: InstanceProfiles, cloud: Cloud
 ) -> None:
     name = await profiles.resolve(v1(role=ROLE))
     await profiles.delete_all("class-default")
@@ -125,7 +125,7 @@ async def test_a_deleted_profile_is_made_again_when_it_is_wanted(
     await cloud.iam.instance_profile(name)
 
 
-async def test_a_named_profile_is_checked_and_never_made(profiles: Profiles) -> None:
+async def test_a_named_profile_is_checked_and_never_made(profiles: InstanceProfiles) -> None:
     """EC-17 InstanceProfileNotFound."""
     assert await profiles.resolve(v1(instance_profile=SEEDED)) == SEEDED
     with pytest.raises(InvalidObject, match="IAM has no instance profile Other") as raised:
@@ -133,7 +133,7 @@ async def test_a_named_profile_is_checked_and_never_made(profiles: Profiles) -> 
     assert raised.value.field == "spec.instanceProfile"
 
 
-async def test_a_missing_role_is_named(profiles: Profiles) -> None:
+async def test_a_missing_role_is_named(profiles: InstanceProfiles) -> None:
     with pytest.raises(InvalidObject, match="IAM has no role Nobody") as raised:
         await profiles.resolve(v1(role="Nobody"))
     assert raised.value.field == "spec.role"
@@ -141,7 +141,7 @@ async def test_a_missing_role_is_named(profiles: Profiles) -> None:
 
 
 async def test_without_permission_to_look_a_named_profile_is_believed(
-    profiles: Profiles, control: Control
+    profiles: InstanceProfiles, control: Control
 ) -> None:
     """Who makes profiles outside may keep IAM closed; a role is another matter."""
     denied = {"action": "GetInstanceProfile", "code": "AccessDenied", "status": 403}
@@ -153,7 +153,7 @@ async def test_without_permission_to_look_a_named_profile_is_believed(
 
 
 async def test_v1alpha1_names_a_profile_or_takes_the_default(
-    profiles: Profiles, cloud: Cloud, control: Control
+    profiles: InstanceProfiles, cloud: Cloud, control: Control
 ) -> None:
     """T-05: checked like any other, never made."""
     await cloud.iam.ensure_instance_profile("Default", role=ROLE, path="/", tags={})
@@ -166,10 +166,12 @@ async def test_v1alpha1_names_a_profile_or_takes_the_default(
     assert len(calls(control, "CreateInstanceProfile")) == made
 
 
-async def test_v1alpha1_without_any_profile_gets_none(profiles: Profiles, control: Control) -> None:
+async def test_v1alpha1_without_any_profile_gets_none(
+    profiles: InstanceProfiles, control: Control
+) -> None:
     """T-05: nothing to look up."""
     plain = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
-    bare = Profiles(profiles.cloud, profiles.clock, plain)
+    bare = InstanceProfiles(profiles.cloud, profiles.clock, plain)
     assert await bare.resolve(make_node_class(generation_api=V1ALPHA5)) == ""
     assert calls(control, "GetInstanceProfile") == []
 

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 import pytest_asyncio
 
-from services.launcher.launch.controller import Launch
+from services.launcher.launch.controller import LaunchController
 from shared.bus import RetryLater
 from shared.errors import TransientError
 from shared.kube.resources import MACHINES
@@ -45,7 +45,7 @@ async def world(crashes: CrashWorld) -> CrashWorld:
 
 
 @pytest.fixture
-def launch(world: CrashWorld) -> Launch:
+def launch(world: CrashWorld) -> LaunchController:
     return world.incarnation(Life())
 
 
@@ -56,7 +56,7 @@ def replace_answer(world: CrashWorld, action: str, body: str, **fields: object) 
 
 @pytest.mark.parametrize("case", ANSWERS)
 async def test_one_instance_whatever_answers_the_launch(
-    world: CrashWorld, launch: Launch, case: str
+    world: CrashWorld, launch: LaunchController, case: str
 ) -> None:
     """The machine stays, no offering is marked, and the instance that was made becomes its own."""
     replace_answer(world, "CreateFleet", ANSWERS[case])
@@ -85,7 +85,7 @@ async def test_a_page_for_a_launch_template_is_asked_again(world: CrashWorld) ->
 
 
 async def test_instances_are_not_gone_because_a_proxy_says_nothing_of_them(
-    world: CrashWorld, launch: Launch
+    world: CrashWorld, launch: LaunchController
 ) -> None:
     """Garbage, ghosts and lost machines are all told by DescribeInstances."""
     await launch.launch("m-a")
@@ -99,7 +99,9 @@ async def test_instances_are_not_gone_because_a_proxy_says_nothing_of_them(
     ]
 
 
-async def test_a_page_is_no_proof_of_a_termination(world: CrashWorld, launch: Launch) -> None:
+async def test_a_page_is_no_proof_of_a_termination(
+    world: CrashWorld, launch: LaunchController
+) -> None:
     """The order is sent again until EC2 itself takes it."""
     await launch.launch("m-a")
     (instance,) = world.started()

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from services.launcher.garbage_collection.controller import Garbage
-from services.launcher.launch.controller import Launch
+from services.launcher.garbage_collection.controller import GarbageCollection
+from services.launcher.launch.controller import LaunchController
 from shared.bus import RetryLater
 from shared.cloud.ownership import TOKEN_TAG
 from shared.domain.instance_types import encode_catalogue
@@ -45,8 +45,8 @@ class Pod:
     """One launcher process."""
 
     life: Life
-    launch: Launch
-    garbage: Garbage
+    launch: LaunchController
+    garbage: GarbageCollection
 
 
 @dataclass
