@@ -18,6 +18,7 @@ from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.handlers import Handlers
 from services.launcher.launch.assembly import assemble
 from services.launcher.launch.controller import MOST_MACHINES
+from services.launcher.launch_template.cluster_dns import ClusterDns
 from services.launcher.launch_template.controller import LaunchTemplates
 from services.launcher.launch_template.store import SWEEP_SECONDS, TemplateStore
 from services.launcher.lifecycle import consistency, tagging
@@ -72,7 +73,9 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         settings=settings,
         metrics=env.metrics,
         node_classes=node_classes,
-        templates=LaunchTemplates(node_classes, settings, stored),
+        templates=LaunchTemplates(
+            node_classes.cluster, ClusterDns(env.kube, env.clock), settings, stored
+        ),
         catalogues=_corrected(env, store),
         unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
         backoff=backoff,
@@ -195,7 +198,7 @@ def _upkeep(
     )
     unavailable = UnavailableOfferings(redis, prefix, env.clock)
     shifts = zonal_shift.ZonalShifts(
-        env.kube, cloud, node_classes, store, unavailable, env.recorder, shifted,
+        env.kube, cloud, node_classes.cluster, store, unavailable, env.recorder, shifted,
         settings.enable_zonal_shift,
     )  # fmt: skip
     reserved = reservations.ReservationLabels(env.kube, machines, cloud)

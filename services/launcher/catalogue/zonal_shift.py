@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.launcher.node_class.controller import NodeClasses
+from services.launcher.cluster import ClusterDescription
 from shared.api.references import to_object
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
@@ -39,7 +39,7 @@ class ZonalShifts:
 
     kube: Kube
     cloud: Cloud
-    node_classes: NodeClasses
+    cluster: ClusterDescription
     catalogues: CatalogueSource
     unavailable: UnavailableOfferings
     recorder: Recorder
@@ -67,7 +67,7 @@ class ZonalShifts:
 
     async def _shifted_zones(self) -> frozenset[str]:
         try:
-            cluster = await self.node_classes.cluster()
+            cluster = await self.cluster.described()
             ids = await self.cloud.zonal_shift.shifted_zones(cluster.arn)
             if not ids <= self._names.keys():
                 self._names = {v: k for k, v in (await self.cloud.ec2.zones()).items()}

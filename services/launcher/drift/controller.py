@@ -143,7 +143,7 @@ class DriftController:
                 resolved.get(class_of[machine.uid]),
                 types=types,
                 type_seen=self._type_seen(machine, types),
-                authority=self.node_classes.authority(),
+                authority=self.node_classes.cluster.authority(),
             )
             for machine in machines
         }

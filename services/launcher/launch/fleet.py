@@ -11,15 +11,14 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import orjson
 
-from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
+from services.launcher.launch_template.variants import INTERRUPTIBLE_MARKET, Choice, Template
+from shared.cloud.ownership import TOKEN_TAG
 from shared.cloud.records import tag_specification, tags_from
 from shared.domain import labels as keys
-from shared.domain.instance_types import InstanceType, Offering
+from shared.domain.instance_types import Offering
 from shared.domain.machines import Machine
-from shared.domain.nodepools import V1, NodeClass
 from shared.domain.reservations import CAPACITY_BLOCK
 
 MOST_TYPES = 60
@@ -29,32 +28,7 @@ MOST_OVERRIDES = 300
 MOST_CONFIGURATIONS = 50
 """EC2 takes no more launch templates in one fleet."""
 RESERVED_CAPACITY = "reserved-capacity"
-INTERRUPTIBLE_MARKET = "interruptible-capacity-reservation"
-"""The market type of an instance in an interruptible reservation."""
 Json = dict[str, Any]
-
-
-class Choice(msgspec.Struct, frozen=True):
-    """One type with the offerings that may be asked for, cheapest first."""
-
-    type: InstanceType
-    offerings: tuple[Offering, ...]
-
-    @property
-    def price(self) -> int:
-        """Of the cheapest offering."""
-        return self.offerings[0].price_micro_usd_per_hour
-
-
-class Template(msgspec.Struct, frozen=True):
-    """A launch template that exists, and which instance types start from it."""
-
-    id: str
-    version: int
-    image: str
-    types: frozenset[str]
-    reservation_id: str = ""
-    """Only offerings of this capacity reservation start from it; empty: those of none."""
 
 
 def launch_token(attempts: Iterable[tuple[str, int]]) -> str:
@@ -64,32 +38,6 @@ def launch_token(attempts: Iterable[tuple[str, int]]) -> str:
     """
     text = ",".join(f"{uid}|{attempt}" for uid, attempt in sorted(attempts))
     return f"lr-{hashlib.sha256(text.encode()).hexdigest()[:56]}"
-
-
-def instance_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, str]:
-    """LCH-56: what the instances of a machine carry, whichever machine of its kind it is.
-
-    Of the user's own tags only Name wins, and in v1alpha5 only.
-    """
-    owned = {cluster_tag(cluster): "owned"}
-    if machine.generation_api == V1:
-        return {**node_class.tags, **owned, **v1_tags(machine, node_class, cluster)}
-    return {
-        "Name": f"karpenter.sh/provisioner-name/{machine.pool}",
-        **node_class.tags,
-        **owned,
-        keys.PROVISIONER_NAME: machine.pool,
-        keys.MANAGED_BY: cluster,
-    }
-
-
-def v1_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, str]:
-    """LCH-23, LCH-56: the tags that say whose an instance or a template is. A machine without pool has an empty one."""
-    return {
-        keys.NODE_POOL: machine.pool,
-        CLUSTER_NAME_TAG: cluster,
-        keys.NODE_CLASS: node_class.name,
-    }
 
 
 def fleet_request(

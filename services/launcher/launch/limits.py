@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from services.launcher.launch.fleet import Choice
+from services.launcher.launch_template.variants import Choice
 from shared.domain.commands import holder
 from shared.domain.machines import LAUNCHED, Machine
 from shared.domain.pool_usage import NODES, USUAL, Counting, replacing, still_costs, usage

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from services.launcher.launch.fleet import MOST_TYPES, Choice
+from services.launcher.launch.fleet import MOST_TYPES
+from services.launcher.launch_template.variants import Choice
 from shared.domain import labels as keys
 from shared.domain.instance_sizes import adapted
 from shared.domain.instance_types import Catalogue, InstanceType, Offering

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from services.launcher.launch.admission import Admission, NotNow, StaleEpoch, first_made, is_stale
-from services.launcher.launch.fleet import Json, digest, fleet_request, instance_tags
+from services.launcher.launch.fleet import Json, digest, fleet_request
 from services.launcher.launch.limits import PoolLimits, SafetyLimits
 from services.launcher.launch.limits import Reservation as Kept
 from services.launcher.launch.offerings import Chosen, choose
@@ -21,6 +21,7 @@ from services.launcher.launch_template.controller import LaunchTemplates
 from services.launcher.node_class.capacity_reservations import offered
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.resolved_class import Resolved
+from services.launcher.tags import instance_tags
 from shared.domain import labels as keys
 from shared.domain.instance_types import Catalogue
 from shared.domain.machines import Machine

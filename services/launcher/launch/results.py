@@ -55,7 +55,7 @@ class LaunchResults:
         v1 = machine.generation_api == V1
         labels = self._place_labels(machine, given) if v1 else {}
         profile = self.node_classes.profile_of(machine.node_class_key) if v1 else ""
-        authority = self.node_classes.authority() if v1 else ""
+        authority = self.node_classes.cluster.authority() if v1 else ""
         given = replace(given, labels=labels, profile=profile, authority=authority)
         if not await self.writer.launched(machine, given, kind):
             log.warning("instance is nobody's", machine=machine.name, id=given.id)

@@ -10,26 +10,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import orjson
 
-from services.launcher.launch.fleet import INTERRUPTIBLE_MARKET, Choice, instance_tags, v1_tags
 from services.launcher.launch_template.block_devices import volumes
+from services.launcher.launch_template.variants import Variant
 from services.launcher.resolved_class import Resolved
+from services.launcher.tags import instance_tags, v1_tags
 from shared.cloud.ownership import cluster_tag
 from shared.cloud.records import tag_specification
 from shared.domain import labels as keys
-from shared.domain.instance_types import EFA
 from shared.domain.machines import Machine
 from shared.domain.nodepools import V1, NodeClass
 from shared.domain.requirements import Requirements
-from shared.domain.reservations import CAPACITY_BLOCK
-from shared.domain.resources import PODS
-from shared.errors import InvalidObject
 
 TENANCY = keys.AWS_PREFIX + "instance-tenancy"
 DEFAULT_TENANCY, DEDICATED_TENANCY = "default", "dedicated"
@@ -47,55 +42,6 @@ _METADATA = {
 """T-08."""
 _METADATA_V1 = {**_METADATA, "HttpPutResponseHopLimit": 1, "InstanceMetadataTags": "disabled"}
 """EC-13, LCH-24."""
-
-
-class Variant(msgspec.Struct, frozen=True, order=True):
-    """What differs between the instance types of one launch (LCH-21). Variants sort, so requests are repeatable."""
-
-    image: str
-    max_pods: int = 0
-    efa_interfaces: int = 0
-    """0: no pod asks for an Elastic Fabric Adapter (IT-18)."""
-    reservation_id: str = ""
-    reservation_type: str = ""
-    interruptible: bool = False
-    spot: bool = False
-    """Spot instances also come with a request that carries tags."""
-
-    @property
-    def market(self) -> str:
-        """EC2's market type; empty for ordinary instances."""
-        if self.reservation_type == CAPACITY_BLOCK:
-            return CAPACITY_BLOCK
-        return INTERRUPTIBLE_MARKET if self.interruptible else ""
-
-
-def variants(
-    machine: Machine, resolved: Resolved, choices: Iterable[Choice]
-) -> dict[Variant, frozenset[str]]:
-    """Every variant that these choices need, in order, with its instance types. Raises InvalidObject for none."""
-    types: dict[Variant, set[str]] = defaultdict(set)
-    wants_efa = machine.requests.get(EFA, 0) > 0
-    for choice in choices:
-        image = resolved.images.of(choice.type)
-        if image is None:
-            continue
-        capacity = choice.type.capacity
-        efa = capacity.get(EFA, 0) if wants_efa else 0
-        for offering in choice.offerings:
-            variant = Variant(
-                image, capacity.get(PODS, 0), efa, offering.reservation_id,
-                offering.reservation_type, offering.interruptible,
-                offering.capacity_type == keys.SPOT,
-            )  # fmt: skip
-            types[variant].add(choice.type.name)
-    if not types:
-        v1 = resolved.node_class.generation_api == V1
-        raise InvalidObject(
-            "no image suits the instance types that are asked for",
-            field="spec.amiSelectorTerms" if v1 else "spec.amiSelector",
-        )
-    return {variant: frozenset(types[variant]) for variant in sorted(types)}
 
 
 def template_name(cluster: str, data: Mapping[str, Any]) -> str:

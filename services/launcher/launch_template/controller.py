@@ -9,18 +9,16 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.launcher.launch.fleet import Choice, Template
+from services.launcher.cluster import ClusterDescription
 from services.launcher.launch_template.cluster_dns import ClusterDns
 from services.launcher.launch_template.content import (
-    Variant,
     template_data,
     template_name,
     template_name_v1,
     template_tags,
-    variants,
 )
 from services.launcher.launch_template.store import TemplateStore
-from services.launcher.node_class.controller import NodeClasses
+from services.launcher.launch_template.variants import Choice, Template, Variant, variants
 from services.launcher.resolved_class import Resolved
 from shared.cloud.records import LaunchTemplate
 from shared.cloud.user_data.bootstrap import Bootstrap, boot_taints, kubelet_labels
@@ -47,12 +45,10 @@ def boot_labels(machine: Machine) -> dict[str, str]:
 class LaunchTemplates:
     """Makes the templates of a launch, all at once."""
 
-    node_classes: NodeClasses
+    cluster: ClusterDescription
+    dns: ClusterDns
     settings: LauncherSettings
     store: TemplateStore
-
-    def __post_init__(self) -> None:
-        self._dns = ClusterDns(self.node_classes.kube, self.node_classes.clock)
 
     async def ensure(
         self, machine: Machine, resolved: Resolved, choices: Iterable[Choice]
@@ -73,7 +69,7 @@ class LaunchTemplates:
     ) -> Template:
         node_class, cluster = resolved.node_class, self.settings.cluster_name
         user_data = await self._user_data(machine, node_class, variant.max_pods)
-        described = await self.node_classes.cluster()
+        described = await self.cluster.described()
         data = template_data(
             machine, resolved, variant, user_data,
             cluster=cluster,
@@ -87,7 +83,7 @@ class LaunchTemplates:
         return Template(made.id, made.version, variant.image, types, variant.reservation_id)
 
     async def _user_data(self, machine: Machine, node_class: NodeClass, pods: int) -> str:
-        cluster, dns = await asyncio.gather(self.node_classes.cluster(), self._dns.address())
+        cluster, dns = await asyncio.gather(self.cluster.described(), self.dns.address())
         kubelet = node_class.kubelet if node_class.generation_api == V1 else machine.kubelet
         taints = [(t.key, t.value, t.effect) for t in (*machine.taints, *machine.startup_taints)]
         bootstrap = Bootstrap(

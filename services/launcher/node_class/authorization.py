@@ -12,15 +12,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from services.launcher.launch.fleet import instance_tags
-from services.launcher.launch_template.content import (
-    Variant,
-    template_data,
-    template_name_v1,
-    template_tags,
-)
+from services.launcher.launch_template.content import template_data, template_name_v1, template_tags
+from services.launcher.launch_template.variants import Variant
 from services.launcher.node_class.problems import VALIDATION_SUCCEEDED, Problem
 from services.launcher.resolved_class import Resolved
+from services.launcher.tags import instance_tags
 from shared.clock import Clock
 from shared.cloud.calls import Json
 from shared.cloud.records import tag_specification

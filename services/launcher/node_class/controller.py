@@ -8,28 +8,27 @@ which name the fields; the planner skips its pools; other classes go on.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
 
+from services.launcher.cluster import ClusterDescription
 from services.launcher.node_class.authorization import Authorization
 from services.launcher.node_class.capacity_reservations import CapacityReservations
 from services.launcher.node_class.discovery import Discovery, Findings
 from services.launcher.node_class.finalizer import ClassFinalizer, is_held, with_finalizer
-from services.launcher.node_class.images import BootImages, Images
+from services.launcher.node_class.images import Images
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.placement_groups import PlacementGroups
 from services.launcher.node_class.status import found_status, invalid_status, message_of
-from services.launcher.resolved_class import Resolved
+from services.launcher.resolved_class import BootImages, Resolved
 from shared.api.ec2_node_classes import parse_ec2_node_class
 from shared.api.faults import Parsed
 from shared.api.node_templates import parse_node_template
 from shared.api.references import to_object
 from shared.clock import Clock
-from shared.cloud.eks import EksCluster
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass
@@ -45,10 +44,8 @@ log = get_logger(__name__)
 
 FRESH_SECONDS = 60.0
 """LCH-10, LCH-13: how long a discovery is used."""
-CLUSTER_SECONDS = 300.0
 TRIES = 5
 """The watcher writes a class a few times in its first second."""
-"""EC-23: how often the cluster's version is asked."""
 Json = Mapping[str, Any]
 _KINDS: dict[str, tuple[Resource, Callable[[Json], Parsed[NodeClass]]]] = {
     CLASS_KINDS[V1ALPHA5]: (AWS_NODE_TEMPLATES, parse_node_template),
@@ -67,12 +64,12 @@ class NodeClasses:
     settings: LauncherSettings
     reservation_store: ReservationStore | None = None
     """Where the scheduler reads what classes select; None: nobody does."""
-    _cluster: tuple[float, EksCluster] | None = None
     _known: dict[str, tuple[float, Resolved]] = field(default_factory=dict)
     _leaving: set[str] = field(default_factory=set)
     """Keys of classes that are being deleted and carry our finalizer."""
 
     def __post_init__(self) -> None:
+        self.cluster = ClusterDescription(self.cloud, self.clock, self.settings)
         self.profiles = InstanceProfiles(self.cloud, self.clock, self.settings)
         self._groups = PlacementGroups(self.cloud, self.clock)
         images = Images(self.cloud, self.clock)
@@ -87,23 +84,6 @@ class NodeClasses:
         self._finalizer = ClassFinalizer(
             self.kube, self.cloud, self.profiles, self.recorder, self.settings
         )
-
-    async def cluster(self) -> EksCluster:
-        """The EKS cluster: version for images, endpoint and CA for user data. Asked every five minutes."""
-        now = self.clock.monotonic()
-        if self._cluster is not None and now - self._cluster[0] < CLUSTER_SECONDS:
-            return self._cluster[1]
-        found = await self.cloud.eks.cluster(self.settings.cluster_name)
-        if self._cluster is None or self._cluster[1].version != found.version:
-            log.debug("discovered kubernetes version", **{"kubernetes-version": found.version})
-        self._cluster = (now, found)
-        return found
-
-    def authority(self) -> str:
-        """A digest of the certificate authority that new machines are told of; empty before EKS was asked for one."""
-        held = self._cluster[1].certificate_authority if self._cluster else ""
-        bundle = self.settings.cluster_ca_bundle or held
-        return hashlib.sha256(bundle.encode()).hexdigest()[:16] if bundle else ""
 
     async def resolve(self, key: str) -> Resolved:
         """The class with its subnets, groups, images and profile.
@@ -254,7 +234,7 @@ class NodeClasses:
 
     async def _look(self, node_class: NodeClass) -> Findings:
         """What AWS has for this class; complete findings are kept for launches, incomplete ones forgotten."""
-        findings = await self._discovery.look(node_class, await self.cluster())
+        findings = await self._discovery.look(node_class, await self.cluster.described())
         if findings.problems:
             self._known.pop(node_class.key, None)
             return findings

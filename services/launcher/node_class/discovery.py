@@ -20,7 +20,7 @@ from services.launcher.node_class import (
 )
 from services.launcher.node_class import instance_profiles as profiles
 from services.launcher.node_class.capacity_reservations import CapacityReservations
-from services.launcher.node_class.images import BootImage, Images, described
+from services.launcher.node_class.images import Images, described
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.placement_groups import PlacementGroups
 from services.launcher.node_class.problems import (
@@ -35,6 +35,7 @@ from services.launcher.node_class.problems import (
     part,
 )
 from services.launcher.node_class.volume_checks import snapshots_of, volume_problems
+from services.launcher.resolved_class import BootImage
 from shared.cloud.eks import EksCluster
 from shared.cloud.records import (
     CapacityReservation,

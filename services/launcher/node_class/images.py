@@ -13,8 +13,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
 from services.launcher.node_class.published_images import (
     ARCHITECTURES,
     LATEST,
@@ -22,12 +20,12 @@ from services.launcher.node_class.published_images import (
     check_supported,
     published,
 )
+from services.launcher.resolved_class import BootImage, BootImages
 from shared.api.schema.selector_terms import alias_family
 from shared.clock import Clock
 from shared.cloud.records import Image
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.instance_types import InstanceType
 from shared.domain.nodepools import V1, NodeClass, SelectorTerm
 from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject, NotFound
@@ -42,42 +40,6 @@ DEPRECATED_SECONDS = 30 * 60.0
 MOST_PARAMETERS = 1000
 MOST_TOLD = 1000
 _ANY = (Requirements(),)
-
-
-class BootImage(msgspec.Struct, frozen=True):
-    """An image, and what an instance type must be for it (LCH-08)."""
-
-    image: Image
-    requirements: Requirements
-
-    def suits(self, kind: InstanceType) -> bool:
-        """Does this type meet every requirement? A label that it does not have is absent (IT-45)."""
-        return all(_meets(kind.labels.get(rule.key), rule) for rule in self.requirements)
-
-
-def _meets(values: tuple[str, ...] | None, rule: Requirement) -> bool:
-    return rule.accepts_absence if values is None else any(map(rule.has, values))
-
-
-class BootImages(msgspec.Struct, frozen=True):
-    """The images of a class, those to prefer first."""
-
-    items: tuple[BootImage, ...] = ()
-
-    def of(self, kind: InstanceType) -> str | None:
-        """Id of the image that this type boots, None if no image suits it."""
-        found = image_for(kind, self.items)
-        return found.id if found else None
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Each once, in order of preference."""
-        return tuple(dict.fromkeys(item.image.id for item in self.items))
-
-
-def image_for(kind: InstanceType, images: Iterable[BootImage]) -> Image | None:
-    """LCH-08: the first of these, which are in order of preference, that suits the type."""
-    return next((item.image for item in images if item.suits(kind)), None)
 
 
 def boot_images(

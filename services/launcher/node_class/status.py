@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from services.launcher.node_class.discovery import Findings
-from services.launcher.node_class.images import BootImage
 from services.launcher.node_class.problems import (
     AMIS_READY,
     CAPACITY_RESERVATIONS_READY,
@@ -22,6 +21,7 @@ from services.launcher.node_class.problems import (
     VALIDATION_SUCCEEDED,
     Problem,
 )
+from services.launcher.resolved_class import BootImage
 from shared.api.class_statuses import refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
 from shared.api.faults import Fault, texts_of

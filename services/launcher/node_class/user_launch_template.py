@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from services.launcher.node_class.images import BootImage, boot_images
+from services.launcher.node_class.images import boot_images
+from services.launcher.resolved_class import BootImage
 from shared.cloud.records import LaunchTemplate
 from shared.cloud.session import Cloud
 from shared.domain.nodepools import SelectorTerm

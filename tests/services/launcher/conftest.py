@@ -13,6 +13,7 @@ from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.launch.admission import CurrentEpoch, no_election
 from services.launcher.launch.assembly import assemble
 from services.launcher.launch.controller import LaunchController
+from services.launcher.launch_template.cluster_dns import ClusterDns
 from services.launcher.launch_template.controller import LaunchTemplates
 from services.launcher.launch_template.store import TemplateStore
 from services.launcher.lifecycle.controller import Registration
@@ -80,7 +81,7 @@ def build_launcher(
         settings=settings,
         metrics=metrics,
         node_classes=node_classes,
-        templates=LaunchTemplates(node_classes, settings, stored),
+        templates=LaunchTemplates(node_classes.cluster, ClusterDns(kube, clock), settings, stored),
         catalogues=CatalogueStore(bus.redis, bus.prefix),
         unavailable=UnavailableOfferings(bus.redis, bus.prefix, clock),
         backoff=backoff,

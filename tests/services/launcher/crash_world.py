@@ -25,6 +25,7 @@ from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.launch import controller as launch_module
 from services.launcher.launch.assembly import assemble
 from services.launcher.launch.controller import LaunchController
+from services.launcher.launch_template.cluster_dns import ClusterDns
 from services.launcher.launch_template.controller import LaunchTemplates
 from services.launcher.launch_template.store import TemplateStore
 from services.launcher.machine_writer import MachineWriter
@@ -102,7 +103,9 @@ class CrashWorld:
         node_classes = NodeClasses(kube, cloud, clock, self.recorder, self.settings)
         use = TemplateUse(self.bus.redis, self.bus.prefix, clock)
         stored = TemplateStore(kube, cloud, clock, self.settings, use)
-        return node_classes, LaunchTemplates(node_classes, self.settings, stored)
+        return node_classes, LaunchTemplates(
+            node_classes.cluster, ClusterDns(kube, clock), self.settings, stored
+        )
 
     def incarnation(self, life: Life, *, cold: bool = False) -> LaunchController:
         """A new launcher that remembers nothing. ``cold``: not even what AWS has for the classes."""

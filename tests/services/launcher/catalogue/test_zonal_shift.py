@@ -48,7 +48,9 @@ def shifts(
         classes = NodeClasses(kube, cloud, clock, recorder, settings)
         store = CatalogueStore(bus.redis, bus.prefix)
         shifted = ShiftedZones(bus.redis, bus.prefix, clock)
-        return ZonalShifts(kube, cloud, classes, store, unavailable, recorder, shifted, enabled)
+        return ZonalShifts(
+            kube, cloud, classes.cluster, store, unavailable, recorder, shifted, enabled
+        )
 
     return start
 

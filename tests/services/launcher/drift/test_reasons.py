@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from services.launcher.drift.reasons import Facts, drift_of
-from services.launcher.node_class.images import BootImages, boot_images
-from services.launcher.resolved_class import Resolved
+from services.launcher.node_class.images import boot_images
+from services.launcher.resolved_class import BootImages, Resolved
 from shared.api.ec2_node_classes import parse_ec2_node_class
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.api.node_pools import parse_node_pool

@@ -12,16 +12,15 @@ from msgspec.structs import replace
 from services.launcher.launch.fleet import (
     MOST_CONFIGURATIONS,
     MOST_OVERRIDES,
-    Choice,
-    Template,
     addressed,
     capacity_type_of,
     digest,
     fleet_request,
-    instance_tags,
     launch_token,
     overrides_of,
 )
+from services.launcher.launch_template.variants import Choice, Template
+from services.launcher.tags import instance_tags
 from shared.cloud.ownership import TOKEN_TAG
 from shared.cloud.records import tags_from
 from shared.domain import labels as keys

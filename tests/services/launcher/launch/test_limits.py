@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from services.launcher.launch.fleet import Choice
 from services.launcher.launch.limits import PoolLimits, Reservation, SafetyLimits
+from services.launcher.launch_template.variants import Choice
 from shared.domain import labels as keys
 from shared.domain.commands import CommandRecord, written
 from shared.domain.machines import INSTANCE_TERMINATING, LAUNCHED, Condition, Machine

@@ -12,18 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from services.launcher.launch.fleet import Choice
 from services.launcher.launch_template.content import (
     TENANCY,
-    Variant,
     template_data,
     template_name,
     template_name_v1,
     template_tags,
-    variants,
 )
-from services.launcher.node_class.images import BootImage, BootImages
-from services.launcher.resolved_class import Resolved
+from services.launcher.launch_template.variants import Choice, Variant, variants
+from services.launcher.resolved_class import BootImage, BootImages, Resolved
 from shared.api.node_templates import parse_node_template
 from shared.cloud.records import Image, SecurityGroup
 from shared.domain import labels as keys

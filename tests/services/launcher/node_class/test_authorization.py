@@ -15,8 +15,8 @@ from services.launcher.node_class.authorization import (
     Authorization,
     requests,
 )
-from services.launcher.node_class.images import BootImages, boot_images
-from services.launcher.resolved_class import Resolved
+from services.launcher.node_class.images import boot_images
+from services.launcher.resolved_class import BootImages, Resolved
 from shared.cloud.records import Image, SecurityGroup, Subnet
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.launcher.node_class.controller import CLUSTER_SECONDS, FRESH_SECONDS, NodeClasses
+from services.launcher import cluster
+from services.launcher.node_class.controller import FRESH_SECONDS, NodeClasses
 from shared.api.conditions import known_conditions
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
@@ -228,10 +229,10 @@ async def test_the_clusters_version_is_asked_every_five_minutes(
 ) -> None:
     """EC-23: after an upgrade aliases lead to new images."""
     for _ in range(2):
-        assert (await node_classes.cluster()).version == "1.32"
+        assert (await node_classes.cluster.described()).version == "1.32"
     assert reads(control, "DescribeCluster") == 1
-    clock.advance(CLUSTER_SECONDS)
-    await node_classes.cluster()
+    clock.advance(cluster.FRESH_SECONDS)
+    await node_classes.cluster.described()
     assert reads(control, "DescribeCluster") == 2
 
 

@@ -13,11 +13,8 @@ from msgspec.structs import replace
 from services.launcher.node_class.images import (
     DEPRECATED_SECONDS,
     PARAMETER_SECONDS,
-    BootImage,
-    BootImages,
     Images,
     boot_images,
-    image_for,
 )
 from services.launcher.node_class.published_images import (
     ACCELERATOR_COUNT,
@@ -28,6 +25,7 @@ from services.launcher.node_class.published_images import (
     STANDARD,
     published,
 )
+from services.launcher.resolved_class import BootImage, BootImages, image_for
 from shared.cloud.records import Image
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
