@@ -74,10 +74,6 @@ class LaunchMachine(MachineMessage):
     """scheduler -> launcher: this Machine has no instance yet."""
 
 
-class MachineLaunched(MachineMessage):
-    """launcher -> scheduler: an instance exists."""
-
-
 class LaunchFailed(MachineMessage):
     """launcher -> scheduler: no instance; the Machine is being deleted."""
 
@@ -121,14 +117,6 @@ class NodePoolChanged(Message):
     @property
     def key(self) -> str:
         return self.pool
-
-
-class MachineRegistered(MachineMessage):
-    """launcher -> scheduler: the node carries our labels, taints and finalizer."""
-
-
-class MachineInitialized(MachineMessage):
-    """launcher -> scheduler: the node is ready with all its resources."""
 
 
 class MachineTerminated(MachineMessage):
@@ -224,11 +212,26 @@ class DisruptionDecided(Message):
 TYPES: dict[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
-        PodUnschedulable, PodResolved, LaunchMachine, MachineLaunched, LaunchFailed, NodeJoined, NodeClassChanged,
-        NodePoolChanged, MachineRegistered, MachineInitialized, MachineTerminated, TerminateMachine,
+        PodUnschedulable, PodResolved, LaunchMachine, LaunchFailed, NodeJoined, NodeClassChanged,
+        NodePoolChanged, MachineTerminated, TerminateMachine,
         InterruptionReceived, PlanDecided, DisruptionDecided, DrainNode, EndInstance,
     )
 }  # fmt: skip
+
+RETIRED = ("MachineLaunched", "MachineRegistered", "MachineInitialized")
+"""Types that nobody sends any more. After an upgrade a stream may still hold some that an older build sent: they are
+acknowledged and dropped, where any other unknown type is dead-lettered."""
+
+
+class Retired(Message):
+    """Stands for a message of a retired type, whose content nobody needs."""
+
+    type: str
+
+    @property
+    def key(self) -> str:
+        return self.type
+
 
 Kind = TypeVar("Kind", bound=Message)
 
@@ -250,7 +253,12 @@ def encode(message: Message, *, cause: str, clock: Clock) -> Envelope:
 
 
 def decode(envelope: Envelope) -> Message:
-    """The message inside. Raises BadMessage for an unknown type or version, or a body that does not validate."""
+    """The message inside; ``Retired`` for one of a retired type, whatever its version and body.
+
+    Raises BadMessage for an unknown type or version, or a body that does not validate.
+    """
+    if envelope.type in RETIRED:
+        return Retired(type=envelope.type)
     kind = TYPES.get(envelope.type)
     if kind is None or envelope.version != kind.version:
         raise BadMessage(f"unknown message {envelope.type} version {envelope.version}")
