@@ -271,7 +271,6 @@ class Commands:
             await self._spend(machine)
             await self.order(TerminateMachine.of(machine, record.reason.lower()), record.id)
         self._assume(record, over=True)
-        await self.teller.decided(record)
 
     async def _told(self, record: CommandRecord, machine: Machine) -> None:
         node = self.view.nodes().get(machine.node_name)

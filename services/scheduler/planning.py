@@ -36,7 +36,7 @@ from shared.errors import AlreadyExists, DovetailError
 from shared.kube.machines import Machines
 from shared.leadership import Leadership
 from shared.log import get_logger
-from shared.messages import LaunchMachine, PlanDecided, send
+from shared.messages import LaunchMachine, send
 from shared.metrics import Metrics
 from shared.metrics.scheduling import PROVISIONER
 from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
@@ -214,7 +214,6 @@ class Planner:
         self.rounds += 1
         self.last_plan = plan
         await self.reporter.tell(plan, snapshot, created)
-        await self._record(plan, created)
 
     def not_synced(self, patience: float = 0.0) -> str:
         """OPS-13: why the picture of the cluster may not be acted on; empty when it may. A doubt that is younger than
@@ -355,15 +354,3 @@ class Planner:
         )
         for name in [*plan.existing, *(machine.name for machine in created)]:
             self._nominated[name] = until
-
-    async def _record(self, plan: Plan, created: list[PlannedMachine]) -> None:
-        decided = PlanDecided(
-            plan=plan.id,
-            generation=plan.generation,
-            machines=tuple(machine.name for machine in created),
-            placed=sum(len(m.pods) for m in plan.machines) + sum(map(len, plan.existing.values())),
-            unschedulable=len(plan.unschedulable),
-            cost_micro_usd_per_hour=plan.cost_micro_usd_per_hour,
-        )
-        cause = f"{plan.id}/{self.rounds}"
-        await send(self.bus, streams.DECISIONS, decided, cause=cause, clock=self.clock)

@@ -213,7 +213,7 @@ def _commands(
         bus=env.bus,
         clock=env.clock,
         metrics=env.metrics,
-        teller=Teller(env.recorder, env.metrics, env.bus, env.clock),
+        teller=Teller(env.recorder, env.metrics),
         rate=DisruptionRate(env.bus.redis, env.bus.prefix, env.clock),
     )
 

@@ -1,4 +1,4 @@
-"""What people get to know of a disruption: logs, events, metrics, the archive (EXE-01, EXE-04..06, EVT-02, MET-06).
+"""What people get to know of a disruption: logs, events, metrics (EXE-01, EXE-04..06, EVT-02, MET-06).
 
 Both generations have their words: Karpenter's users match on them.
 """
@@ -11,10 +11,7 @@ from dataclasses import dataclass
 
 from services.scheduler.counting import count_command, count_failed, count_replaced
 from services.scheduler.marks import Mark
-from shared import streams
 from shared.api.references import to_machine, to_node, to_pod, to_pool
-from shared.bus import Bus
-from shared.clock import Clock
 from shared.disruption import drift, emptiness, expiration, static_drift
 from shared.disruption.budgets import Allowance
 from shared.disruption.pod_blocks import note_on
@@ -36,7 +33,6 @@ from shared.domain.pods import Pod
 from shared.domain.snapshot import Snapshot
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
-from shared.messages import DisruptionDecided, send
 from shared.metrics import EVENTUAL, GRACEFUL, Metrics
 
 log = get_logger(__name__)
@@ -56,8 +52,6 @@ class Teller:
 
     recorder: Recorder
     metrics: Metrics
-    bus: Bus
-    clock: Clock
 
     def disrupting(self, command: Command, id_: str) -> None:
         """EXE-01. ``id_``: of the record."""
@@ -200,17 +194,6 @@ class Teller:
         self.metrics.failed_validations.labels(command.method).inc()
         text = f"{verdict.cause}: {verdict.text}"
         await self._of_candidates(command.candidates, REJECTED, text)
-
-    async def decided(self, record: CommandRecord) -> None:
-        """For the archive."""
-        message = DisruptionDecided(
-            command=record.id,
-            method=record.method,
-            reason=record.reason,
-            machines=record.candidates,
-            replacements=record.replacements,
-        )
-        await send(self.bus, streams.DECISIONS, message, cause=record.id, clock=self.clock)
 
     def failed(self, record: CommandRecord, why: str, unready: int) -> None:
         """EXE-05."""

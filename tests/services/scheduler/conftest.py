@@ -130,7 +130,7 @@ def incarnation(
         bus=bus,
         clock=clock,
         metrics=metrics,
-        teller=Teller(recorder, metrics, bus, clock),
+        teller=Teller(recorder, metrics),
         rate=DisruptionRate(bus.redis, bus.prefix, clock),
     )
     return planner, Disruption(settings, view, planner, commands, clock)

@@ -13,7 +13,7 @@ from shared.domain.machines import EMPTY, Machine
 from shared.domain.nodepools import GLOBAL, KARPENTER, V1, WHEN_UNDERUTILIZED, Budget
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS
-from shared.messages import DisruptionDecided, TerminateMachine
+from shared.messages import TerminateMachine
 from tests.services.conftest import create_machine, create_running_pod
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import make_bound_pod, make_node, make_pool
@@ -66,8 +66,6 @@ async def test_an_empty_machine_is_marked_then_deleted(
     assert await is_deleted(kube)
     (order,) = await published(streams.TERMINATIONS)
     assert order == TerminateMachine(name=NAME, reason="empty")
-    (decided,) = await published(streams.DECISIONS)
-    assert isinstance(decided, DisruptionDecided)
     assert await events() == [("DisruptionTerminating", name) for name in (NAME, "node-1")]
     await scheduler.disruption.step()
     assert len(await published(streams.TERMINATIONS)) == 1

@@ -14,7 +14,7 @@ from shared.domain import labels as keys
 from shared.domain.nodepools import NodePool
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES
-from shared.messages import LaunchMachine, PlanDecided
+from shared.messages import LaunchMachine
 from shared.metrics import Metrics
 from tests.services.conftest import create_pool
 from tests.services.scheduler.conftest import Scheduler
@@ -54,9 +54,6 @@ async def test_a_waiting_pod_gets_a_machine(
     assert plan is not None
     assert machine.annotations[keys.PLAN_ANNOTATION] == plan.id
     assert await published(streams.LAUNCHES) == [LaunchMachine(machine=machine.key)]
-    (decided,) = await published(streams.DECISIONS)
-    assert isinstance(decided, PlanDecided)
-    assert (decided.machines, decided.placed) == ((machine.name,), 1)
     assert scheduler.planner.nominated() == {machine.name}
     assert await events() == [("Nominated", "web")]
     created = metrics.registry.get_sample_value(
