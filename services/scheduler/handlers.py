@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from services.scheduler.planning import Planner
-from services.scheduler.view import View
+from services.scheduler.provisioning.planner import Planner
+from services.scheduler.state.view import View
 from shared.bus import Envelope, RetryLater
 from shared.messages import (
     InterruptionReceived,

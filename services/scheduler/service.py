@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from services.scheduler.catalogues import catalogue_source
-from services.scheduler.cluster_metrics import LOOK_SECONDS, ClusterMetrics
-from services.scheduler.commands import Commands
-from services.scheduler.disruption import Disruption
-from services.scheduler.evidence import limit_waiters
-from services.scheduler.evidence.limit_waiters import LimitWaiters
+from services.scheduler.disruption.commands import Commands
+from services.scheduler.disruption.controller import Disruption
+from services.scheduler.disruption.reporting import Teller
 from services.scheduler.evidence.need import Need
 from services.scheduler.evidence.sync import PATIENCE_SECONDS
-from services.scheduler.explain import Explainer
 from services.scheduler.handlers import Departures, Handlers
 from services.scheduler.handover import Handover
-from services.scheduler.planning import Planner
-from services.scheduler.questions import offered
-from services.scheduler.report import Reporter
-from services.scheduler.simulate import Simulator
-from services.scheduler.telling import Teller
-from services.scheduler.view import View
+from services.scheduler.provisioning import limit_waiters
+from services.scheduler.provisioning.limit_waiters import LimitWaiters
+from services.scheduler.provisioning.planner import Planner
+from services.scheduler.provisioning.reporting import Reporter
+from services.scheduler.state.catalogues import catalogue_source
+from services.scheduler.state.view import View
+from services.scheduler.status.access import offered
+from services.scheduler.status.cluster_metrics import LOOK_SECONDS, ClusterMetrics
+from services.scheduler.status.explain import Explainer
+from services.scheduler.status.simulate import Simulator
 from shared import streams
 from shared.api.scheduler_config import default_spread
 from shared.domain.feature_gates import FeatureGates, without_effect

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.scheduler.commands import Commands
-from services.scheduler.disruption import Disruption
+from services.scheduler.disruption.commands import Commands
+from services.scheduler.disruption.controller import Disruption
+from services.scheduler.disruption.reporting import Teller
 from services.scheduler.evidence.need import Need
 from services.scheduler.handover import Handover
-from services.scheduler.planning import Planner
-from services.scheduler.report import Reporter
-from services.scheduler.telling import Teller
-from services.scheduler.view import View
+from services.scheduler.provisioning.planner import Planner
+from services.scheduler.provisioning.reporting import Reporter
+from services.scheduler.state.view import View
 from services.watcher.records import KINDS
 from shared.bus import Bus
 from shared.clock import SystemClock
