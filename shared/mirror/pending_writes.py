@@ -19,7 +19,8 @@ Value = TypeVar("Value")
 
 
 class _Write(NamedTuple, Generic[Value]):
-    """``least`` and ``most``: monotonic seconds before which it counts in any case, and from which it no longer does."""
+    """``least`` and ``most``: monotonic seconds before which it counts in any case, and from which it no longer
+    does."""
 
     value: Value
     least: float
@@ -44,8 +45,8 @@ class PendingWrites(Generic[Key, Value]):
         least_seconds: float = 0.0,
         most_seconds: float = math.inf,
     ) -> None:
-        """``key`` was written. It counts for ``least_seconds`` although it seems to be shown: the picture may be one from
-        before the write."""
+        """``key`` was written. It counts for ``least_seconds`` although it seems to be shown: the picture may be one
+        from before the write."""
         self._writes[key] = _Write(value, now + least_seconds, now + most_seconds)
 
     def get(self, key: Key, *, now: float = 0.0) -> Value | None:
@@ -63,6 +64,10 @@ class PendingWrites(Generic[Key, Value]):
             if now < write.most and (now < write.least or not is_shown(key, write.value))
         }
         return {key: write.value for key, write in self._writes.items()}
+
+    def values(self) -> list[Value]:
+        """All that is held, as of the last ``unshown``."""
+        return [write.value for write in self._writes.values()]
 
     def discard(self, key: Key) -> None:
         """This write no longer counts."""

@@ -18,14 +18,12 @@ from shared.domain.machines import INITIALIZED, Machine
 LEAST_WAIT_SECONDS, MOST_WAIT_SECONDS = 600.0, 3600.0
 WAIT_PER_CANDIDATE_SECONDS = 0.08
 """EXE-05: how long replacements may take, by the number of machines that are being disrupted."""
-MOST_CANDIDATES = 200
 
 
-class Assumed(NamedTuple):
-    """Our last word on a command; ``at`` is monotonic."""
+class Written(NamedTuple):
+    """What we wrote last of a command. ``over``: it is carried out, or rolled back."""
 
     record: CommandRecord
-    at: float
     over: bool = False
 
 
@@ -51,14 +49,14 @@ def running(machines: Iterable[Machine]) -> dict[str, CommandRecord]:
     return found
 
 
-def is_shown(assumed: Assumed, record: CommandRecord | None, alive: Set[str]) -> bool:
-    """Whether the mirror shows our last word: ``record`` is what it has of the command, ``alive`` are the keys of the
-    machines that stay."""
-    if assumed.over:
+def is_shown(written: Written, record: CommandRecord | None, alive: Set[str]) -> bool:
+    """Whether the mirror shows what we wrote last: ``record`` is what it has of the command, ``alive`` are the keys of
+    the machines that stay."""
+    if written.over:
         return record is None
     if record is not None:
-        return record.created >= assumed.record.created
-    return alive.isdisjoint(assumed.record.candidates)
+        return record.created >= written.record.created
+    return alive.isdisjoint(written.record.candidates)
 
 
 def step(
@@ -69,11 +67,11 @@ def step(
     disrupted: int,
     ours: bool,
 ) -> Step:
-    """EXE-04..06. ``machines`` by key; ``disrupted``: candidates of all running commands; ``ours``: this process began
-    it a moment ago.
+    """What to do now (EXE-04..06). ``machines`` by key; ``disrupted``: candidates of all running commands; ``ours``:
+    this process began it a moment ago.
 
     A command is begun in one go. One that is found half begun was cut off there, and nobody knows how long ago: it is
-    taken back, for to decide anew costs little.
+    rolled back: to decide anew costs little.
     """
     held = [m for key in record.candidates if (m := machines.get(key)) and not m.terminating]
     if not held:

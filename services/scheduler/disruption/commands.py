@@ -1,9 +1,9 @@
-"""Carries disruption commands out, one small step at a time (EXE-01..08).
+"""Carries out disruption commands, one small step at a time (EXE-01..08).
 
 Record on every candidate -> nodes closed -> replacements created -> wait until all are initialised -> candidates
 deleted. The record is on the objects, so a crash between any two steps costs nothing: the next scheduler reads it and
-goes on, or takes it all back. A command fails as a whole: then its nodes are opened again and replacements that are not
-ready yet are deleted; one that is ready stays as a normal node.
+goes on, or rolls back. A command fails as a whole: then its nodes are opened again and replacements that are not ready
+yet are deleted; one that is ready stays as a normal node.
 """
 
 from __future__ import annotations
@@ -14,26 +14,22 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from services.scheduler.disruption.command_record import Assumed, Step, is_shown, running, step
+from services.scheduler.actions import MachineActions, key_of
+from services.scheduler.disruption.command_record import Step, Written, is_shown, running, step
 from services.scheduler.disruption.conditions import occupied_nodes
-from services.scheduler.disruption.reporting import Teller
-from services.scheduler.provisioning.planner import Planner
+from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.view import View
-from shared import streams
-from shared.api.node_claims import planned_object
 from shared.api.pods import parse_pod
-from shared.bus import Bus
 from shared.clock import Clock
 from shared.disruption import emptiness
 from shared.disruption.records import Command
 from shared.domain import labels as keys
 from shared.domain.commands import CommandRecord, holder, written
-from shared.domain.machines import DISRUPTION_REASON, INITIALIZED, MACHINE_KINDS, Condition, Machine
-from shared.domain.nodepools import POOL_KINDS, V1
+from shared.domain.machines import DISRUPTION_REASON, INITIALIZED, Condition, Machine
+from shared.domain.nodepools import V1
 from shared.domain.pods import is_reschedulable
 from shared.domain.snapshot import Snapshot
 from shared.errors import (
-    AlreadyExists,
     Conflict,
     DovetailError,
     InvalidObject,
@@ -45,40 +41,38 @@ from shared.kube.machines import Machines
 from shared.kube.node_marks import NodeMarks, is_closed
 from shared.kube.resources import PODS
 from shared.log import get_logger
-from shared.messages import LaunchMachine, TerminateMachine, send
-from shared.metrics import Metrics
 from shared.mirror.disruption_rate import DisruptionRate
+from shared.mirror.pending_writes import PendingWrites
+from shared.settings import SchedulerSettings
 from shared.solver.output import machine_name
-from shared.solver.plan import PlannedMachine
 
 log = get_logger(__name__)
 
-ASSUMED_SECONDS = 30.0
-"""Our last word on a command counts so long at least, and until the mirror shows what we wrote: a mirror that stands
-still must not open its nodes again."""
+WRITTEN_SECONDS = 30.0
+"""What we wrote of a command counts so long at least, and until the mirror shows it: a mirror that stands still must
+not make us open its nodes again."""
 
 
 @dataclass
 class Commands:
     """The running commands, as their machines show them."""
 
+    settings: SchedulerSettings
+    clock: Clock
     view: View
-    planner: Planner
     kube: Kube
     machines: Machines
-    bus: Bus
-    clock: Clock
-    metrics: Metrics
-    teller: Teller
+    actions: MachineActions
+    reporter: DisruptionReporter
     rate: DisruptionRate
-    _assumed: dict[str, Assumed] = field(default_factory=dict)
-    """By id, what we wrote a moment ago."""
-    _deleted: set[str] = field(default_factory=set)
-    """UIDs of machines that we deleted and the mirror shows as staying."""
+    _written: PendingWrites[str, Written] = field(default_factory=PendingWrites)
+    """By command id."""
     _targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Command id -> nodes that its pods are to move to."""
 
     @property
-    def marks(self) -> NodeMarks:
+    def taints(self) -> NodeMarks:
+        """Closes and opens nodes."""
         return NodeMarks(self.kube)
 
     def records(self) -> list[CommandRecord]:
@@ -86,33 +80,28 @@ class Commands:
         machines = self.view.machines()
         found = running(machines)
         alive = {machine.key for machine in machines if not machine.terminating}
-        now = self.clock.monotonic()
-        fresh = {
-            id_: assumed
-            for id_, assumed in self._assumed.items()
-            if now - assumed.at < ASSUMED_SECONDS or not is_shown(assumed, found.get(id_), alive)
-        }
-        self._assumed = fresh
-        found |= {id_: assumed.record for id_, assumed in fresh.items()}
-        open_ = [r for id_, r in found.items() if id_ not in fresh or not fresh[id_].over]
+        ours = self._written.unshown(
+            lambda id_, written: is_shown(written, found.get(id_), alive),
+            now=self.clock.monotonic(),
+        )
+        found |= {id_: written.record for id_, written in ours.items()}
+        open_ = [r for id_, r in found.items() if id_ not in ours or not ours[id_].over]
         return sorted(open_, key=lambda record: (record.begun_at, record.id))
 
     def busy(self) -> set[str]:
         """UIDs of machines that a command holds (EXE-08), and of those we deleted although the mirror does not show it
         yet."""
-        held = {key for record in self.records() for key in record.candidates}
+        held = self.candidates()
         machines = self.view.machines()
-        # Until the mirror shows that they are on their way out, however long that takes.
-        self._deleted &= {machine.uid for machine in machines if not machine.terminating}
-        going = [m for m in machines if m.key in held or m.uid in self._deleted]
-        return {machine.uid for machine in going}
+        return self.actions.deleted(machines) | {m.uid for m in machines if m.key in held}
 
-    async def delete(self, machine: Machine) -> bool:
-        """Order its deletion. False when it is gone, or another machine has its name."""
-        if not await self.machines.delete(machine):
-            return False
-        self._deleted.add(machine.uid)
-        return True
+    def candidates(self) -> set[str]:
+        """Keys of the machines that running commands take away."""
+        return {key for record in self.records() for key in record.candidates}
+
+    def replacements(self) -> set[str]:
+        """Keys of the machines that running commands wait for."""
+        return {key for record in self.records() for key in record.replacements}
 
     def record_of(self, key: str) -> CommandRecord | None:
         """The command that holds or makes this machine."""
@@ -125,20 +114,20 @@ class Commands:
         return {name for names in self._targets.values() for name in names}
 
     async def start(self, command: Command, snapshot: Snapshot) -> bool:
-        """EXE-01..03. False when it failed and everything was taken back."""
+        """Begin a command (EXE-01..03). False when that failed and everything was rolled back."""
         id_ = _id_of(command, self.clock.now())
         command = _with_names_of_its_own(command, id_)
         record = self._record(command, id_)
-        self.teller.disrupting(command, id_)
-        self._assume(record)
+        self.reporter.disrupting(command, id_)
+        self._note(record)
         self._targets[record.id] = command.targets
         try:
-            await self._mark(command, record)
+            await self._hold(command, record)
             for planned in command.replacements:
-                stored = await self.create(
-                    planned, snapshot, cause=id_, reason=command.reason.lower()
+                stored = await self.actions.create_or_adopt(
+                    planned, snapshot, plan=id_, reason=command.reason.lower()
                 )
-                await self.teller.launching(stored, command.reason)
+                await self.reporter.launching(stored, command.reason)
         except DovetailError as error:
             return await self._give_up(record, error)
         if command.replacements:
@@ -147,12 +136,12 @@ class Commands:
         return True
 
     async def step(self) -> None:
-        """Look once at every running command."""
+        """Take every running command one step further."""
         machines = {m.key: m for m in self.view.machines()}
         records = self.records()
         disrupted = sum(len(record.candidates) for record in records)
         for record in records:
-            ours = record.id in self._assumed
+            ours = self._written.get(record.id) is not None
             what = step(record, machines, now=self.clock.now(), disrupted=disrupted, ours=ours)
             if what.next in ("wait", "delete") and self._is_halted(record, machines):
                 what = Step("roll back", "disruption was switched off")
@@ -164,8 +153,8 @@ class Commands:
                 log.warning("command waits", command=record.id, error=error.message)
 
     def _is_halted(self, record: CommandRecord, machines: Mapping[str, Machine]) -> bool:
-        """A kill switch also takes back what has deleted nothing yet."""
-        if self.planner.settings.disruption == "off":
+        """A kill switch also rolls back what has deleted nothing yet."""
+        if self.settings.disruption == "off":
             return True
         pools = self.view.pools()
         held = [pools.get(m.pool_key) for key in record.candidates if (m := machines.get(key))]
@@ -176,18 +165,18 @@ class Commands:
     ) -> None:
         held = [m for key in record.candidates if (m := machines.get(key)) and not m.terminating]
         if what.next == "delete":
-            self.teller.replaced(record, machines)
+            self.reporter.replaced(record, machines)
             await self._delete(record, held)
         elif what.next == "roll back":
             await self._roll_back(record, what.why)
         elif what.next == "over":
-            self._assumed.pop(record.id, None)
+            self._written.discard(record.id)
         else:
             waiting = [m for key in record.replacements if (m := machines.get(key))]
-            await self.teller.waiting(record, waiting)
+            await self.reporter.waiting(waiting)
 
     def _record(self, command: Command, id_: str) -> CommandRecord:
-        names = tuple(_key_of(planned) for planned in command.replacements)
+        names = tuple(key_of(planned) for planned in command.replacements)
         return CommandRecord(
             id=id_,
             method=command.method,
@@ -198,12 +187,14 @@ class Commands:
             text=command.text,
         )
 
-    def _assume(self, record: CommandRecord, *, over: bool = False) -> None:
-        self._assumed[record.id] = Assumed(record, self.clock.monotonic(), over)
+    def _note(self, record: CommandRecord, *, over: bool = False) -> None:
+        now = self.clock.monotonic()
+        self._written.note(record.id, Written(record, over), now=now, least_seconds=WRITTEN_SECONDS)
 
-    async def _mark(self, command: Command, record: CommandRecord) -> None:
-        """The record first: whoever finds a closed node finds out why. Raises on any failure, Conflict for a machine
-        that another command holds although our picture does not show it yet (EXE-08)."""
+    async def _hold(self, command: Command, record: CommandRecord) -> None:
+        """Write the record on all candidates, then close their nodes. Raises on any failure, Conflict for a machine
+        that another command holds although the mirror does not show it yet (EXE-08)."""
+        # The record first: after a crash a closed node without a record would be nobody's to open.
         for candidate in command.candidates:
             await self.machines.annotate(
                 candidate.machine, keys.COMMAND_ANNOTATION, written(record),
@@ -212,42 +203,20 @@ class Commands:
         for candidate in command.candidates:
             generation = candidate.machine.generation_api
             if generation == V1 or command.replacements:  # EXE-07
-                await self.marks.close(candidate.node.name, generation)
+                await self.taints.close(candidate.node.name, generation)
             if generation == V1:
                 condition = Condition("True", command.reason, command.text, self.clock.now())
                 await self.machines.write_condition(candidate.machine, DISRUPTION_REASON, condition)
 
-    async def create(
-        self, planned: PlannedMachine, snapshot: Snapshot, *, cause: str, reason: str
-    ) -> Machine:
-        """One machine, not launched yet. One that a crashed scheduler made already will do. Raises DovetailError."""
-        pool = next(pool for pool in snapshot.pools if pool.key == planned.pool_key)
-        node_class = next(c for c in snapshot.node_classes if c.key == pool.node_class_key)
-        epoch = self.planner.leadership.epoch
-        body = planned_object(planned, pool, node_class, plan=cause, epoch=epoch)
-        try:
-            stored = await self.machines.create(body)
-        except AlreadyExists:
-            stored = await self.machines.stored(_key_of(planned))
-            if stored.machine.terminating:
-                raise
-        self.view.own.assume(stored)
-        relaxed = planned.min_values_relaxed
-        self.metrics.count_created(reason, pool.name, pool.generation_api, relaxed=relaxed)
-        return stored.machine
-
-    async def launch(self, key: str, cause: str) -> None:
-        """Ring the launcher. Not heard, it finds the machine on its list."""
-        message = LaunchMachine(machine=key)
-        await send(self.bus, streams.LAUNCHES, message, cause=cause, clock=self.clock)
-
     async def _confirm(self, command: Command, record: CommandRecord) -> bool:
-        """All replacements exist: say so on the record, then let them be launched."""
+        """All replacements exist: write that on the record, then request their launch."""
+        # In this order: a record that says so is gone on with after a crash, any other is rolled back, and what is
+        # rolled back must have no instance that nobody waits for.
         record = CommandRecord(
             record.id, record.method, record.reason, record.candidates, record.replacements,
             record.begun_at, True, record.text,
         )  # fmt: skip
-        self._assume(record)
+        self._note(record)
         note = {"annotations": {keys.COMMAND_ANNOTATION: written(record)}}
         try:
             for candidate in command.candidates:
@@ -255,35 +224,30 @@ class Commands:
         except DovetailError as error:
             return await self._give_up(record, error)
         for key in record.replacements:
-            await self.launch(key, record.id)
+            await self.actions.request_launch(key, record.id)
         return True
 
     async def _delete(self, record: CommandRecord, held: list[Machine]) -> None:
-        """EXE-06. Emptiness asks the API server for pods once more (R5)."""
+        """Delete the candidates (EXE-06). Emptiness asks the API server for pods once more (R5)."""
         for machine in held:
             if record.method == emptiness.METHOD and await self._is_occupied(machine):
                 log.info("node is not empty any more", node=machine.node_name)
                 await self._release(machine)
                 continue
-            if not await self.delete(machine):
+            if not await self.actions.delete(machine):
                 continue
-            await self._told(record, machine)
+            await self._report(record, machine)
             await self._spend(machine)
-            await self.order(TerminateMachine.of(machine, record.reason.lower()), record.id)
-        self._assume(record, over=True)
+            await self.actions.request_termination(machine, record.reason.lower(), record.id)
+        self._note(record, over=True)
 
-    async def _told(self, record: CommandRecord, machine: Machine) -> None:
+    async def _report(self, record: CommandRecord, machine: Machine) -> None:
         node = self.view.nodes().get(machine.node_name)
         pool = self.view.pools().get(machine.pool_key)
-        await self.teller.terminating(record, machine, pool, node)
         moving = sum(
             is_reschedulable(pod) and pod.node_name == machine.node_name for pod in self.view.pods()
         )
-        self.metrics.pods_disrupted.labels(record.reason.lower()).inc(moving)
-
-    async def order(self, message: TerminateMachine, cause: str) -> None:
-        """Tell the terminator. Not heard, it finds the deletion on its list."""
-        await send(self.bus, streams.TERMINATIONS, message, cause=cause, clock=self.clock)
+        await self.reporter.terminating(record, machine, pool, node, moving)
 
     async def _spend(self, machine: Machine) -> None:
         try:
@@ -296,18 +260,19 @@ class Commands:
         return bool(occupied_nodes(parse_pod(raw) for raw in listed.items))
 
     async def _give_up(self, record: CommandRecord, error: DovetailError) -> bool:
-        """A command that could not be begun. What cannot be taken back now is found by the next step."""
+        """A command that could not be begun. What cannot be rolled back now is found by the next step."""
         log.warning("cannot disrupt", command=record.id, error=error.message)
         try:
             await self._roll_back(record, error.message)
         except DovetailError as second:
             log.warning("roll back waits", command=record.id, error=second.message)
-            self._assumed.pop(record.id, None)
+            self._written.discard(record.id)
         return False
 
     async def _roll_back(self, record: CommandRecord, why: str) -> None:
-        """EXE-05. Nodes first: their pods are what people wait for. Records last: after a crash in between the next
-        scheduler finds what is left to do."""
+        """Open the nodes, delete replacements that are not ready, take the record off (EXE-05)."""
+        # Nodes first, because pods wait for them. Records last: after a crash in between the next scheduler finds by
+        # them what is left to do.
         held = [m for key in record.candidates if (m := await self._stored(key))]
         held = [m for m in held if not m.terminating and _is_held_by(m, record)]
         for machine in held:
@@ -315,22 +280,22 @@ class Commands:
         made = [m for key in record.replacements if (m := await self._stored(key))]
         unready = [m for m in made if not m.has(INITIALIZED) and not m.terminating]
         for machine in unready:
-            await self.delete(machine)
+            await self.actions.delete(machine)
         for machine in held:
             await self._take_off_record(machine)
-        self._assume(record, over=True)
-        self.teller.failed(record, why, len(unready))
+        self._note(record, over=True)
+        self.reporter.failed(record, why, len(unready))
 
     async def _stored(self, key: str) -> Machine | None:
-        """As it is on the API server: the picture may lack what a scheduler did right before it died."""
+        """As it is on the API server: the mirror may lack what a scheduler wrote right before it died."""
         try:
             return await self.machines.get(key)
         except (NotFound, InvalidObject):
             return None
 
     async def _reopen(self, machine: Machine) -> None:
-        """Let pods come again, and say that it stays."""
-        await self.marks.open(machine.node_name, machine.generation_api)
+        """Let pods come again, and write that the machine stays."""
+        await self.taints.open(machine.node_name, machine.generation_api)
         if machine.generation_api == V1:
             condition = Condition("False", "RolledBack", "", self.clock.now())
             await self.machines.write_condition(
@@ -350,9 +315,10 @@ class Commands:
             await self._take_off_record(machine)
 
     async def clean(self) -> None:
-        """DIS-02: closed nodes that no command holds are opened again."""
-        known = [assumed.record for assumed in self._assumed.values()]
-        held = {key for record in (*self.records(), *known) for key in record.candidates}
+        """Open closed nodes that no command holds (DIS-02)."""
+        # Also those of commands that are over: the mirror may not show yet that their nodes were opened.
+        ours = [written.record for written in self._written.values()]
+        held = {key for record in (*self.records(), *ours) for key in record.candidates}
         nodes = self.view.nodes()
         for machine in self.view.machines():
             node = nodes.get(machine.node_name)
@@ -364,13 +330,13 @@ class Commands:
 
 
 def _is_held_by(machine: Machine, record: CommandRecord) -> bool:
-    """Not by another command: that one's marks are none of ours."""
+    """Not by another command, whose record and taints must stay."""
     known = holder(machine)
     return known is None or known.id == record.id
 
 
 def _id_of(command: Command, now: float) -> str:
-    """Of this start: the same decision taken twice makes two commands, and what one has come to says nothing of the
+    """Of this start: the same decision taken twice makes two commands, and the outcome of one says nothing of the
     other."""
     return hashlib.sha256(f"{command.id}|{now}".encode()).hexdigest()[:16]
 
@@ -383,9 +349,3 @@ def _with_names_of_its_own(command: Command, id_: str) -> Command:
         for index, planned in enumerate(command.replacements)
     )
     return replace(command, replacements=tuple(renamed))
-
-
-def _key_of(planned: PlannedMachine) -> str:
-    kind = planned.pool_key.partition("/")[0]
-    generation = next(g for g, k in POOL_KINDS.items() if k == kind)
-    return f"{MACHINE_KINDS[generation]}/{planned.name}"

@@ -1,4 +1,4 @@
-"""Conditions that tell how far a machine is from being disrupted: pure (DIS-20, DIS-32, DIS-33, M-03).
+"""Conditions that say how far a machine is from being disrupted: pure (DIS-20, DIS-32, DIS-33, M-03).
 
 They are kept on the machine so that a restart of the scheduler does not start a clock anew.
 """
@@ -14,7 +14,7 @@ from shared.domain.nodepools import V1, NodePool
 from shared.domain.pods import Pod, is_reschedulable
 
 
-class Mark(msgspec.Struct, frozen=True):
+class ConditionChange(msgspec.Struct, frozen=True):
     """One condition to write."""
 
     machine: Machine
@@ -23,11 +23,11 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 def occupied_nodes(pods: Iterable[Pod]) -> set[str]:
-    """Nodes that hold a pod which counts: no daemon, no mirror, not finished (DIS-16). One on its way out counts."""
+    """Nodes that hold a pod which counts: no daemon, no mirror, not finished (DIS-16). A terminating one counts."""
     return {
         pod.node_name
         for pod in pods
-        if pod.node_name and (is_reschedulable(pod) or _is_leaving(pod))
+        if pod.node_name and (is_reschedulable(pod) or _is_terminating(pod))
     }
 
 
@@ -38,7 +38,7 @@ def due(
     nominated: Set[str],
     *,
     now: float,
-) -> list[Mark]:
+) -> list[ConditionChange]:
     """What to write now. ``pools`` by key; ``occupied`` and ``nominated``: names of nodes (and machines)."""
     found = []
     for machine in machines:
@@ -55,7 +55,11 @@ def due(
                 EMPTY: pool.empty_ttl_seconds is not None and machine.has(INITIALIZED) and not busy,
                 EXPIRED: _is_expired(machine, pool, now=now),
             }
-        found += [Mark(machine, c, want) for c, want in wanted.items() if want != machine.has(c)]
+        found += [
+            ConditionChange(machine, c, want)
+            for c, want in wanted.items()
+            if want != machine.has(c)
+        ]
     return found
 
 
@@ -72,5 +76,5 @@ def _is_expired(machine: Machine, pool: NodePool, *, now: float) -> bool:
     return pool.expire_seconds is not None and now - machine.created_at >= pool.expire_seconds
 
 
-def _is_leaving(pod: Pod) -> bool:
+def _is_terminating(pod: Pod) -> bool:
     return pod.terminating and not pod.is_daemon and not pod.is_mirror and not pod.is_terminal

@@ -80,7 +80,7 @@ def of_consolidator(world: World, wanted: str, default: str) -> World:
 
 
 def delayed(command: Command) -> bool:
-    """Does it wait for a second look? v1alpha5's TTL has waited already (DIS-32)."""
+    """Does it wait for a validation? v1alpha5's TTL has waited already (DIS-32)."""
     if command.method not in _DELAYED:
         return False
     first = command.candidates[0]
@@ -89,11 +89,11 @@ def delayed(command: Command) -> bool:
     return not (command.method == emptiness.METHOD and waited)
 
 
-class Look(NamedTuple):
-    """All that consolidation's answer depends on: equal looks get equal answers (DIS-27)."""
+class Inputs(NamedTuple):
+    """All that consolidation's answer depends on: equal inputs get equal answers (DIS-27)."""
 
     generation: int
-    """Of the mirror; what follows changes without it, by time or by our own doing."""
+    """Of the mirror; what follows changes without it, with time or by our own writes."""
     catalogue: str
     unavailable: frozenset[OfferingKey]
     allowed: tuple[tuple[tuple[str, str], int], ...]
@@ -101,9 +101,9 @@ class Look(NamedTuple):
     """(machine UID, what blocks it, whether it rests): without those that are nominated or in a command."""
 
 
-def look_at(world: World, churn: Churn) -> Look:
+def inputs_of(world: World, churn: Churn) -> Inputs:
     """What this pass sees."""
-    return Look(
+    return Inputs(
         world.snapshot.generation,
         world.snapshot.catalogue.generation,
         world.snapshot.unavailable,
@@ -115,6 +115,6 @@ def look_at(world: World, churn: Churn) -> Look:
 
 
 def allowed_in(world: World) -> bool:
-    """DIS-27: did no budget hold consolidation back?"""
+    """Did no budget hold consolidation back (DIS-27)?"""
     pools = {c.machine.pool_key for c in world.candidates}
     return all(world.left(key, UNDERUTILIZED) > 0 for key in pools)

@@ -1,4 +1,4 @@
-"""What disruption comes to in numbers, in the words of both generations (MET-06, deprovisioning_* of MET-12)."""
+"""Disruption in numbers, under the metric names of both generations (MET-06, deprovisioning_* of MET-12)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def deprovisioner(method: str) -> str:
 def count_pass(
     metrics: Metrics, method: str, generation: str, *, seconds: float, late: bool
 ) -> None:
-    """One method looked at the candidates of one generation. ``late``: not at all of them (CON-10)."""
+    """One method evaluated the candidates of one generation. ``late``: not all of them (CON-10)."""
     reason = _REASONS.get(method, UNDERUTILIZED).lower()
     metrics.disruption_seconds.labels(reason, method).observe(seconds)
     if generation == V1ALPHA5:
@@ -53,7 +53,7 @@ def count_weighed(metrics: Metrics, weighed: Iterable[Weighed]) -> None:
 
 
 def count_command(metrics: Metrics, command: Command) -> None:
-    """EXE-01."""
+    """A command begins (EXE-01)."""
     reason = command.reason.lower()
     metrics.disruption_decisions.labels(command.decision, reason, command.method).inc()
     for pool in sorted({c.machine.pool for c in command.candidates}):
@@ -64,7 +64,7 @@ def count_command(metrics: Metrics, command: Command) -> None:
 
 
 def count_eligible(metrics: Metrics, candidates: Collection[Candidate]) -> None:
-    """What the last look found, both generations."""
+    """What the last survey found, both generations."""
     full = [one for one in candidates if not one.empty]
     eligible = metrics.disruption_eligible
     eligible.labels("empty").set(len(candidates) - len(full))
@@ -96,7 +96,8 @@ def count_replaced(
 
 
 def count_failed(metrics: Metrics, record: CommandRecord, unready: int) -> None:
-    """EXE-05. ``unready``: its replacements that never were ready; 0: it failed before there were any."""
+    """A command failed (EXE-05). ``unready``: its replacements that never were ready; 0: it failed before there were
+    any."""
     metrics.disruption_failures.inc(max(1, unready))
     if unready and any(key.startswith("Machine/") for key in record.replacements):
         metrics.replacement_failures.labels(deprovisioner(record.method)).inc(unready)

@@ -1,16 +1,16 @@
-"""What people get to know of a disruption: logs, events, metrics (EXE-01, EXE-04..06, EVT-02, MET-06).
+"""What users see of a disruption: logs, events and metrics (EXE-01, EXE-04..06, EVT-02, MET-06).
 
-Both generations have their words: Karpenter's users match on them.
+Each generation has its own texts: Karpenter's users match on them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from services.scheduler.disruption.conditions import Mark
-from services.scheduler.disruption.metrics import count_command, count_failed, count_replaced
+from services.scheduler.disruption import metrics as counts
+from services.scheduler.disruption.conditions import ConditionChange
 from shared.api.references import to_machine, to_node, to_pod, to_pool
 from shared.disruption import drift, emptiness, expiration, static_drift
 from shared.disruption.budgets import Allowance
@@ -23,6 +23,7 @@ from shared.disruption.records import (
     Candidate,
     Command,
     Rejection,
+    Weighed,
 )
 from shared.disruption.verdict import CHURN, Verdict
 from shared.domain.commands import CommandRecord
@@ -42,20 +43,20 @@ REJECTED_SECONDS = 900.0
 NOTED_SECONDS = 3600.0
 """Of events about a pod's annotation."""
 FIRST_NAMES = 5
-MOST_TOLD = 50
+MOST_REPORTED = 50
 """Machines of one command that get an event: two each, and the recorder's queue is for others too."""
 
 
 @dataclass
-class Teller:
-    """Tells; decides nothing."""
+class DisruptionReporter:
+    """Reports; decides nothing."""
 
     recorder: Recorder
     metrics: Metrics
 
     def disrupting(self, command: Command, id_: str) -> None:
-        """EXE-01. ``id_``: of the record."""
-        count_command(self.metrics, command)
+        """A command begins (EXE-01). ``id_``: of its record."""
+        counts.count_command(self.metrics, command)
         names = [c.node.name for c in command.candidates]
         if command.candidates[0].machine.generation_api == V1ALPHA5:
             log.info(_deprovisioning(command), command=id_)
@@ -82,13 +83,12 @@ class Teller:
         )
 
     async def launching(self, machine: Machine, reason: str) -> None:
-        """EXE-04."""
+        """A replacement was created (EXE-04)."""
         text = f"Launching {machine.kind}: {reason}"
         await self.recorder.publish(to_machine(machine), "Normal", "DisruptionLaunching", text)
 
-    async def waiting(self, record: CommandRecord, replacements: Iterable[Machine]) -> None:
-        """EXE-04."""
-        del record
+    async def waiting(self, replacements: Iterable[Machine]) -> None:
+        """A command waits for these replacements (EXE-04)."""
         for machine in replacements:
             if not machine.has(INITIALIZED):
                 await self.recorder.publish(
@@ -97,42 +97,48 @@ class Teller:
                 )  # fmt: skip
 
     def replaced(self, record: CommandRecord, machines: Mapping[str, Machine]) -> None:
-        """MET-12: its replacements are ready. ``machines``: by key."""
-        count_replaced(self.metrics, record, machines)
+        """Its replacements are ready (MET-12). ``machines``: by key."""
+        counts.count_replaced(self.metrics, record, machines)
 
     async def terminating(
-        self, record: CommandRecord, machine: Machine, pool: NodePool | None, node: Node | None
+        self,
+        record: CommandRecord,
+        machine: Machine,
+        pool: NodePool | None,
+        node: Node | None,
+        moving: int,
     ) -> None:
-        """EXE-06."""
+        """A command deleted this machine (EXE-06). ``moving``: how many pods have to move."""
         timed = _timed_ending(record, machine, pool)
         decision = "Replace" if record.replacements else "Delete"
         text = timed or f"Disrupting {machine.kind}: {record.reason}/{decision}"
         log.info(text, node=machine.node_name, machine=machine.name)
-        told = [(to_machine(machine), text)]
+        reported = [(to_machine(machine), text)]
         if node is not None:
-            told.append((to_node(node), timed or f"Disrupting Node: {record.reason}"))
-        for involved, message in told:
+            reported.append((to_node(node), timed or f"Disrupting Node: {record.reason}"))
+        for involved, message in reported:
             await self.recorder.publish(involved, "Normal", "DisruptionTerminating", message)
         mode = EVENTUAL if record.method in (drift.METHOD, static_drift.METHOD) else GRACEFUL
         policy = pool.consolidation_policy if pool else ""
         self.metrics.count_disrupted(machine, record.reason.lower(), mode, policy=policy)
+        self.metrics.pods_disrupted.labels(record.reason.lower()).inc(moving)
 
-    def marked(self, mark: Mark, pool: NodePool | None) -> None:
-        """DIS-32, in the seeds' words."""
-        if mark.condition != EMPTY:
+    def condition_changed(self, change: ConditionChange, pool: NodePool | None) -> None:
+        """Emptiness as Karpenter v0.x logs it (DIS-32); other conditions are not logged."""
+        if change.condition != EMPTY:
             return
-        text = "added TTL to empty node" if mark.is_true else "removed emptiness TTL from node"
+        text = "added TTL to empty node" if change.is_true else "removed emptiness TTL from node"
         ttl = pool.empty_ttl_seconds if pool else None
-        machine = mark.machine
+        machine = change.machine
         log.info(text, node=machine.node_name, machine=machine.name, ttl_seconds=ttl)
 
     def expired(self, machine: Machine) -> None:
-        """DIS-60."""
+        """A v1 machine was deleted because of its age (DIS-60)."""
         log.info("deleting expired nodeclaim", NodeClaim=machine.name, Node=machine.node_name)
         self.metrics.count_disrupted(machine, "expired")
 
     async def annotations(self, pods: Iterable[Pod], *, now: float) -> None:
-        """DIS-11: what a pod's own word to stay comes to."""
+        """What the annotations by which pods ask to stay have the effect of (DIS-11)."""
         for pod in pods:
             if pod.node_name and (note := note_on(pod, now=now)):
                 await self.recorder.publish(to_pod(pod), *note, dedupe_seconds=NOTED_SECONDS)
@@ -140,7 +146,7 @@ class Teller:
     def consuming(
         self, snapshot: Snapshot, consuming: Mapping[str, int], reasons: Iterable[str]
     ) -> None:
-        """DIS-25. ``consuming``: by pool key."""
+        """How many nodes use up budgets (DIS-25). ``consuming``: by pool key."""
         used: Counter[tuple[str, str]] = Counter()
         for reason in reasons:
             for pool in snapshot.pools:
@@ -150,12 +156,12 @@ class Teller:
     async def budgets(
         self, snapshot: Snapshot, allowed: Mapping[tuple[str, str], Allowance]
     ) -> None:
-        """DIS-25: gauges, and an event where a budget allows nothing although there are nodes. That some go already is
-        no news of the budget."""
-        told: Counter[tuple[str, str]] = Counter()
+        """Gauges, and an event where a budget allows nothing although there are nodes (DIS-25). Nodes that go already
+        do not count for the event: they are no fault of the budget."""
+        most: Counter[tuple[str, str]] = Counter()
         pools = {pool.key: pool for pool in snapshot.pools}
         for (key, reason), allowance in allowed.items():
-            told[pools[key].name, reason] += allowance.most
+            most[pools[key].name, reason] += allowance.most
             if allowance.blocks:
                 text = (
                     f"No allowed disruptions for disruption reason {reason} due to blocking budget"
@@ -163,14 +169,26 @@ class Teller:
                 await self.recorder.publish(
                     to_pool(pools[key]), "Normal", BLOCKED, text, dedupe_seconds=60
                 )
-        self.metrics.allowed_disruptions.replace(told)
+        self.metrics.allowed_disruptions.replace(most)
+
+    def eligible(self, candidates: Collection[Candidate]) -> None:
+        """Of the last survey, both generations."""
+        counts.count_eligible(self.metrics, candidates)
+
+    def pass_done(self, method: str, generation: str, *, seconds: float, late: bool) -> None:
+        """One method evaluated the candidates of a generation. ``late``: not all of them (CON-10)."""
+        counts.count_pass(self.metrics, method, generation, seconds=seconds, late=late)
+
+    def weighed(self, moves: Iterable[Weighed]) -> None:
+        """Moves that a Balanced pool judged (CON-12)."""
+        counts.count_weighed(self.metrics, moves)
 
     async def proposed(self, command: Command) -> None:
-        """CON-15: it waits for its second look."""
+        """The command waits for its validation (CON-15)."""
         await self._of_candidates(command.candidates, PROPOSED, command.text)
 
     async def approved(self, command: Command, first: Command) -> None:
-        """CON-15: it is still right, or a part of it. ``first``: as it was proposed."""
+        """The command, or a part of it, is still right (CON-15). ``first``: as it was proposed."""
         await self._of_candidates(command.candidates, APPROVED, command.text)
         kept = {candidate.machine.uid for candidate in command.candidates}
         dropped = [c for c in first.candidates if c.machine.uid not in kept]
@@ -179,12 +197,12 @@ class Teller:
 
     async def _of_candidates(self, candidates: Iterable[Candidate], reason: str, text: str) -> None:
         """On the node and on its machine (CON-15)."""
-        for candidate in list(candidates)[:MOST_TOLD]:
+        for candidate in list(candidates)[:MOST_REPORTED]:
             for involved in (to_node(candidate.node), to_machine(candidate.machine)):
                 await self.recorder.publish(involved, "Normal", reason, text)
 
     async def invalid(self, command: Command, verdict: Verdict) -> None:
-        """CON-11, CON-15: the command is dropped."""
+        """The command is dropped (CON-11, CON-15)."""
         log.info(
             "disruption is not right any more",
             command=command.text,
@@ -196,9 +214,9 @@ class Teller:
         await self._of_candidates(command.candidates, REJECTED, text)
 
     def failed(self, record: CommandRecord, why: str, unready: int) -> None:
-        """EXE-05."""
+        """The command was rolled back (EXE-05). ``unready``: replacements that were deleted again."""
         log.warning("disruption rolled back", command=record.id, why=why, replacements=unready)
-        count_failed(self.metrics, record, unready)
+        counts.count_failed(self.metrics, record, unready)
 
     async def rejected(
         self,
@@ -220,7 +238,7 @@ class Teller:
 
 
 def _deprovisioning(command: Command) -> str:
-    """EXE-01 [5]."""
+    """The line of v0.x when a command begins (EXE-01)."""
     names = ", ".join(
         f"{c.node.name}/{c.machine.instance_type}/{c.machine.capacity_type}"
         for c in command.candidates[:FIRST_NAMES]
@@ -236,7 +254,7 @@ def _deprovisioning(command: Command) -> str:
 
 
 def _timed_ending(record: CommandRecord, machine: Machine, pool: NodePool | None) -> str:
-    """The seeds' lines for v1alpha5 (DIS-32, DIS-61); empty for what they have no line for."""
+    """What v0.x logs for v1alpha5 (DIS-32, DIS-61); empty where it logs nothing of its own."""
     if machine.generation_api == V1ALPHA5 and pool is not None:
         ttl = pool.empty_ttl_seconds
         if record.method == emptiness.METHOD and ttl is not None:

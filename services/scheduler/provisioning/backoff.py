@@ -1,19 +1,18 @@
-"""Machines bought in vain: the next one for the same pods waits. Pure; time is given.
+"""Back-off of machines that are bought and that none of their pods ever runs on. Pure; time is given.
 
-Somebody taints every new node, an admission hook keeps pods off, a daemon fills the node before anything else: the
-machine is there, initialised, and none of the pods that it was bought for ever runs on it. They wait on, so the next
-plan buys for them again, as fast as machines boot, for ever.
+Somebody taints every new node, an admission webhook keeps pods off, a daemon fills the node before anything else: the
+machine is there, initialised, and none of the pods that it was bought for runs on it. The pods wait on, so the next
+plan buys for them again, as fast as machines boot, without end.
 
 An *attempt* is what one plan bought in one pool for one workload (the pods of one controller, or a pod without). It
-came to nothing when all its machines are initialised or on their way out, none holds a pod of the workload, and the
-very pods that it was bought for are to be bought for again, or its machines had pods and lost them. It was good as soon
-as one such pod has run there for ``STOOD_SECONDS``; then all is forgotten. After an attempt that came to nothing the
-next buys a single machine, to see, and each further one waits twice as long. So a burst is never slowed: hundreds of
-machines in one plan are one attempt, while one of them still boots nothing is judged, and pods that are new are no
-sign of anything.
+failed when all its machines are initialised or terminating, none holds a pod of the workload, and either the same pods
+are to be bought for again or its machines had pods and lost them. It succeeded as soon as one such pod has run there
+for ``STABLE_SECONDS``; then everything about it is forgotten. After a failed attempt the next one buys a single machine
+as a test, and each further one waits twice as long. A burst is therefore never slowed down: hundreds of machines of one
+plan are one attempt, while one of them still boots nothing is judged, and new pods do not count against it.
 
-Machines that never came so far (no capacity, no registration) do not count: the launcher paces those. What may go
-wrong: a workload that never runs longer than a few seconds looks like one that is thrown off its nodes; it waits, at
+Machines that never came up (no capacity, no registration) do not count: the launcher has a back-off for those. What may
+go wrong: a workload that never runs longer than a few seconds looks like one that is thrown off its nodes; it waits, at
 most ``LONGEST_PAUSE_SECONDS`` between machines. After a restart the count begins anew.
 """
 
@@ -28,14 +27,15 @@ from shared.domain.machines import INITIALIZED, Machine
 from shared.domain.pods import Pod
 from shared.solver.plan import Plan, PlannedMachine
 
-STOOD_SECONDS = 3.0
+STABLE_SECONDS = 3.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 15.0, 600.0
 FREE_ATTEMPTS = 2
-"""So many in a row without a pause: the first, and the one machine that is bought to see."""
+"""So many in a row without a pause: the first one, and the single machine that is bought as a test."""
 FORGOTTEN_SECONDS = 1800.0
 MOST_ATTEMPTS = 2000
 """Workloads that are followed; the oldest are forgotten first."""
-LOOK_SECONDS = 2.0
+CHECK_SECONDS = 2.0
+"""How often running pods are compared with the attempts."""
 
 Key = tuple[str, str]
 """Pool key and workload."""
@@ -49,16 +49,16 @@ class Attempt(msgspec.Struct, frozen=True):
     """UIDs."""
     at: float
     before: int = 0
-    """Attempts in a row before this one that came to nothing."""
-    joined: bool = False
+    """Attempts in a row before this one that failed."""
+    initialized: bool = False
     """One of its machines was initialised."""
-    shed: bool = False
+    had_pods: bool = False
     """One of its machines had pods for a moment."""
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """Nothing is bought for this workload now. ``attempts`` in a row came to nothing; the next may be made in
-    ``seconds``, 0: when the machine of the last one has booted."""
+    """Nothing is bought for this workload now. ``attempts`` in a row failed; the next may be made in ``seconds``, or
+    when the machine of the last one has booted where that is 0."""
 
     pool_key: str
     workload: str
@@ -67,22 +67,22 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Futility:
-    """What was bought and has not been good yet."""
+class ProvisioningBackoff:
+    """The attempts that have not succeeded yet."""
 
     _attempts: dict[Key, Attempt] = field(default_factory=dict)
 
     @property
-    def follows(self) -> bool:
-        """Is there an attempt to look at?"""
+    def has_attempts(self) -> bool:
+        """Is there an attempt to check?"""
         return bool(self._attempts)
 
-    def look(self, machines: Mapping[str, Machine], pods: Iterable[Pod], *, now: float) -> None:
-        """Forget attempts that were good. ``machines`` by name; ``now``: seconds since the epoch."""
+    def check(self, machines: Mapping[str, Machine], pods: Iterable[Pod], *, now: float) -> None:
+        """Forget attempts that succeeded. ``machines`` by name; ``now``: seconds since the epoch."""
         bound: dict[Key, bool] = {}
         for pod in pods:
             place = (pod.node_name, workload_of(pod))
-            bound[place] = bound.get(place, False) or _has_stood(pod, now)
+            bound[place] = bound.get(place, False) or _is_stable(pod, now)
         for key, attempt in list(self._attempts.items()):
             held = [machines[name] for name in attempt.machines if name in machines]
             places = [(machine.node_name, key[1]) for machine in held if machine.node_name]
@@ -91,8 +91,9 @@ class Futility:
                 continue
             self._attempts[key] = msgspec.structs.replace(
                 attempt,
-                joined=attempt.joined or any(machine.has(INITIALIZED) for machine in held),
-                shed=attempt.shed
+                initialized=attempt.initialized
+                or any(machine.has(INITIALIZED) for machine in held),
+                had_pods=attempt.had_pods
                 or any(machine.last_pod_event_at > 0 for machine in held)
                 or any(place in bound for place in places),
             )
@@ -143,15 +144,15 @@ class Futility:
         present: set[Key],
         now: float,
     ) -> Hold | int:
-        """How many attempts in a row came to nothing; a Hold when it is too soon for the next."""
+        """How many attempts in a row failed; a Hold when it is too soon for the next."""
         attempt = self._attempts.get(key)
         if attempt is None:
             return 0
         held = [machines[name] for name in attempt.machines if name in machines]
         if attempt.before and any(map(_is_booting, held)):
-            return Hold(*key, attempt.before, 0.0)  # let us see that one first
-        suspect = attempt.shed or bool(uids & attempt.pods)
-        if not suspect or not _came_to_nothing(attempt, key[1], held, present):
+            return Hold(*key, attempt.before, 0.0)  # the test must end first
+        suspect = attempt.had_pods or bool(uids & attempt.pods)
+        if not suspect or not _failed(attempt, key[1], held, present):
             return attempt.before
         attempts = attempt.before + 1
         wait = attempt.at + pause_after(attempts) - now
@@ -192,7 +193,7 @@ def workload_of(pod: Pod) -> str:
 
 
 def pause_after(attempts: int) -> float:
-    """Seconds from the last of so many attempts in vain to the next."""
+    """Seconds from the last of so many failed attempts to the next."""
     if attempts < FREE_ATTEMPTS:
         return 0.0
     doubled = min(attempts - FREE_ATTEMPTS, 16)
@@ -200,25 +201,23 @@ def pause_after(attempts: int) -> float:
 
 
 def _may_buy(verdict: Hold | int, bought: bool) -> bool:
-    """After an attempt in vain: one machine, to see."""
+    """After a failed attempt: a single machine, as a test."""
     return not isinstance(verdict, Hold) and (verdict == 0 or not bought)
 
 
-def _came_to_nothing(
-    attempt: Attempt, workload: str, held: Sequence[Machine], present: set[Key]
-) -> bool:
+def _failed(attempt: Attempt, workload: str, held: Sequence[Machine], present: set[Key]) -> bool:
     """``held``: its machines that are still there; ``present``: (node, workload) of every bound pod that stays."""
     if any(map(_is_booting, held)):
         return False
     if any((machine.node_name, workload) in present for machine in held):
         return False
-    return attempt.joined or any(machine.has(INITIALIZED) for machine in held)
+    return attempt.initialized or any(machine.has(INITIALIZED) for machine in held)
 
 
 def _is_booting(machine: Machine) -> bool:
     return not machine.terminating and not machine.has(INITIALIZED)
 
 
-def _has_stood(pod: Pod, now: float) -> bool:
+def _is_stable(pod: Pod, now: float) -> bool:
     running = pod.phase == "Running" and not pod.terminating and pod.started_at > 0
-    return running and now - pod.started_at >= STOOD_SECONDS
+    return running and now - pod.started_at >= STABLE_SECONDS

@@ -13,7 +13,7 @@ MOST_SEEN = 20_000
 
 
 @dataclass
-class Decisions:
+class DecisionLatency:
     """Remembers pods by UID while they wait; times are monotonic seconds."""
 
     _seen: dict[str, float] = field(default_factory=dict)

@@ -1,55 +1,66 @@
 """Withdraws machines that wait for room in their pool's limits when nobody needs them any more (BAT-08).
 
-The launcher lets such a machine wait until LAUNCH_TIMEOUT, and all that time plans count on it. Its pods may be served
-elsewhere meanwhile, or be gone. One is withdrawn when two looks in a row find a plan that puts no pod on it. Never one
-of a command or a static pool, which see to their own, and never one that may have an instance.
+The launcher lets such a machine wait until LAUNCH_TIMEOUT, and all that time plans count on it. Its pods may be placed
+elsewhere meanwhile, or be gone. One is withdrawn when two checks in a row find a plan that puts no pod on it. Never a
+machine of a command or of a static pool, which have controllers of their own, and never one that may have an instance.
 
-What may go wrong: the launcher begins to launch it in the very moment. Then its LaunchRecord stands before the machine
-goes, and the terminator ends what it started, as for every machine that is deleted in mid-launch.
+What may go wrong: the launcher begins to launch it in the very moment. Then its LaunchRecord is written before the
+machine goes, and the terminator ends what it started, as for every machine that is deleted during its launch.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
 
-from services.scheduler.disruption.commands import Commands
-from services.scheduler.provisioning.planner import SOLVE_SECONDS, Planner
+from services.scheduler.provisioning.solver import Solver
+from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import pods_to_move
+from shared.clock import Clock
 from shared.domain.machines import LAUNCHED, Machine
+from shared.domain.pods import Pod
 from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
+from shared.kube.client import Kube
+from shared.kube.machines import Machines
 from shared.kube.resources import LAUNCH_RECORDS
+from shared.leadership import Leadership
 from shared.log import get_logger
 from shared.solver.plan import Plan
 from shared.solver.reasons import OUT_OF_TIME
-from shared.solver.solve import solve
 
 log = get_logger(__name__)
 
-LOOK_SECONDS = 10.0
+CHECK_SECONDS = 10.0
 LIMITS_EXCEEDED = "LimitsExceeded"
 
 
 @dataclass
 class LimitWaiters:
-    """Looks at them now and then."""
+    """Checks them now and then."""
 
-    planner: Planner
-    commands: Commands
+    clock: Clock
+    cluster: ClusterState
+    solver: Solver
+    machines: Machines
+    kube: Kube
+    leadership: Leadership
+    settled: Callable[[Iterable[Pod]], Sequence[Pod]]
+    """Pods as the planner counts them: nominated ones occupy their node."""
+    replacements: Callable[[], set[str]]
+    """Keys of the machines that disruption commands wait for."""
     _unneeded: frozenset[str] = frozenset()
-    """UIDs, of the last look."""
+    """UIDs, of the last check."""
 
     async def step(self) -> None:
-        """One look. A machine that cannot be withdrawn does not stop the others."""
-        machines = self.planner.view.machines()
-        held = {key for record in self.commands.records() for key in record.replacements}
+        """One check. A machine that cannot be withdrawn does not stop the others."""
+        held = self.replacements()
+        machines = self.cluster.view.machines()
         waiting = [m for m in machines if waits_for_limits(m) and m.key not in held]
-        if not waiting or self.planner.not_synced():
+        if not waiting or self.cluster.not_synced():
             self._unneeded = frozenset()
             return
         snapshot = await self._snapshot()
@@ -62,40 +73,29 @@ class LimitWaiters:
                 await self._withdraw(machine)
 
     async def _snapshot(self) -> Snapshot | None:
-        catalogue = await self.planner.catalogues.get()
-        unavailable = await self.planner.unavailable.current()
-        if catalogue is None or self.planner.not_synced():
-            return None
-        snapshot = self.planner.view.snapshot(catalogue, unavailable)
-        return replace(snapshot, pods=tuple(self.planner.handover.settled(snapshot.pods)))
+        snapshot = await self.cluster.snapshot()
+        return snapshot and replace(snapshot, pods=tuple(self.settled(snapshot.pods)))
 
     async def _plan(self, snapshot: Snapshot) -> Plan:
-        now, clock = self.planner.clock.now(), self.planner.clock
-        started = clock.monotonic()
-        return await asyncio.to_thread(
-            solve,
-            snapshot,
-            now=now,
-            settings=self.planner.solver_settings(),
-            reschedule=pods_to_move(snapshot, now=now),
-            time_is_up=lambda: clock.monotonic() - started >= SOLVE_SECONDS,
-        )
+        return await self.solver.plan(snapshot, pods_to_move(snapshot, now=self.clock.now()))
 
     async def _withdraw(self, machine: Machine) -> None:
         try:
-            stored = await self.planner.machines.stored(machine.key)
+            # From the API server: the launcher may have begun since the mirror was written. The deletion below is bound
+            # to this version, so it may not begin in between either.
+            stored = await self.machines.stored(machine.key)
             if stored.machine.uid != machine.uid or not waits_for_limits(stored.machine):
                 return
-            if await self._is_recorded(machine) or not self.planner.leadership.held:
+            if await self._is_recorded(machine) or not self.leadership.held:
                 return
-            if await self.planner.machines.delete(machine, version=stored.version):
+            if await self.machines.delete(machine, version=stored.version):
                 log.info("nobody needs this machine any more", machine=machine.name)
         except DovetailError as error:
             log.warning("cannot withdraw", machine=machine.name, error=error.message)
 
     async def _is_recorded(self, machine: Machine) -> bool:
         """Whether a launch of it was ever begun."""
-        records = await self.commands.kube.read_all(LAUNCH_RECORDS, _named)
+        records = await self.kube.read_all(LAUNCH_RECORDS, _named)
         return any(machine.name in names for names in records)
 
 

@@ -50,14 +50,29 @@ def decided(
     if late:
         log.debug("scheduling round ran out of time", pods=late)
     for one in plan.given_up:
-        told = {"Pod": pods[one.uid].key, "pods": one.pods, "reason": one.reason}
+        named = {"Pod": pods[one.uid].key, "pods": one.pods, "reason": one.reason}
         log.debug(
-            "relaxing soft constraints for pod since it previously failed to schedule", **told
+            "relaxing soft constraints for pod since it previously failed to schedule", **named
         )
     pools = {pool.key: pool for pool in snapshot.pools}
     for generation in (V1, V1ALPHA5):
         _computed(generation, [one for one in wanted if _generation(one, pools) == generation])
     _absorbed(plan, snapshot)
+
+
+def computed(plan: Plan, *, seconds: float) -> None:
+    """The figures of a plan. ``seconds``: how long it took."""
+    log.info(
+        "computed plan",
+        plan=plan.id,
+        machines=len(plan.machines),
+        placed=sum(len(m.pods) for m in plan.machines),
+        existing=sum(len(pods) for pods in plan.existing.values()),
+        unschedulable=len(plan.unschedulable),
+        cost_micro_usd_per_hour=plan.cost_micro_usd_per_hour,
+        lower_bound=plan.lower_bound_micro_usd_per_hour,
+        seconds=round(seconds, 3),
+    )
 
 
 def created(machines: Iterable[PlannedMachine], snapshot: Snapshot) -> None:

@@ -2,7 +2,7 @@
 
 Times count from the first plan that placed the pod, as this process remembers it; a pod is forgotten when it runs, is
 over or is gone. What may go wrong: the scheduler starts again; then it times the pods that it places itself. A change
-of the mirror is missed; then the next look at all records finds it, some seconds late.
+of the mirror is missed; then the next check of all records finds it, some seconds late.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Placed:
 
 
 @dataclass
-class PodWaits:
+class PodLatency:
     """``text`` runs in the threads of whoever scrapes, all else on the loop."""
 
     metrics: Metrics
@@ -65,7 +65,7 @@ class PodWaits:
         except msgspec.ValidationError:  # of another version: whoever plans with it says so
             del self._placed[change.key]
 
-    def look(self, pods: Mapping[str, Pod]) -> None:
+    def check(self, pods: Mapping[str, Pod]) -> None:
         """All pods of the mirror, by key."""
         for key in list(self._placed):
             self._see(key, pods.get(key))

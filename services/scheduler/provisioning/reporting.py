@@ -1,4 +1,4 @@
-"""Tells people what a plan decided: pod events Nominated and FailedScheduling, and what became of each Machine."""
+"""What users see of a plan: events on pods and pools, and the log lines beside them (BAT-09, SCH-110..113)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shared.solver.reasons import NO_DEVICES, NO_TYPES, pool_unusable
 log = get_logger(__name__)
 
 MOST_POD_EVENTS = 200
-"""Per plan and kind. Of pods that no plan places each plan tells as many more as this, until all were told."""
+"""Per plan and kind. Of pods that no plan places each plan reports as many more as this, until all were reported."""
 FAILED_SCHEDULING_SECONDS = 300.0
 NO_TYPES_SECONDS = 60.0
 NO_POOLS = "no dynamic nodepools found"
@@ -27,17 +27,17 @@ _NOUNS = {V1: "nodeclaim", V1ALPHA5: "machine"}
 
 
 @dataclass
-class Reporter:
+class PlanReporter:
     """Writes events and logs about plans."""
 
     recorder: Recorder
     last_reasons: dict[str, str]
-    _told: frozenset[str] = frozenset()
-    """What the log says of pools already (OPS-22)."""
+    _logged_pools: frozenset[str] = frozenset()
+    """Pools that the log has named (OPS-22)."""
     _failed_pods: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Pod UID -> why the last plan could not place it, and how often that was told."""
+    """Pod UID -> why the last plan could not place it, and how often that was reported."""
 
-    async def tell(self, plan: Plan, snapshot: Snapshot, created: list[PlannedMachine]) -> None:
+    async def report(self, plan: Plan, snapshot: Snapshot, created: list[PlannedMachine]) -> None:
         """Report one plan (BAT-09, SCH-110, SCH-111)."""
         pods = {pod.uid: pod for pod in snapshot.pods}
         logs.created(created, snapshot)
@@ -57,7 +57,7 @@ class Reporter:
         empty = [pool for pool in snapshot.pools if _has_no_types(pool, plan)]
         said = {pool.key for pool in empty}
         for pool in empty:
-            if pool.key not in self._told:
+            if pool.key not in self._logged_pools:
                 log.info("skipping, no resolved instance types found", pool=pool.key)
             text = "its requirements filter out every instance type that is offered"
             await self.recorder.publish(
@@ -66,12 +66,12 @@ class Reporter:
             )  # fmt: skip
         if all(pool.is_static for pool in snapshot.pools):
             said.add(NO_POOLS)
-            if NO_POOLS not in self._told:
+            if NO_POOLS not in self._logged_pools:
                 log.info(NO_POOLS)
-        self._told = frozenset(said)
+        self._logged_pools = frozenset(said)
 
     async def held_back(self, holds: Iterable[Hold], snapshot: Snapshot) -> None:
-        """Machines that are not bought because the last ones for the same pods took none of them."""
+        """Machines that are not bought because none of the same pods ran on the last ones."""
         pools = {pool.key: pool for pool in snapshot.pools}
         controllers = {workload_of(pod): _controller(pod) for pod in snapshot.pods}
         for hold in list(holds)[:MOST_POD_EVENTS]:
@@ -107,13 +107,13 @@ class Reporter:
             for uid, reason in reasons.items()
             if uid in pods
         }
-        # Who was told least comes first: all are told in the end, then again as long as they wait.
+        # The least reported come first: in the end all are reported, then again as long as they wait.
         turns = sorted(self._failed_pods.items(), key=lambda one: one[1][1])
         for uid, (reason, times) in turns[:MOST_POD_EVENTS]:
             self._failed_pods[uid] = reason, times + 1
-            await self._tell_failed(pods[uid], reason, first=times == 0)
+            await self._report_failed(pods[uid], reason, first=times == 0)
 
-    async def _tell_failed(self, pod: Pod, reason: str, *, first: bool) -> None:
+    async def _report_failed(self, pod: Pod, reason: str, *, first: bool) -> None:
         """The log says it once, events as often as the recorder lets them."""
         if first:
             _log(pod, reason)

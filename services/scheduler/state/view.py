@@ -1,4 +1,10 @@
-"""The scheduler's view of the cluster: the mirror plus its own writes that the mirror does not show yet."""
+"""The scheduler's view of the cluster: the mirror, and Machines that we created and the mirror does not show yet.
+
+Without the latter a second plan, made before the watcher saw the first one's Machines, would buy twice (BAT-05). One is
+dropped when the mirror shows it, or when the mirror is at or past the version that the API server gave it and does not
+show it: then it is gone. Never by the clock: a mirror may stand still for as long as it likes. There are no more of
+them than were planned since it stood still, and the planner plans nothing once it notices that (``evidence.sync``).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.scheduler.state.own_machines import OwnMachines
 from shared.disruption.pod_blocks import holds, pdb_block
 from shared.domain.instance_types import Catalogue
 from shared.domain.machines import Machine
@@ -31,7 +36,12 @@ from shared.domain.records import (
     decode_record,
 )
 from shared.domain.snapshot import OfferingKey, Snapshot, moving_pods
+from shared.kube import resources
+from shared.kube.machines import Stored
 from shared.mirror import MirrorReader
+from shared.mirror.pending_writes import PendingWrites
+
+_PLURALS = {one.kind: one.plural for one in (resources.MACHINES, resources.NODE_CLAIMS)}
 
 
 @dataclass
@@ -42,10 +52,8 @@ class View:
     _decoded: dict[str, dict[str, tuple[bytes, Any]]] = field(
         default_factory=lambda: {kind: {} for kind in RECORD_TYPES}
     )
-    own: OwnMachines = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.own = OwnMachines(self.reader)
+    created: PendingWrites[str, Stored] = field(default_factory=PendingWrites)
+    """Machines by key, as the API server answered."""
 
     def records(self, kind: str) -> dict[str, Any]:
         """Key -> record of one kind, as the mirror has it now."""
@@ -60,7 +68,19 @@ class View:
 
     def machines(self) -> list[Machine]:
         """All machines, ours of a moment ago included."""
-        return list(self.own.with_shown(self.records(MACHINES)).values())
+        shown = self.records(MACHINES)
+        ours = self.created.unshown(lambda key, stored: self._is_settled(stored, shown.get(key)))
+        # Ours replace namesakes: the mirror shows the machine that had the name before.
+        return list({**shown, **{key: one.machine for key, one in ours.items()}}.values())
+
+    def assume(self, stored: Stored) -> None:
+        """The API server has this machine."""
+        self.created.note(stored.machine.key, stored)
+
+    def _is_settled(self, stored: Stored, shown: Machine | None) -> bool:
+        if shown is not None and shown.uid == stored.machine.uid:
+            return True
+        return self.reader.has_reached(_PLURALS[stored.machine.kind], stored.version)
 
     def pods(self) -> list[Pod]:
         """All pods that are not finished."""

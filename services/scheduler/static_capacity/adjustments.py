@@ -53,7 +53,7 @@ def adjustments(snapshot: Snapshot, held: Set[str], *, now: float) -> list[Adjus
 
 
 def names_for(pool: NodePool, machines: Iterable[Machine], count: int) -> list[str]:
-    """Names that follow from what there is: the same look makes the same machines (R4)."""
+    """Names that follow from what there is: the same snapshot makes the same machines (R4)."""
     known = sorted(machine.uid for machine in machines)
     identity = hashlib.sha256("|".join([pool.uid, *known]).encode()).hexdigest()
     return [machine_name(pool.name, identity, index) for index in range(count)]

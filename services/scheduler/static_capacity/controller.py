@@ -1,19 +1,19 @@
-"""Carries out what ``static_pools`` says: machines created or deleted until a pool has its number (GAT-01)."""
+"""Creates and deletes machines until each static pool has its number of replicas (GAT-01)."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Set
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from services.scheduler.disruption.commands import Commands
+from services.scheduler.actions import MachineActions
 from services.scheduler.static_capacity.adjustments import Adjustment, adjustments, names_for
 from shared.clock import Clock
 from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
 from shared.log import get_logger
-from shared.messages import TerminateMachine
 from shared.solver.solve import SolverSettings
 from shared.solver.static import static_machine
 
@@ -21,16 +21,15 @@ log = get_logger(__name__)
 
 
 @dataclass
-class Replicas:
+class StaticCapacity:
     """Keeps static pools at their size."""
 
-    commands: Commands
+    actions: MachineActions
     clock: Clock
 
-    async def keep(self, snapshot: Snapshot, settings: SolverSettings) -> None:
-        """One look at all static pools. One that cannot be filled does not stop the others."""
-        records = self.commands.records()
-        held = {key for record in records for key in record.candidates}
+    async def reconcile(self, snapshot: Snapshot, held: Set[str], settings: SolverSettings) -> None:
+        """Check all static pools once. One that cannot be filled does not stop the others. ``held``: keys of machines
+        that disruption commands replace."""
         for adjustment in adjustments(snapshot, held, now=self.clock.now()):
             try:
                 if adjustment.missing:
@@ -53,13 +52,14 @@ class Replicas:
         )
         mine = [m for m in snapshot.machines if m.pool_key == pool.key]
         for name in names_for(pool, mine, missing):
-            made = await self.commands.create(
-                replace(planned, name=name), snapshot, cause=f"static/{pool.uid}", reason="static"
+            # The name follows from what there is, so a scheduler that takes over after a crash creates none twice.
+            made = await self.actions.create_or_adopt(
+                replace(planned, name=name), snapshot, plan=f"static/{pool.uid}", reason="static"
             )
-            await self.commands.launch(made.key, f"static/{made.uid}")
+            await self.actions.request_launch(made.key, f"static/{made.uid}")
 
     async def _shrink(self, adjustment: Adjustment) -> None:
         for machine in adjustment.surplus:
-            if await self.commands.delete(machine):
+            if await self.actions.delete(machine):
                 log.info("deleting surplus of a static pool", machine=machine.name)
-                await self.commands.order(TerminateMachine.of(machine, "static"), machine.uid)
+                await self.actions.request_termination(machine, "static", machine.uid)

@@ -7,13 +7,14 @@ mirror is old; then the last picture stands, and ``cluster_state_synced`` is 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
 
 from services.scheduler.evidence.sync import PATIENCE_SECONDS
-from services.scheduler.provisioning.planner import Planner
-from services.scheduler.provisioning.pod_latency import undecided_text
+from services.scheduler.provisioning.pod_latency import PodLatency, undecided_text
+from services.scheduler.state.cluster import ClusterState
 from services.scheduler.status import cluster_gauges
 from shared.clock import Clock
 from shared.disruption.candidates import offering_prices
@@ -25,15 +26,17 @@ from shared.domain.pods import Pod
 from shared.domain.records import PODS
 from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError
+from shared.leadership import Leadership
 from shared.log import get_logger
+from shared.metrics import Metrics
 
 log = get_logger(__name__)
 
-LOOK_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """The cluster as one look found it."""
+    """The cluster at one moment."""
 
     nodes: tuple[Node, ...]
     machines: tuple[Machine, ...]
@@ -57,9 +60,13 @@ class Offered(msgspec.Struct, frozen=True):
 
 @dataclass
 class ClusterMetrics:
-    """``look`` runs on the loop, ``text`` in the threads of whoever scrapes."""
+    """``refresh`` runs on the loop, ``text`` in the threads of whoever scrapes."""
 
-    planner: Planner
+    cluster: ClusterState
+    leadership: Leadership
+    metrics: Metrics
+    pod_latency: PodLatency
+    undecided: Callable[[], dict[str, float]]
     clock: Clock
     _synced_at: float = field(init=False)
     _picture: Picture | None = None
@@ -68,30 +75,30 @@ class ClusterMetrics:
     def __post_init__(self) -> None:
         self._synced_at = self.clock.monotonic()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Take a picture, or drop the last one when another scheduler leads."""
-        synced = not self.planner.not_synced(PATIENCE_SECONDS)
+        synced = not self.cluster.not_synced(PATIENCE_SECONDS)
         if synced:
             self._synced_at = self.clock.monotonic()
-        if not self.planner.leadership.held:
+        if not self.leadership.held:
             self._picture = self._offered = None
-            self.planner.metrics.forget_disruption()
-            self.planner.metrics.forget_plans()
-            self.planner.pod_waits.forget()
+            self.metrics.forget_disruption()
+            self.metrics.forget_plans()
+            self.pod_latency.forget()
         elif synced:
             try:
-                catalogue = await self.planner.catalogues.get()
-                unavailable = await self.planner.unavailable.current()
+                catalogue = await self.cluster.catalogues.get()
+                unavailable = await self.cluster.unavailable.current()
             except TransientError as error:
                 log.debug("cluster metrics are old", error=error.message)
                 return
             if self._offered is not None and self._offered.catalogue is not catalogue:
                 self._offered = None  # it would hold the old catalogue until somebody scrapes
             self._picture = self._taken(catalogue, unavailable)
-            self.planner.pod_waits.look(self.planner.view.records(PODS))
+            self.pod_latency.check(self.cluster.view.records(PODS))
 
     def _taken(self, catalogue: Catalogue | None, unavailable: frozenset[OfferingKey]) -> Picture:
-        view = self.planner.view
+        view = self.cluster.view
         return Picture(
             tuple(view.nodes().values()),
             tuple(view.machines()),
@@ -99,13 +106,13 @@ class ClusterMetrics:
             tuple(view.pools().values()),
             catalogue,
             unavailable,
-            self.planner.decisions.undecided(),
+            self.undecided(),
         )
 
     def text(self) -> str:
         """For a scrape."""
         seconds = self.clock.monotonic() - self._synced_at
-        synced = not self.planner.not_synced(PATIENCE_SECONDS)
+        synced = not self.cluster.not_synced(PATIENCE_SECONDS)
         sync = cluster_gauges.sync_text(synced=synced, seconds=seconds)
         picture = self._picture
         if picture is None:
@@ -114,7 +121,7 @@ class ClusterMetrics:
             sync,
             _drawn(picture, now=self.clock.now()),
             undecided_text(picture.pods, picture.undecided, now=self.clock.monotonic()),
-            self.planner.pod_waits.text(),
+            self.pod_latency.text(),
             self._types(picture),
         ))  # fmt: skip
 

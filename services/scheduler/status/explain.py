@@ -1,34 +1,42 @@
-"""``POST /explain``: why a node is still there, and what would have to change (issue: explaining itself).
+"""``POST /explain``: why a node is still there, and what would have to change.
 
-Answers from what the last passes found; looks at nothing anew and changes nothing.
+Answers from what the last passes of disruption found; evaluates nothing anew and changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from services.scheduler.disruption.controller import Disruption
+from services.scheduler.disruption.commands import Commands
+from services.scheduler.disruption.findings import Findings
+from services.scheduler.state.view import View
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.pods import is_reschedulable
 from shared.runtime import Answer
+from shared.settings import SchedulerSettings
 
 PATH = "/explain"
 MOST_BYTES = 4096
-NOT_LOOKED_AT = "no pass has looked at this node yet; ask again in some seconds"
+NOT_EVALUATED = "no pass has looked at this node yet; ask again in some seconds"
 
 
 @dataclass
 class Explainer:
     """Answers about one node at a time."""
 
-    disruption: Disruption
+    settings: SchedulerSettings
+    view: View
+    findings: Findings
+    commands: Commands
+    proposed: Callable[[], list[Command]]
+    """Commands that wait for their validation."""
 
     async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
         """Body or query: ``node`` names a node or a machine."""
@@ -41,19 +49,20 @@ class Explainer:
         return _json(200, self._explain(machine))
 
     def _machine(self, name: str) -> Machine | None:
-        machines = self.disruption.view.machines()
+        machines = self.view.machines()
         return next((m for m in machines if name in (m.node_name, m.name)), None)
 
     def _explain(self, machine: Machine) -> dict[str, Any]:
-        disruption = self.disruption
-        candidate = next((c for c in disruption.candidates if c.machine.uid == machine.uid), None)
-        found = disruption.commands.record_of(machine.key)
-        proposal = next((c for c in disruption.pending() if _takes(c, machine)), None)
-        rejections = list(_about(machine.key, disruption))
+        candidate = next(
+            (c for c in self.findings.candidates if c.machine.uid == machine.uid), None
+        )
+        found = self.commands.record_of(machine.key)
+        proposal = next((c for c in self.proposed() if _takes(c, machine)), None)
+        rejections = list(self.findings.about(machine.key))
         if not rejections and candidate is None and found is None:
-            rejections = [("", _say(machine, NOT_LOOKED_AT))]
+            rejections = [("", _say(machine, NOT_EVALUATED))]
         if candidate is not None and candidate.blocker and not rejections:
-            # The last pass ended before a method that says so.
+            # The last pass ended before a method that reports it.
             text, pod = candidate.blocker, candidate.blocking_pod
             rejections = [("candidates", candidate.refused(text, event=BLOCKED, pod=pod))]
         rejections = [*(("", hold) for hold in self._holds(machine)), *rejections]
@@ -83,21 +92,21 @@ class Explainer:
             return []
         return sorted(
             pod.key
-            for pod in self.disruption.view.pods()
+            for pod in self.view.pods()
             if pod.node_name == machine.node_name and is_reschedulable(pod)
         )
 
     def _holds(self, machine: Machine) -> Iterable[Rejection]:
         """What holds every machine of its pool."""
-        pool = self.disruption.view.pools().get(machine.pool_key)
-        if self.disruption.settings.disruption == "off":
+        pool = self.view.pools().get(machine.pool_key)
+        if self.settings.disruption == "off":
             yield _say(machine, SWITCHED_OFF)
         if pool is None:
             return
         if pool.disruption_off:
             yield _say(machine, POOL_SWITCHED_OFF)
         elif pool.budgets or pool.most_disruptions_per_hour is not None:
-            for reason in self.disruption.exhausted(pool.key):
+            for reason in self.findings.exhausted(pool.key):
                 yield _say(machine, f"{NO_BUDGET} {reason} due to blocking budget")
 
 
@@ -126,17 +135,6 @@ def _price(machine: Machine, candidate: Candidate | None) -> float | None:
         return candidate.price_micro_usd_per_hour / 1e6
     noted = machine.annotations.get(keys.PRICE_ANNOTATION, "")
     return int(noted) / 1e6 if noted.isdecimal() else None
-
-
-def _about(key: str, disruption: Disruption) -> Iterable[tuple[str, Rejection]]:
-    """What the last survey and each method's last pass said of this machine."""
-    for rejection in disruption.surveyed:
-        if rejection.machine_key == key:
-            yield "candidates", rejection
-    for (method, _), rejections in sorted(disruption.explanations.items()):
-        for rejection in rejections:
-            if rejection.machine_key == key:
-                yield method, rejection
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:

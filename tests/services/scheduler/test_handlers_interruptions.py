@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.handlers import Departures, Handlers
+from services.scheduler.provisioning.triggers import TerminationTrigger
 from services.scheduler.state.view import pods_to_move
 from shared.clock import SystemClock
 from shared.domain import labels as keys
@@ -69,39 +69,29 @@ def test_a_timed_annotation_holds_a_pod_until_its_time_is_over(now: float, moves
     assert found == ({"uid-p"} if moves else set())
 
 
-class Heard:
-    """Stands where the planner listens."""
-
-    def __init__(self) -> None:
-        self.triggers: list[str] = []
-
-    def trigger(self, uid: str) -> None:
-        self.triggers.append(uid)
-
-
 def change(record: Any, kind: str = MACHINES) -> Change:
     return Change(kind, record.name, msgspec.json.encode(record))
 
 
 def test_whoever_deletes_a_machine_or_node_its_pods_join_the_batch_once() -> None:
     """POD-09: kubectl, expiration and interruption alike; a leaving machine that changes does not put the plan off."""
-    heard = Heard()
-    departures = Departures(heard)  # type: ignore[arg-type]
-    departures.note(change(make_machine("m")))
-    assert heard.triggers == []
-    departures.note(change(LEAVING))
-    departures.note(change(replace(LEAVING, node_name="n2")))
-    departures.note(change(make_node("n", terminating=True), NODES))
-    assert heard.triggers == ["machines/m", "nodes/n"]
-    departures.note(Change(MACHINES, "m", None))
-    departures.note(change(LEAVING))
-    assert heard.triggers[2:] == ["machines/m"]
+    heard: list[str] = []
+    trigger = TerminationTrigger(heard.append)
+    trigger.note(change(make_machine("m")))
+    assert heard == []
+    trigger.note(change(LEAVING))
+    trigger.note(change(replace(LEAVING, node_name="n2")))
+    trigger.note(change(make_node("n", terminating=True), NODES))
+    assert heard == ["machines/m", "nodes/n"]
+    trigger.note(Change(MACHINES, "m", None))
+    trigger.note(change(LEAVING))
+    assert heard[2:] == ["machines/m"]
 
 
 def test_a_record_that_cannot_be_read_triggers_nothing() -> None:
-    heard = Heard()
-    Departures(heard).note(Change(MACHINES, "m", b'{"terminating": 5}'))  # type: ignore[arg-type]
-    assert heard.triggers == []
+    heard: list[str] = []
+    TerminationTrigger(heard.append).note(Change(MACHINES, "m", b'{"terminating": 5}'))
+    assert heard == []
 
 
 def world() -> tuple[list[Machine], list[Node], list[Pod]]:
@@ -127,14 +117,13 @@ async def test_replacements_for_a_storm_are_planned_in_one_solve(
         nodepools=[pool], machines=made, nodes=nodes, pods=pods, poddisruptionbudgets=[budget(0)]
     )
     await scheduler.show(machines=[replace(machine, terminating=True) for machine in made])
-    handlers = Handlers(scheduler.planner, scheduler.planner.view)
-    departures = Departures(scheduler.planner)
+    handlers, trigger = scheduler.parts.handlers, scheduler.parts.terminations
     for n, machine in enumerate(made):
         notice = InterruptionReceived(
             kind="spot_interrupted", instances=(f"i-{n}",), deadline=1.0, event=f"event-{n}"
         )
         await handlers.interruptions(encode(notice, cause="c", clock=SystemClock()))
-        departures.note(change(replace(machine, terminating=True)))
+        trigger.note(change(replace(machine, terminating=True)))
     await scheduler.plan("interruption/one-more")
     assert scheduler.planner.rounds == 1
     plan = scheduler.planner.last_plan
@@ -160,15 +149,15 @@ async def test_a_replacement_avoids_the_pool_that_was_interrupted(
     await scheduler.plan("a")
     assert scheduler.planner.last_plan is not None
     key = cheapest(scheduler.planner.last_plan.machines[0])
-    await scheduler.planner.unavailable.mark([key], seconds=180)
+    await scheduler.cluster.unavailable.mark([key], seconds=180)
     node = make_node("n", labels={keys.PROVISIONER_NAME: "default", keys.INITIALIZED: "true"})
     gone = [make_bound_pod("moves", "n")]
     await scheduler.hide(PODS, "default/first")
     await scheduler.show(machines=[LEAVING], nodes=[node], pods=gone)
-    (bought,) = scheduler.planner.view.own.with_shown({}).values()
-    await scheduler.planner.machines.patch(bought, {"finalizers": None})
-    await scheduler.planner.machines.delete(bought)
-    scheduler.planner.view.own.forget()
+    (bought,) = [one for one in scheduler.view.machines() if one.name != LEAVING.name]
+    await scheduler.parts.machines.patch(bought, {"finalizers": None})
+    await scheduler.parts.machines.delete(bought)
+    scheduler.view.created.clear()
     await scheduler.plan("b")
     (replacement,) = scheduler.planner.last_plan.machines
     assert cheapest(replacement) != key

@@ -82,7 +82,7 @@ async def test_pods_are_nominated_as_soon_as_the_node_of_their_machine_joins(
     await scheduler.show(machines=[machine], nodes=[node])
     await handover.step()
     assert [await nomination(kube, name) for name in ("a", "b")] == ["n", "n"]
-    assert [is_provisionable(pod) for pod in handover.settled(scheduler.planner.view.pods())] == [
+    assert [is_provisionable(pod) for pod in handover.settled(scheduler.view.pods())] == [
         False, False,
     ]  # fmt: skip
 

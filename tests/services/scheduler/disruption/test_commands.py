@@ -178,7 +178,7 @@ async def test_a_replacement_is_ready_before_the_old_node_goes(
         "NodeClaim": "Disrupting NodeClaim: Underutilized/Replace",
         "Node": "Disrupting Node: Underutilized",
     }
-    metrics = oversized.disruption.commands.metrics
+    metrics = oversized.disruption.reporter.metrics
     assert metrics.pods_disrupted.labels("underutilized")._value.get() == 2
 
 
@@ -187,8 +187,8 @@ async def test_another_scheduler_goes_on_with_the_command(oversized: Scheduler, 
     replacement = await begun(oversized, kube)
     await initialise(kube, replacement.name)
     await shown(oversized, kube)
-    forget(oversized.disruption.commands)
-    await oversized.disruption.commands.step()
+    forget(oversized.commands)
+    await oversized.commands.step()
     assert await is_deleted(kube)
     assert not await is_deleted(kube, replacement.name)
 
@@ -203,7 +203,7 @@ async def test_a_machine_that_was_just_deleted_is_in_no_second_command(
     for _ in range(4):
         await oversized.disruption.step()
     assert await is_deleted(kube)
-    assert oversized.disruption.commands.busy() == {claims[LARGE.machine.name].uid}
+    assert oversized.commands.busy() == {claims[LARGE.machine.name].uid}
     assert len(await published(streams.TERMINATIONS)) == 1
 
 
@@ -218,7 +218,7 @@ async def test_budgets_are_shown_with_what_uses_them_up(
         await oversized.disruption.step()
     assert not await tainted(kube)
     assert ("DisruptionBlocked", POOL.name) in await events()
-    metrics = oversized.disruption.commands.metrics
+    metrics = oversized.disruption.reporter.metrics
     which = {"nodepool": POOL.name, "reason": "Underutilized"}
     eligible = "karpenter_voluntary_disruption_eligible_nodes"
     scraped = Scraped(metrics.text())
@@ -243,7 +243,7 @@ async def test_a_machine_that_another_command_holds_is_left_to_it(
     disruption = oversized.disruption
     world = await disruption._world(V1)
     assert world is not None
-    found = await disruption._first_command(world, V1, disruption._paces[V1])
+    found = await disruption._first_command(world, V1, disruption._schedules[V1])
     assert found is not None
     assert not await disruption.commands.start(found, world.snapshot)
     assert await tainted(kube)
@@ -264,9 +264,9 @@ async def test_a_command_that_was_cut_off_is_taken_back_with_what_it_made(
     await kube.patch(NODE_CLAIMS, old.name, {"metadata": {"annotations": half}})
     await shown(oversized, kube)
     await oversized.hide("machines", replacement.key)
-    oversized.planner.view.own.forget()
-    forget(oversized.disruption.commands)
-    await oversized.disruption.commands.step()
+    oversized.view.created.clear()
+    forget(oversized.commands)
+    await oversized.commands.step()
     assert not await tainted(kube)
     assert await is_deleted(kube, replacement.name)
     assert not await is_deleted(kube)
@@ -274,7 +274,7 @@ async def test_a_command_that_was_cut_off_is_taken_back_with_what_it_made(
 
 def forget(commands: Commands) -> None:
     """What a restart leaves: nothing in memory."""
-    commands._assumed.clear()
+    commands._written.clear()
     commands._targets.clear()
 
 
@@ -286,8 +286,8 @@ async def test_a_lost_replacement_puts_the_old_node_back_to_work(
     await kube.patch(NODE_CLAIMS, replacement.name, {"metadata": {"finalizers": None}})
     await kube.delete(NODE_CLAIMS, replacement.name)
     await oversized.hide("machines", replacement.key)
-    oversized.planner.view.own.forget()
-    await oversized.disruption.commands.step()
+    oversized.view.created.clear()
+    await oversized.commands.step()
     assert not await tainted(kube)
     old = parse_node_claim(await kube.get(NODE_CLAIMS, LARGE.machine.name))
     assert keys.COMMAND_ANNOTATION not in old.annotations
@@ -309,7 +309,7 @@ async def test_a_stray_taint_is_taken_off(oversized: Scheduler, kube: Kube) -> N
     """DIS-02, scenario 81: fail-over mid-command."""
     await kube.patch(NODES, "large", {"spec": {"taints": taint_objects((DISRUPTED,))}})
     await shown(oversized, kube)
-    await oversized.disruption.commands.clean()
+    await oversized.commands.clean()
     assert not await tainted(kube)
 
 
@@ -319,7 +319,7 @@ async def test_a_machine_is_in_one_command_only(oversized: Scheduler, kube: Kube
     for _ in range(3):
         await oversized.disruption.step()
     assert len((await kube.list(NODE_CLAIMS)).items) == 2
-    assert len(oversized.disruption.commands.records()) == 1
+    assert len(oversized.commands.records()) == 1
 
 
 async def test_the_kill_switch_stops_everything_voluntary(oversized: Scheduler, kube: Kube) -> None:
@@ -332,7 +332,7 @@ async def test_the_kill_switch_stops_everything_voluntary(oversized: Scheduler, 
 
 async def test_a_rate_is_kept_across_commands(oversized: Scheduler, kube: Kube) -> None:
     """The hour's allowance is used up by somebody else's deletion."""
-    await oversized.disruption.commands.rate.spend(POOL.key, ["another"])
+    await oversized.commands.rate.spend(POOL.key, ["another"])
     await oversized.show(nodepools=[replace(POOL, most_disruptions_per_hour=1)])
     for _ in range(3):
         await oversized.disruption.step()
@@ -358,7 +358,7 @@ async def test_a_replacement_never_bears_the_name_of_what_it_replaces(
     disruption = oversized.disruption
     world = await disruption._world(V1)
     assert world is not None
-    found = await disruption._first_command(world, V1, disruption._paces[V1])
+    found = await disruption._first_command(world, V1, disruption._schedules[V1])
     assert found is not None
     (planned,) = found.replacements
     same_name = replace(found, replacements=(replace(planned, name=LARGE.machine.name),))

@@ -86,8 +86,8 @@ class Cluster:
         self.life = life
         kube: Any = Mortal(self.kube, life)
         bus: Any = Mortal(self.bus, life)
-        parts = incarnation(kube, bus, self.scheduler.reader, self.metrics, self.recorder)
-        self.scheduler.planner, self.scheduler.disruption = parts
+        reader = self.scheduler.reader
+        self.scheduler.parts = incarnation(kube, bus, reader, self.metrics, self.recorder)
 
     async def machines(self) -> list[Machine]:
         parse = parse_node_claim if self.pool.generation_api == V1 else parse_machine

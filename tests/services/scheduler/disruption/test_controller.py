@@ -130,7 +130,7 @@ async def test_nothing_is_deleted_on_a_lost_picture(
     await scheduler.disruption.step()
     await shown(scheduler, kube)
     await bus.redis.flushall()
-    await wait_until(scheduler.planner.not_synced, "the loss is known")
+    await wait_until(scheduler.cluster.not_synced, "the loss is known")
     await scheduler.disruption.step()
     assert not await is_deleted(kube)
 
@@ -140,7 +140,7 @@ async def test_a_mark_that_somebody_overwrote_is_written_again(
 ) -> None:
     """DIS-32: conditions are one list with several writers; a lost mark must not save a node for ever."""
     clock = FakeClock(seconds=SystemClock().monotonic(), wall=SystemClock().now())
-    scheduler.disruption.clock = clock
+    scheduler.disruption.conditions.clock = clock
     unmarked = await kube.get(MACHINES, NAME)
     await scheduler.disruption.step()
     conditions = {"status": {"conditions": unmarked["status"]["conditions"]}}
@@ -170,10 +170,11 @@ async def test_nodes_that_were_nominated_are_looked_at_when_they_no_longer_are(
         machines=[one.machine for one in running],
         pods=[*pods_on("n1", 3), *pods_on("n2", 3)],
     )
-    scheduler.planner._nominated = {one.node.name: float("inf") for one in running}
+    for one in running:
+        scheduler.planner._nominated.note(one.node.name, None)
     await scheduler.disruption.step()
     assert scheduler.disruption.status()["waitingForASecondLook"] == []
-    scheduler.planner._nominated = {}
+    scheduler.planner._nominated.clear()
     await scheduler.disruption.step()
     assert scheduler.disruption.status()["waitingForASecondLook"] != []
 

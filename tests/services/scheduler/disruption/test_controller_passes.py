@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.disruption.methods import Method
-from services.scheduler.status.explain import Explainer
 from shared.clock import SystemClock
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.disruption.records import Proposal
@@ -48,7 +47,7 @@ async def look_at(
 
 
 async def explained(scheduler: Scheduler, node: str) -> Any:
-    found = await Explainer(scheduler.disruption).answer(orjson.dumps({"node": node}), {})
+    found = await scheduler.parts.explainer.answer(orjson.dumps({"node": node}), {})
     return orjson.loads(found.body)
 
 
@@ -130,7 +129,7 @@ async def test_a_pass_that_does_not_reach_every_node_is_counted(
 ) -> None:
     """CON-10, MET-06."""
     method = Method("single-node", lambda _: Proposal(unseen=("NodeClaim/n1",)))
-    await scheduler.disruption._ask(method, make_world(make_cluster([])), V1)
+    await scheduler.disruption._propose(method, make_world(make_cluster([])), V1)
     assert metrics.consolidation_timeouts.labels("single-node")._value.get() == 1
 
 
@@ -150,14 +149,14 @@ async def test_after_a_command_the_next_look_comes_at_once_and_else_after_its_pe
     await scheduler.show(machines=[drifted(claim) for claim in claims[:2]])
     for deleted in (1, 2):
         await disruption.step()
-        assert len(disruption.commands._deleted) == deleted
+        assert len(disruption.actions._deleted) == deleted
     await disruption.step()
     await scheduler.show(machines=[drifted(claims[2])])
     await disruption.step()
-    assert len(disruption.commands._deleted) == 2
+    assert len(disruption.actions._deleted) == 2
     clock.advance(10.0)
     await disruption.step()
-    assert len(disruption.commands._deleted) == 3
+    assert len(disruption.actions._deleted) == 3
 
 
 def replace_setting(settings: Any, **changes: Any) -> Any:

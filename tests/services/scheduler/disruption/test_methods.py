@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.disruption.methods import CONSOLIDATIONS, Look, delayed, look_at, methods_of
+from services.scheduler.disruption.methods import (
+    CONSOLIDATIONS,
+    Inputs,
+    delayed,
+    inputs_of,
+    methods_of,
+)
 from shared.disruption import global_plan, multi_node, single_node
 from shared.disruption.churn import Churn
 from shared.disruption.records import Command
@@ -72,14 +78,14 @@ def test_a_global_command_is_looked_at_twice() -> None:
     assert delayed(proposed(GLOBAL, a="")[global_plan.METHOD])
 
 
-def seen(now: float = NOW, nominated: frozenset[str] = frozenset(), **changes: Any) -> Look:
+def seen(now: float = NOW, nominated: frozenset[str] = frozenset(), **changes: Any) -> Inputs:
     of = pool("mine", consolidator=GLOBAL)
     running = [make_running(f"n{i}", "m5.x008", pool=of) for i in (1, 2)]
     pods = [pod for one in running for pod in pods_on(one.node.name, 3)]
     snapshot = make_cluster(running, *pods, pools=(of,), **changes)
     candidates, _ = look(snapshot, nominated=nominated)
     world = replace(make_world(snapshot, now=now), candidates=candidates)
-    return look_at(world, Churn(rest_seconds=7200))
+    return inputs_of(world, Churn(rest_seconds=7200))
 
 
 def test_an_unchanged_cluster_looks_the_same() -> None:

@@ -82,7 +82,7 @@ async def test_deleted_capacity_is_not_bought_again(
     pool = await pool_of(kube)
     await scheduler.show(nodepools=[pool], pods=[make_pod("web")])
     await scheduler.plan("a")
-    (machine,) = scheduler.planner.view.machines()
+    (machine,) = scheduler.view.machines()
     await scheduler.show_only(machines=[machine], nodes=[make_node("n")])
     await write(bus, gone, machine.key if gone == "machines" else "n", None)
     await reset(bus)
@@ -102,7 +102,7 @@ async def test_nothing_is_disrupted_on_a_picture_that_is_not_the_watchers(
     await write(bus, "pods", "default/web", None)
     await reset(bus)
     await wait_until(lambda: "the picture of pods" in scheduler.reader.doubt, "the deletion")
-    before = scheduler.disruption.candidates
+    before = scheduler.disruption.findings.candidates
     await scheduler.disruption.step()
-    assert scheduler.disruption.candidates == before == ()
-    assert scheduler.planner.not_synced()
+    assert scheduler.disruption.findings.candidates == before == ()
+    assert scheduler.cluster.not_synced()

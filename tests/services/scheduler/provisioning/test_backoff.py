@@ -1,4 +1,4 @@
-"""Machines bought in vain (chaos: a saboteur taints every new node)."""
+"""Machines that none of their pods ever runs on (chaos: a saboteur taints every new node)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from services.scheduler.provisioning.backoff import (
     FORGOTTEN_SECONDS,
     FREE_ATTEMPTS,
     LONGEST_PAUSE_SECONDS,
-    STOOD_SECONDS,
-    Futility,
+    STABLE_SECONDS,
     Hold,
+    ProvisioningBackoff,
     pause_after,
 )
 from shared.domain.instance_types import Offering
@@ -62,7 +62,7 @@ def initialised(name: str) -> Machine:
 class Town:
     """A cluster second by second: machines boot, and a plan is made while pods wait."""
 
-    futility: Futility = field(default_factory=Futility)
+    backoff: ProvisioningBackoff = field(default_factory=ProvisioningBackoff)
     machines: dict[str, Machine] = field(default_factory=dict)
     born: dict[str, float] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
@@ -73,10 +73,10 @@ class Town:
         for name, at in self.born.items():
             if now - at >= BOOT_SECONDS:
                 self.machines[name] = initialised(name)
-        self.futility.look(self.machines, self.pods, now=EPOCH + now)
+        self.backoff.check(self.machines, self.pods, now=EPOCH + now)
         waiting = [make_pod(f"{prefix}{i}", owner=WEB) for i in range(want)]
         plan = make_plan({f"m-{now}-{i}": (pod.uid,) for i, pod in enumerate(waiting)})
-        allowed, self.holds = self.futility.judge(
+        allowed, self.holds = self.backoff.judge(
             plan, [*self.pods, *waiting], self.machines, now=now
         )
         for planned in allowed:
@@ -143,7 +143,7 @@ def test_a_node_that_took_its_pods_makes_everything_good() -> None:
             phase="Running",
         )
     ]
-    assert len(town.second(4.0 + STOOD_SECONDS, want=50)) == 50
+    assert len(town.second(4.0 + STABLE_SECONDS, want=50)) == 50
 
 
 def test_after_an_attempt_in_vain_one_machine_is_bought_to_see() -> None:
@@ -167,7 +167,7 @@ def test_another_workload_is_not_held() -> None:
         town.second(now, want=1)
     other = make_pod("other", owner=Owner("ReplicaSet", "api", "uid-api"))
     plan = make_plan({"m-other": (other.uid,)})
-    allowed, holds = town.futility.judge(plan, [other], town.machines, now=5.0)
+    allowed, holds = town.backoff.judge(plan, [other], town.machines, now=5.0)
     assert [planned.name for planned in allowed] == ["m-other"]
     assert holds == []
 

@@ -26,7 +26,7 @@ async def waiter(scheduler: Scheduler, kube: Kube, **pool: Any) -> Machine:
     await scheduler.show(nodepools=[await pool_of(kube, **pool)], pods=[make_pod("web")])
     await scheduler.plan("a")
     (raw,) = await machines(kube)
-    await scheduler.planner.machines.write_condition(parse_machine(raw), LAUNCHED, NO_ROOM)
+    await scheduler.parts.machines.write_condition(parse_machine(raw), LAUNCHED, NO_ROOM)
     (raw,) = await machines(kube)
     machine = parse_machine(raw)
     await scheduler.show(machines=[machine])
@@ -35,7 +35,7 @@ async def waiter(scheduler: Scheduler, kube: Kube, **pool: Any) -> Machine:
 
 @pytest.fixture
 def waiters(scheduler: Scheduler) -> LimitWaiters:
-    return LimitWaiters(scheduler.planner, scheduler.disruption.commands)
+    return scheduler.parts.limit_waiters
 
 
 async def is_withdrawn(kube: Kube, machine: Machine) -> bool:
@@ -98,7 +98,7 @@ async def test_a_machine_that_may_have_an_instance_is_left_alone(
         await kube.create(LAUNCH_RECORDS, {"metadata": {"name": "t"}, "spec": spec})
     else:
         going = Condition("Unknown", "Launching", "", 2.0)
-        await scheduler.planner.machines.write_condition(machine, LAUNCHED, going)
+        await scheduler.parts.machines.write_condition(machine, LAUNCHED, going)
     await waiters.step()
     assert not await is_withdrawn(kube, machine)
 

@@ -82,7 +82,7 @@ async def test_a_restarted_scheduler_does_not_buy_twice_either(
     """R4: the same snapshot makes the same names; AlreadyExists is success."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod("web")])
     await scheduler.plan("a")
-    scheduler.planner.view.own.forget()  # as after a restart
+    scheduler.view.created.clear()  # as after a restart
     await scheduler.plan("b")
     assert len(await machines(kube)) == 1
 
@@ -167,7 +167,7 @@ async def test_unavailable_offerings_are_not_planned_with(
     """LCH-61, LCH-64: the next plan avoids what EC2 has not got."""
     pool = await pool_of(kube)
     cheapest = [("on-demand", "m5.x002", zone) for zone in ZONES]
-    await scheduler.planner.unavailable.mark(cheapest, seconds=60)
+    await scheduler.cluster.unavailable.mark(cheapest, seconds=60)
     await scheduler.show(nodepools=[pool], pods=[make_pod("web")])
     await scheduler.plan()
     (raw,) = await machines(kube)
@@ -191,7 +191,7 @@ async def test_nothing_is_planned_on_a_lost_or_old_picture(
     scheduler: Scheduler, kube: Kube, bus: Bus
 ) -> None:
     """OPS-13."""
-    assert scheduler.planner.not_synced() == ""
+    assert scheduler.cluster.not_synced() == ""
     await bus.redis.flushall()
-    await wait_until(scheduler.planner.not_synced, "the mirror is known to be lost")
-    assert "is the watcher running?" in scheduler.planner.not_synced()
+    await wait_until(scheduler.cluster.not_synced, "the mirror is known to be lost")
+    assert "is the watcher running?" in scheduler.cluster.not_synced()

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.provisioning import pod_latency as timed
-from services.scheduler.provisioning.pod_latency import PodWaits, placed_by, undecided_text
+from services.scheduler.provisioning.pod_latency import PodLatency, placed_by, undecided_text
 from shared.domain.pods import Pod
 from shared.domain.records import PODS
 from shared.metrics import Metrics
@@ -26,8 +26,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def waits(clock: FakeClock) -> PodWaits:
-    made = PodWaits(Metrics("scheduler"), clock)
+def waits(clock: FakeClock) -> PodLatency:
+    made = PodLatency(Metrics("scheduler"), clock)
     made.metrics.add_page(made.text)
     return made
 
@@ -36,11 +36,11 @@ def put(pod: Pod) -> Change:
     return Change(PODS, pod.key, msgspec.json.encode(pod))
 
 
-def scrape(waits: PodWaits) -> Scraped:
+def scrape(waits: PodLatency) -> Scraped:
     return Scraped(waits.metrics.text())
 
 
-def test_a_placed_pod_is_timed_until_it_runs(waits: PodWaits, clock: FakeClock) -> None:
+def test_a_placed_pod_is_timed_until_it_runs(waits: PodLatency, clock: FakeClock) -> None:
     """From the first plan that placed it."""
     pod, bound = make_pod("web"), make_bound_pod("web", "n")
     waits.place([pod])
@@ -59,25 +59,25 @@ def test_a_placed_pod_is_timed_until_it_runs(waits: PodWaits, clock: FakeClock) 
     assert scraped.value(f"{PREFIX}_startup_duration_seconds_sum") == 15
 
 
-def test_a_missed_change_is_found_at_the_next_look(waits: PodWaits) -> None:
+def test_a_missed_change_is_found_at_the_next_look(waits: PodLatency) -> None:
     """And a pod that is gone, or was replaced by its namesake, is forgotten."""
     pods = [make_pod(name) for name in ("runs", "gone", "other", "over")]
     waits.place(pods)
     runs = replace(make_bound_pod("runs", "n"), phase="Running")
     other, over = replace(pods[2], uid="new"), replace(pods[3], phase="Failed")
-    waits.look({pod.key: pod for pod in (runs, other, over)})
+    waits.check({pod.key: pod for pod in (runs, other, over)})
     scraped = scrape(waits)
     assert scraped.of(UNSTARTED, "name") == {}
     assert scraped.value(f"{PREFIX}_startup_duration_seconds_count") == 1
 
 
-def test_pods_that_no_plan_placed_are_passed_by(waits: PodWaits) -> None:
+def test_pods_that_no_plan_placed_are_passed_by(waits: PodLatency) -> None:
     waits.note(put(replace(make_bound_pod("web", "n"), phase="Running")))
     waits.note(Change("nodes", "web", None))
     assert scrape(waits).value(f"{PREFIX}_startup_duration_seconds_count") == 0
 
 
-def test_a_record_of_another_version_is_no_pod_to_time(waits: PodWaits) -> None:
+def test_a_record_of_another_version_is_no_pod_to_time(waits: PodLatency) -> None:
     """It must not end the reading of the mirror."""
     pod = make_pod("web")
     waits.place([pod])
@@ -85,7 +85,7 @@ def test_a_record_of_another_version_is_no_pod_to_time(waits: PodWaits) -> None:
     assert scrape(waits).of(UNSTARTED, "name") == {}
 
 
-def test_what_is_remembered_has_a_bound(waits: PodWaits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_has_a_bound(waits: PodLatency, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timed, "MOST_PLACED", 1)
     waits.place([make_pod("a"), make_pod("b")])
     assert scrape(waits).of(UNSTARTED, "name").keys() == {"a"}

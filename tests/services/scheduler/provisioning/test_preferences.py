@@ -7,9 +7,9 @@ from structlog.testing import capture_logs
 from services.scheduler.provisioning.preferences import (
     AGAIN_SECONDS,
     ANTI_AFFINITY,
-    MOST_TOLD,
+    MOST_LOGGED,
     SPREAD,
-    Hints,
+    PreferenceLog,
 )
 from shared.domain import labels as keys
 from shared.domain.pods import Pod
@@ -18,27 +18,27 @@ from tests.support.builders import make_pod, make_pods, make_spread, make_term
 SOFT = make_spread(keys.ZONE, when_unsatisfiable="ScheduleAnyway")
 
 
-def told(hints: Hints, *pods: Pod, now: float) -> list[tuple[str, str]]:
+def told(preferences: PreferenceLog, *pods: Pod, now: float) -> list[tuple[str, str]]:
     with capture_logs() as lines:
-        hints.tell(pods, now=now)
+        preferences.note(pods, now=now)
     return [(line["pod"], line["event"]) for line in lines]
 
 
 def test_what_a_pod_only_prefers_is_told_once_an_hour() -> None:
-    hints = Hints()
+    preferences = PreferenceLog()
     both = make_pod("both", spread=(SOFT,), anti_affinity=(make_term(keys.HOSTNAME, weight=1),))
     expected = [("default/both", ANTI_AFFINITY), ("default/both", SPREAD)]
-    assert told(hints, both, now=0.0) == expected
-    assert told(hints, both, now=AGAIN_SECONDS - 1) == []
-    assert told(hints, both, now=AGAIN_SECONDS) == expected
+    assert told(preferences, both, now=0.0) == expected
+    assert told(preferences, both, now=AGAIN_SECONDS - 1) == []
+    assert told(preferences, both, now=AGAIN_SECONDS) == expected
 
 
 def test_what_a_pod_requires_is_its_right() -> None:
     hard = make_pod(spread=(make_spread(keys.ZONE),), anti_affinity=(make_term(keys.HOSTNAME),))
-    assert told(Hints(), hard, make_pod(), now=0.0) == []
+    assert told(PreferenceLog(), hard, make_pod(), now=0.0) == []
 
 
 def test_a_crowd_is_told_of_bit_by_bit() -> None:
-    hints, crowd = Hints(), make_pods(MOST_TOLD + 1, spread=(SOFT,))
-    assert len(told(hints, *crowd, now=0.0)) == MOST_TOLD
-    assert len(told(hints, *crowd, now=1.0)) == 1
+    preferences, crowd = PreferenceLog(), make_pods(MOST_LOGGED + 1, spread=(SOFT,))
+    assert len(told(preferences, *crowd, now=0.0)) == MOST_LOGGED
+    assert len(told(preferences, *crowd, now=1.0)) == 1

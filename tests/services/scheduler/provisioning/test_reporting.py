@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from services.scheduler.provisioning.reporting import MOST_POD_EVENTS, Reporter
+from services.scheduler.provisioning.reporting import MOST_POD_EVENTS, PlanReporter
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.machines import INITIALIZED, Condition
@@ -51,14 +51,14 @@ class Room:
     listener: Listener = field(default_factory=Listener)
 
     def __post_init__(self) -> None:
-        self.reporter = Reporter(cast(Recorder, self.listener), {})
+        self.reporter = PlanReporter(cast(Recorder, self.listener), {})
 
     async def told(self, snapshot: Snapshot) -> tuple[list[Any], list[dict[str, Any]]]:
         """Events and log lines of one plan whose machines are all created."""
         self.listener.events.clear()
         plan = plan_for(snapshot)
         with capture_logs() as lines:
-            await self.reporter.tell(plan, snapshot, list(plan.machines))
+            await self.reporter.report(plan, snapshot, list(plan.machines))
         return list(self.listener.events), [dict(line) for line in lines]
 
 

@@ -54,8 +54,8 @@ async def bought(kube: Kube) -> list[str]:
 def store(bus: Bus, scheduler: Scheduler) -> ReservationStore:
     """The launcher's pen; the scheduler reads as the service does."""
     gates = FeatureGates(node_overlay=True)
-    view = scheduler.planner.view
-    scheduler.planner.catalogues = catalogue_source(bus, gates, view)
+    view = scheduler.view
+    scheduler.cluster.catalogues = catalogue_source(bus, gates, view)
     return ReservationStore(bus.redis, bus.prefix)
 
 
@@ -132,7 +132,7 @@ async def test_an_overlay_corrects_the_first_plan_after_it_and_none_after_its_en
     """NO-01: nothing stands between the overlay in the mirror and the prices of a plan."""
 
     async def price() -> int:
-        catalogue = await scheduler.planner.catalogues.get()
+        catalogue = await scheduler.cluster.catalogues.get()
         assert catalogue is not None
         return min(o.price_micro_usd_per_hour for o in catalogue.types[0].offerings)
 

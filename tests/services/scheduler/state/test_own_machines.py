@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.scheduler.disruption.command_record import Assumed, CommandRecord, is_shown
+from services.scheduler.disruption.command_record import CommandRecord, Written, is_shown
 from services.scheduler.evidence.need import MANY_MACHINES, Need, spread, still_needs
-from services.scheduler.state.own_machines import OwnMachines
+from services.scheduler.state.view import View
 from shared.api.machines import parse_machine
 from shared.api.provisioners import parse_provisioner
 from shared.clock import Clock
@@ -74,8 +74,8 @@ async def test_a_mirror_that_stands_still_does_not_make_the_scheduler_buy_twice(
     """A minute after the machine was written the mirror still lacks it, and a new pod comes: it fits on the first."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod("web", cpu="1")])
     await scheduler.plan("a")
-    planner = scheduler.planner
-    planner.clock = Later(planner.clock, 45.0)
+    planner, cluster = scheduler.planner, scheduler.cluster
+    planner.clock = cluster.clock = Later(planner.clock, 45.0)
     await scheduler.writer.heartbeat(SOUND)
     await scheduler.show(pods=[make_pod("small", cpu="100m")])
     await scheduler.plan("b")
@@ -98,9 +98,9 @@ async def test_a_machine_that_the_mirror_went_past_is_gone(
     await kube.patch(MACHINES, raw["metadata"]["name"], {"metadata": {"finalizers": None}})
     await kube.delete(MACHINES, raw["metadata"]["name"])
     await told(scheduler, at(str(version - 1)))
-    assert len(scheduler.planner.view.machines()) == 1
+    assert len(scheduler.view.machines()) == 1
     await told(scheduler, at(str(version)))
-    assert scheduler.planner.view.machines() == []
+    assert scheduler.view.machines() == []
 
 
 async def test_a_new_leader_counts_what_the_last_one_wrote(
@@ -109,7 +109,7 @@ async def test_a_new_leader_counts_what_the_last_one_wrote(
     """Its machine is on the API server, the mirror does not show it yet."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod("web")])
     await scheduler.plan("a")
-    scheduler.planner.view.own.forget()  # as in another process
+    scheduler.view.created.clear()  # as in another process
     await scheduler.show(pods=[make_pod("small")])
     await scheduler.plan("b")
     assert len(await machines(kube)) == 1
@@ -131,7 +131,7 @@ async def test_nothing_is_bought_while_a_watch_is_not_sound(
     await told(scheduler, {**SOUND, "machines": position})
     await scheduler.plan_refused()
     assert scheduler.planner.problem.startswith(text)
-    assert scheduler.planner.not_synced(patience=5.0).startswith(text)
+    assert scheduler.cluster.not_synced(patience=5.0).startswith(text)
     assert await machines(kube) == []
     await told(scheduler, at("2"))
     await scheduler.plan("b")
@@ -200,13 +200,13 @@ def test_few_are_asked_and_from_all_over() -> None:
 async def test_a_namesake_that_the_mirror_shows_is_not_ours(kube: Kube) -> None:
     """Another machine had the name before: ours takes its place until the mirror shows it."""
     reader = MirrorReader("redis://nowhere.invalid", "t", clock=FakeClock())
-    own, raw = OwnMachines(reader), await create_machine(kube)
+    view, raw = View(reader), await create_machine(kube)
     ours = parse_machine(raw)
-    own.assume(Stored(ours, "9"))
+    view.assume(Stored(ours, "9"))
     before = msgspec.structs.replace(ours, uid="before")
-    assert own.with_shown({ours.key: before}) == {ours.key: ours}
-    assert own.with_shown({ours.key: ours}) == {ours.key: ours}
-    assert own.with_shown({}) == {}, "the mirror has shown it: it is gone now"
+    for shown, expected in (([before], [ours]), ([ours], [ours]), ([], [])):
+        reader.kinds["machines"] = {one.key: msgspec.json.encode(one) for one in shown}
+        assert [one.uid for one in view.machines()] == [one.uid for one in expected]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_our_last_word_on_a_command_counts_until_it_is_shown(
     """``record``: whether the one that the mirror has says that all replacements exist; None: it has none."""
     ours = CommandRecord("id", "drift", "Drifted", ("Machine/a",), created=True)
     theirs = None if record is None else msgspec.structs.replace(ours, created=record)
-    assert is_shown(Assumed(ours, 0.0, over), theirs, alive) is shown
+    assert is_shown(Written(ours, over), theirs, alive) is shown
 
 
 async def test_a_deleted_machine_is_busy_until_the_mirror_shows_it(
@@ -234,9 +234,9 @@ async def test_a_deleted_machine_is_busy_until_the_mirror_shows_it(
 ) -> None:
     """A budget must not be spent twice because the mirror stands still."""
     raw = await create_machine(kube)
-    machine, commands = parse_machine(raw), scheduler.disruption.commands
+    machine, commands = parse_machine(raw), scheduler.commands
     await scheduler.show(machines=[machine])
-    assert await commands.delete(machine)
+    assert await scheduler.parts.actions.delete(machine)
     commands.clock = Later(commands.clock, 1000.0)
     assert commands.busy() == {machine.uid}
     await scheduler.show(machines=[msgspec.structs.replace(machine, terminating=True)])

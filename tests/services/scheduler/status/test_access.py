@@ -10,7 +10,6 @@ import aiohttp
 import pytest
 
 from services.scheduler.status.access import offered
-from services.scheduler.status.explain import Explainer
 from services.scheduler.status.simulate import Simulator
 from shared.bus import Bus
 from shared.clock import SystemClock
@@ -40,7 +39,7 @@ async def asked(
         questions = offered(
             mode,
             Simulator(CatalogueStore(bus.redis, bus.prefix)),
-            Explainer(scheduler.disruption),
+            scheduler.parts.explainer,
             TokenAccess(kube, CLOCK),
         )
         service = Service("scheduler", [], Metrics("scheduler"), dict, questions=questions)

@@ -37,14 +37,14 @@ class Lead(Leadership):
 @pytest.fixture
 def served(scheduler: Scheduler) -> ClusterMetrics:
     """As the service wires it."""
-    made = ClusterMetrics(scheduler.planner, SystemClock())
-    scheduler.planner.metrics.add_page(made.text)
+    made = scheduler.parts.cluster_metrics
+    made.metrics.add_page(made.text)
     return made
 
 
 async def scrape(served: ClusterMetrics) -> Scraped:
     """As the status server does: in another thread."""
-    return Scraped(await asyncio.to_thread(served.planner.metrics.text))
+    return Scraped(await asyncio.to_thread(served.metrics.text))
 
 
 async def test_a_scrape_tells_the_cluster_as_it_is(
@@ -57,7 +57,7 @@ async def test_a_scrape_tells_the_cluster_as_it_is(
         pods=[make_bound_pod("web", "a", cpu="1"), agent],
         nodepools=[make_pool(limits={"cpu": 8000}, usage={"cpu": 4000})],
     )
-    await served.look()
+    await served.refresh()
     scraped = await scrape(served)
     assert scraped.value("karpenter_cluster_state_synced") == 1
     assert scraped.value("karpenter_cluster_state_node_count") == 3
@@ -71,7 +71,7 @@ async def test_a_scrape_tells_the_cluster_as_it_is(
     await scheduler.show(
         gone=[("nodes", "a"), ("pods", "default/web"), ("nodepools", "Provisioner/default")]
     )
-    await served.look()
+    await served.refresh()
     scraped = await scrape(served)
     assert scraped.value("karpenter_cluster_state_node_count") == 2
     assert scraped.of(ALLOCATABLE, "node_name").keys() == {"b", "foreign"}
@@ -84,14 +84,14 @@ async def test_a_standby_says_only_whether_it_could_lead(
     scheduler: Scheduler, served: ClusterMetrics
 ) -> None:
     """MET-13: the leader's gauges are gone from here, those of its plans and budgets too."""
-    lead = scheduler.planner.leadership = Lead(None, SystemClock())
-    metrics = scheduler.planner.metrics
+    lead = served.leadership = Lead(None, SystemClock())
+    metrics = served.metrics
     await scheduler.show(nodes=[make_node("a", labels=OURS)])
-    await served.look()
+    await served.refresh()
     metrics.allowed_disruptions.replace({("default", "Empty"): 3})
     assert (await scrape(served)).of(ALLOCATABLE, "node_name").keys() == {"a"}
     lead.leads = False
-    await served.look()
+    await served.refresh()
     scraped = await scrape(served)
     assert scraped.of(ALLOCATABLE, "node_name") == {}
     assert scraped.of("karpenter_nodepools_allowed_disruptions", "nodepool") == {}
@@ -105,10 +105,10 @@ async def test_the_last_picture_stands_while_the_mirror_is_lost(
     """OPS-13, MET-08."""
     clock = served.clock = FakeClock()
     await scheduler.show(nodes=[make_node("a", labels=OURS)])
-    await served.look()
+    await served.refresh()
     scheduler.reader.complete = False
     clock.advance(7)
-    await served.look()
+    await served.refresh()
     scraped = await scrape(served)
     assert scraped.value("karpenter_cluster_state_synced") == 0
     assert scraped.value("karpenter_cluster_state_unsynced_time_seconds") == 7

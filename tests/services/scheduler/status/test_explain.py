@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from services.scheduler.status.explain import NOT_LOOKED_AT, Explainer
+from services.scheduler.status.explain import NOT_EVALUATED
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.domain.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED
 from tests.services.scheduler.conftest import Scheduler
@@ -16,7 +16,7 @@ from tests.support.disruption import make_running, pods_on
 
 
 async def ask(scheduler: Scheduler, node: str) -> tuple[int, Any]:
-    found = await Explainer(scheduler.disruption).answer(orjson.dumps({"node": node}), {})
+    found = await scheduler.parts.explainer.answer(orjson.dumps({"node": node}), {})
     return found.status, orjson.loads(found.body)
 
 
@@ -37,7 +37,7 @@ async def test_before_the_first_pass_it_says_so(scheduler: Scheduler) -> None:
     await shown(scheduler)
     status, found = await ask(scheduler, "n1")
     assert status == 200
-    assert [one["text"] for one in found["staysBecause"]] == [NOT_LOOKED_AT]
+    assert [one["text"] for one in found["staysBecause"]] == [NOT_EVALUATED]
 
 
 @pytest.mark.parametrize("name", ["n1", "machine-n1"])
@@ -70,6 +70,6 @@ async def test_a_node_that_is_not_ours_is_not_known(scheduler: Scheduler) -> Non
 async def test_a_question_without_a_node_is_told_how_to_ask(
     scheduler: Scheduler, body: bytes
 ) -> None:
-    found = await Explainer(scheduler.disruption).answer(body, {})
+    found = await scheduler.parts.explainer.answer(body, {})
     assert found.status == 400
     assert b'"node"' in orjson.loads(found.body)["error"].encode()
