@@ -180,41 +180,12 @@ class InterruptionReceived(Message):
         return self.event
 
 
-class PlanDecided(Message):
-    """scheduler -> people and archive: what one plan decided, with the digest of its input."""
-
-    plan: str = NAME
-    generation: int = Field(ge=0)
-    machines: tuple[str, ...] = ()
-    placed: int = 0
-    unschedulable: int = 0
-    cost_micro_usd_per_hour: int = 0
-
-    @property
-    def key(self) -> str:
-        return self.plan
-
-
-class DisruptionDecided(Message):
-    """scheduler -> people and archive: these machines were ordered away, after those were ready."""
-
-    command: str = NAME
-    method: str = ""
-    reason: str = ""
-    machines: tuple[str, ...] = ()
-    replacements: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        return self.command
-
-
 TYPES: dict[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
         PodUnschedulable, PodResolved, LaunchMachine, LaunchFailed, NodeJoined, NodeClassChanged,
         NodePoolChanged, MachineTerminated, TerminateMachine,
-        InterruptionReceived, PlanDecided, DisruptionDecided, DrainNode, EndInstance,
+        InterruptionReceived, DrainNode, EndInstance,
     )
 }  # fmt: skip
 

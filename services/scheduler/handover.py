@@ -33,7 +33,7 @@ from services.scheduler.nominations import (
     settle,
     sightings,
 )
-from services.scheduler.view import View
+from services.scheduler.state.view import View
 from shared.clock import Clock
 from shared.concurrency.waiting import pause
 from shared.domain.pods import Pod

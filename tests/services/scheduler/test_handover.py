@@ -19,7 +19,7 @@ from shared.kube.resources import MACHINES, PODS, Resource
 from shared.settings import SchedulerSettings, apply, read
 from tests.services.conftest import CLUSTER
 from tests.services.scheduler.conftest import Scheduler
-from tests.services.scheduler.test_planning import pool_of
+from tests.services.scheduler.provisioning.test_planner import pool_of
 from tests.support.builders import make_machine, make_node, make_pod
 from tests.support.cluster_fixture import connect, write_kubeconfig
 from tests.support.fake_clock import FakeClock
@@ -82,7 +82,7 @@ async def test_pods_are_nominated_as_soon_as_the_node_of_their_machine_joins(
     await scheduler.show(machines=[machine], nodes=[node])
     await handover.step()
     assert [await nomination(kube, name) for name in ("a", "b")] == ["n", "n"]
-    assert [is_provisionable(pod) for pod in handover.settled(scheduler.planner.view.pods())] == [
+    assert [is_provisionable(pod) for pod in handover.settled(scheduler.view.pods())] == [
         False, False,
     ]  # fmt: skip
 
