@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from services.interruption.actions import taint_for
-from services.interruption.notices import INSTANCE_STATUS
+from services.interruption.actions.action import taint_for
+from services.interruption.notices.notice import INSTANCE_STATUS
 from shared.api.nodes import parse_node
 from shared.clock import Clock
 from shared.domain import labels as keys

@@ -9,16 +9,16 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 
+from services.interruption.composition import Hands
 from services.interruption.directory import KINDS, Directory, list_nodes
-from services.interruption.hands import Hands
-from services.interruption.hook_keeper import PERIOD_SECONDS as LOOK_PERIOD
-from services.interruption.hook_keeper import HookKeeper
-from services.interruption.hook_marks import HookMarks
-from services.interruption.hooks import HookCalls
-from services.interruption.letters import keeping
-from services.interruption.queue_source import QueueSource
-from services.interruption.status_source import StatusSource
-from services.interruption.waiting_source import PERIOD_SECONDS, WaitingSource
+from services.interruption.self_managed_nodes.hook_annotations import HookMarks
+from services.interruption.self_managed_nodes.hook_keeper import PERIOD_SECONDS as LOOK_PERIOD
+from services.interruption.self_managed_nodes.hook_keeper import HookKeeper
+from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls
+from services.interruption.sources.dead_letters import keeping
+from services.interruption.sources.instance_status import StatusSource
+from services.interruption.sources.scheduled_events import PERIOD_SECONDS, WaitingSource
+from services.interruption.sources.sqs import QueueSource
 from shared import streams
 from shared.aws import open_cloud
 from shared.bus.dead_letters import DeadLetters

@@ -16,7 +16,7 @@ from services.launcher.class_status import (
 from services.launcher.discovery import Findings, problems_of
 from services.launcher.images import boot_images
 from services.launcher.published_images import NVIDIA
-from services.watcher.pool_status import class_refusal
+from services.watcher.status.pools import class_refusal
 from shared.api.conditions import condition_objects, known_conditions
 from shared.api.faults import Fault, texts_of
 from shared.cloud.eks import EksCluster

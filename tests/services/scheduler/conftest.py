@@ -18,7 +18,7 @@ from services.scheduler.planning import Planner
 from services.scheduler.report import Reporter
 from services.scheduler.telling import Teller
 from services.scheduler.view import View
-from services.watcher.records import KINDS
+from services.watcher.conversion import KINDS
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.domain.instance_types import encode_catalogue
