@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from services.interruption.notices import notice
+from services.interruption.notices.notice import NoticeKind
 from shared.domain import labels as keys
-from shared.domain.expressions import NO_SCHEDULE, Taint
 
 NORMAL, WARNING = "Normal", "Warning"
-OURS = "dovetail"
 _UNHEALTHY = "Instance fails its status checks or is scheduled for maintenance"
 
 
@@ -27,31 +25,31 @@ class Action(msgspec.Struct, frozen=True):
 
 
 _ACTIONS = {
-    notice.SPOT: Action(
+    NoticeKind.SPOT: Action(
         True, "SpotInterrupted", "Spot interruption warning was triggered", shortage=keys.SPOT
     ),
-    notice.REBALANCE: Action(
+    NoticeKind.REBALANCE: Action(
         False,
         "SpotRebalanceRecommendation",
         "Spot rebalance recommendation was triggered",
         event_type=NORMAL,
     ),
-    notice.STOPPED: Action(True, "InstanceStopping", "Instance is stopping"),
-    notice.TERMINATED: Action(True, "InstanceTerminating", "Instance is terminating"),
-    notice.SCHEDULED: Action(True, "InstanceUnhealthy", _UNHEALTHY),
-    notice.EVENT_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY),
-    notice.INSTANCE_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY, at_once=True),
-    notice.SYSTEM_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY, at_once=True),
-    notice.SCHEDULED_OVER: Action(
+    NoticeKind.STOPPED: Action(True, "InstanceStopping", "Instance is stopping"),
+    NoticeKind.TERMINATED: Action(True, "InstanceTerminating", "Instance is terminating"),
+    NoticeKind.SCHEDULED: Action(True, "InstanceUnhealthy", _UNHEALTHY),
+    NoticeKind.EVENT_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY),
+    NoticeKind.INSTANCE_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY, at_once=True),
+    NoticeKind.SYSTEM_STATUS: Action(True, "InstanceUnhealthy", _UNHEALTHY, at_once=True),
+    NoticeKind.SCHEDULED_OVER: Action(
         False,
         "ScheduledEventOver",
         "Scheduled event was cancelled or is over",
         event_type=NORMAL,
     ),
-    notice.HEALED: Action(
+    NoticeKind.HEALED: Action(
         False, "InstanceHealthy", "Instance passes its status checks again", event_type=NORMAL
     ),
-    notice.CAPACITY_RESERVATION: Action(
+    NoticeKind.CAPACITY_RESERVATION: Action(
         True,
         "CapacityReservationInstanceInterrupted",
         "Capacity reservation takes the instance back",
@@ -60,21 +58,6 @@ _ACTIONS = {
 }
 
 
-_TAINTS = {
-    notice.SPOT: keys.SPOT_ITN_TAINT_KEY,
-    notice.CAPACITY_RESERVATION: keys.SPOT_ITN_TAINT_KEY,
-    notice.REBALANCE: keys.REBALANCE_TAINT_KEY,
-    notice.INSTANCE_STATUS: keys.IMPAIRED_TAINT_KEY,
-    notice.SYSTEM_STATUS: keys.IMPAIRED_TAINT_KEY,
-}
-
-
-def taint_for(kind: str) -> Taint:
-    """INT-42: how a node is closed that is not taken away. The value tells our own from the Node Termination
-    Handler's. What may be undone has a key of its own: two reasons on one key could not be told apart."""
-    return Taint(_TAINTS.get(kind, keys.MAINTENANCE_TAINT_KEY), NO_SCHEDULE, OURS)
-
-
-def action_for(kind: str) -> Action | None:
+def action_for(kind: NoticeKind) -> Action | None:
     """None: nothing to do but count."""
     return _ACTIONS.get(kind)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from services.interruption.actions.action import NORMAL, WARNING, Action, taint_for
+from services.interruption.actions.action import NORMAL, WARNING, Action
 from services.interruption.actions.notifier import Bells
 from services.interruption.actions.policy import (
     REOPEN,
@@ -24,19 +24,14 @@ from services.interruption.actions.policy import (
 from services.interruption.actions.recent_actions import Memory
 from services.interruption.actions.webhook import Told, Webhook
 from services.interruption.directory import Directory
-from services.interruption.notices.notice import (
-    ANNOUNCED,
-    HEALED,
-    INSTANCE_STATUS,
-    SCHEDULED,
-    Notice,
-)
+from services.interruption.notices.notice import ANNOUNCED, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import (
     Maintenance,
     ends,
     held_by,
     maintenance_of,
 )
+from services.interruption.notices.taints import taint_for
 from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.api.references import to_machine, to_node
 from shared.clock import Clock, rfc3339
@@ -99,7 +94,7 @@ class Deeds:
         case = Case(machine, instance, notice, action, policy)
         step = step_for(notice, policy, now=self.clock.now())
         if step == REOPEN:
-            await (self._open if notice.kind == HEALED else self._reopen)(case)
+            await (self._open if notice.kind == NoticeKind.HEALED else self._reopen)(case)
             return
         text = f"{action.text} ({DRY}, not {step})" if policy.dry_run else action.text
         again = EVENT_DEDUPE_SECONDS if step == DELETE and not policy.dry_run else TOLD_SECONDS
@@ -258,7 +253,7 @@ class Deeds:
         if case.policy.dry_run:
             self._tell(case, f"dry run, not {REOPEN}")
             return
-        node, taint = self.directory.node(case.instance), taint_for(SCHEDULED)
+        node, taint = self.directory.node(case.instance), taint_for(NoticeKind.SCHEDULED)
         if node is not None:
             await self._untaint(node, taint)
         for involved in self._involved(case):
@@ -271,7 +266,7 @@ class Deeds:
 
     async def _open(self, case: Case) -> None:
         """The instance passes its status checks again: our taint goes. It alone says that we closed the node."""
-        node, taint = self.directory.node(case.instance), taint_for(INSTANCE_STATUS)
+        node, taint = self.directory.node(case.instance), taint_for(NoticeKind.INSTANCE_STATUS)
         if node is None or taint not in node.taints or case.machine.terminating:
             return
         if case.policy.dry_run:

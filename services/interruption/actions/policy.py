@@ -8,13 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from services.interruption.notices.notice import (
-    ANNOUNCED,
-    ENDED,
-    OVER,
-    REBALANCE,
-    Notice,
-)
+from services.interruption.notices.notice import ANNOUNCED, ENDED, OVER, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import held_by
 from shared.domain.machines import Machine
 from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE, NodePool
@@ -54,7 +48,7 @@ def step_for(notice: Notice, policy: Policy, *, now: float) -> str:
     """What to do with a machine now; in a dry run, what would be done. ``now``: seconds since the epoch."""
     if notice.kind in OVER:
         return REOPEN
-    if notice.kind == REBALANCE:
+    if notice.kind == NoticeKind.REBALANCE:
         return _for_recommendation(policy)
     if notice.kind in ANNOUNCED and not _is_due(notice, policy, now):
         return WAIT

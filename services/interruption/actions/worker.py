@@ -15,7 +15,7 @@ from services.interruption.actions.action import Action, action_for
 from services.interruption.actions.machine_actions import Deeds
 from services.interruption.directory import Directory
 from services.interruption.notices.backlog import Backlog, Entry
-from services.interruption.notices.notice import LIFECYCLE, Notice
+from services.interruption.notices.notice import Notice, NoticeKind
 from services.interruption.self_managed_nodes.lifecycle_hooks import Hooks
 from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.clock import Clock
@@ -92,7 +92,7 @@ class Worker:
 
     async def handle(self, notice: Notice) -> None:
         """Act on one notice. Raises the first failure, after the other instances had their turn."""
-        if notice.kind == LIFECYCLE and self.hooks is not None:
+        if notice.kind == NoticeKind.LIFECYCLE and self.hooks is not None:
             await self.hooks.take(notice)
         action = action_for(notice.kind)
         if action is not None:

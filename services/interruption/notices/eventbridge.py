@@ -15,8 +15,7 @@ from typing import Any
 
 import orjson
 
-from services.interruption.notices import notice
-from services.interruption.notices.notice import NO_OP, NOTICE_SECONDS, HookName, Notice
+from services.interruption.notices.notice import NOTICE_SECONDS, HookName, Notice, NoticeKind
 from shared.bus import BadMessage
 from shared.clock import parse_rfc3339
 
@@ -28,15 +27,15 @@ LONGEST_NAME = 255
 LIFECYCLE_TYPE = "EC2 Instance-terminate Lifecycle Action"
 TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
 _STATES = {
-    "stopping": notice.STOPPED,
-    "stopped": notice.STOPPED,
-    "shutting-down": notice.TERMINATED,
-    "terminated": notice.TERMINATED,
+    "stopping": NoticeKind.STOPPED,
+    "stopped": NoticeKind.STOPPED,
+    "shutting-down": NoticeKind.TERMINATED,
+    "terminated": NoticeKind.TERMINATED,
 }
 Json = Mapping[str, Any]
-Reading = tuple[str, tuple[str, ...], float | None]
+Reading = tuple[NoticeKind, tuple[str, ...], float | None]
 """Kind, instances, deadline."""
-_IGNORED: Reading = (NO_OP, (), None)
+_IGNORED: Reading = (NoticeKind.NO_OP, (), None)
 
 
 def parse(body: str, *, received_at: float = 0.0) -> Notice:
@@ -51,7 +50,7 @@ def parse(body: str, *, received_at: float = 0.0) -> Notice:
     name = str(document.get("id") or "")[:LONGEST_ID] or "unnamed"
     at = _rfc3339(document.get("time"))
     kind, instances, deadline = read(detail, at) if read else _IGNORED
-    hook = _hook(detail) if kind == notice.LIFECYCLE else None
+    hook = _hook(detail) if kind == NoticeKind.LIFECYCLE else None
     return Notice(
         name, kind, instances, at, deadline, received_at, event=_event(detail), hook=hook
     )  # fmt: skip
@@ -116,15 +115,15 @@ def _in_two_minutes(at: float | None) -> float | None:
 
 
 def _spot(detail: Json, at: float | None) -> Reading:
-    return notice.SPOT, _instance(detail), _in_two_minutes(at)
+    return NoticeKind.SPOT, _instance(detail), _in_two_minutes(at)
 
 
 def _capacity_reservation(detail: Json, at: float | None) -> Reading:
-    return notice.CAPACITY_RESERVATION, _instance(detail), _in_two_minutes(at)
+    return NoticeKind.CAPACITY_RESERVATION, _instance(detail), _in_two_minutes(at)
 
 
 def _rebalance(detail: Json, _at: float | None) -> Reading:
-    return notice.REBALANCE, _instance(detail), None
+    return NoticeKind.REBALANCE, _instance(detail), None
 
 
 def _state(detail: Json, at: float | None) -> Reading:
@@ -148,15 +147,15 @@ def _health(detail: Json, _at: float | None) -> Reading:
     if entities and not found:
         raise BadMessage("detail.affectedEntities: no entityValue in it is a text")
     if detail.get("statusCode") == "closed":
-        return notice.SCHEDULED_OVER, found, None
-    return notice.SCHEDULED, found, _rfc1123(detail.get("startTime"))
+        return NoticeKind.SCHEDULED_OVER, found, None
+    return NoticeKind.SCHEDULED, found, _rfc1123(detail.get("startTime"))
 
 
 def _lifecycle(detail: Json, at: float | None) -> Reading:
     """INT-41. Test notifications have no transition. How long the hook waits the event does not say: it is urgent."""
     if detail.get("LifecycleTransition") != TERMINATING:
         return _IGNORED
-    return notice.LIFECYCLE, (_text(detail, "EC2InstanceId"),), _in_two_minutes(at)
+    return NoticeKind.LIFECYCLE, (_text(detail, "EC2InstanceId"),), _in_two_minutes(at)
 
 
 def _hook(detail: Json) -> HookName:

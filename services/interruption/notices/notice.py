@@ -7,37 +7,43 @@ they came from.
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 
 import msgspec
 
-SPOT = "spot_interrupted"
-REBALANCE = "rebalance_recommendation"
-STOPPED = "instance_stopped"
-TERMINATED = "instance_terminated"
-SCHEDULED = "scheduled_change"
-CAPACITY_RESERVATION = "capacity_reservation_interrupted"
-INSTANCE_STATUS = "instance_status"
-SYSTEM_STATUS = "system_status"
-EVENT_STATUS = "event_status"
-NO_OP = "no_op"
-LIFECYCLE = "asg_lifecycle_termination"
-"""An auto scaling group ends an instance, and its hook waits for us."""
-SCHEDULED_OVER = "scheduled_change_over"
-"""A scheduled event was cancelled, or is over."""
-HEALED = "status_checks_passed"
-"""An instance whose node was closed passes its status checks again."""
+
+class NoticeKind(StrEnum):
+    """What was announced. The values are labels of metrics and parts of ids: they never change."""
+
+    SPOT = "spot_interrupted"
+    REBALANCE = "rebalance_recommendation"
+    STOPPED = "instance_stopped"
+    TERMINATED = "instance_terminated"
+    SCHEDULED = "scheduled_change"
+    CAPACITY_RESERVATION = "capacity_reservation_interrupted"
+    INSTANCE_STATUS = "instance_status"
+    SYSTEM_STATUS = "system_status"
+    EVENT_STATUS = "event_status"
+    NO_OP = "no_op"
+    LIFECYCLE = "asg_lifecycle_termination"
+    """An auto scaling group ends an instance, and its lifecycle hook waits for Dovetail."""
+    SCHEDULED_OVER = "scheduled_change_over"
+    """A scheduled event was cancelled, or is over."""
+    HEALED = "status_checks_passed"
+    """An instance whose node was closed passes its status checks again."""
+
 
 QUEUE = "sqs"
 STATUS_CHECKS = "instance status"
 IMDS = "imds"
 
-ANNOUNCED = frozenset({SCHEDULED, EVENT_STATUS})
+ANNOUNCED = frozenset({NoticeKind.SCHEDULED, NoticeKind.EVENT_STATUS})
 """Kinds whose deadline may be days away."""
-ENDED = frozenset({STOPPED, TERMINATED})
+ENDED = frozenset({NoticeKind.STOPPED, NoticeKind.TERMINATED})
 """Kinds of instances that nobody can keep any more."""
-OVER = frozenset({SCHEDULED_OVER, HEALED})
+OVER = frozenset({NoticeKind.SCHEDULED_OVER, NoticeKind.HEALED})
 """Kinds that undo what an earlier notice did."""
-PATIENT = frozenset({REBALANCE, NO_OP, *OVER})
+PATIENT = frozenset({NoticeKind.REBALANCE, NoticeKind.NO_OP, *OVER})
 """Nothing is lost by these waiting behind all others."""
 NOTICE_SECONDS = 120.0
 """EC2 gives two minutes from the warning to the end of an instance."""
@@ -59,7 +65,7 @@ class Notice(msgspec.Struct, frozen=True):
     """One announcement. All times are seconds since the epoch."""
 
     id: str
-    kind: str
+    kind: NoticeKind
     instances: tuple[str, ...] = ()
     at: float | None = None
     """When EC2 said it (INT-24)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from services.interruption.notices.notice import HEALED, SCHEDULED_OVER, STATUS_CHECKS, Notice
+from services.interruption.notices.notice import STATUS_CHECKS, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import Maintenance, held_by
 from shared.cloud.instance_status import EVENT_STATUS, Ailment
 from shared.domain.machines import Machine
@@ -51,7 +51,7 @@ def notice_of(ailment: Ailment, since: float, *, now: float) -> Notice:
     stamp = ailment.due if scheduled else since
     return Notice(
         id=f"{ailment.category}/{ailment.instance}/{int(stamp or 0)}",
-        kind=ailment.category,
+        kind=NoticeKind(ailment.category),
         instances=(ailment.instance,),
         at=None if scheduled else since,
         deadline=ailment.due if scheduled else now,
@@ -76,7 +76,7 @@ def called_off(
 
 def _over(instance: str, held: Maintenance, now: float) -> Notice:
     name = f"over/{instance}/{int(held.start)}"
-    return Notice(name, SCHEDULED_OVER, (instance,), now, None, now, STATUS_CHECKS)
+    return Notice(name, NoticeKind.SCHEDULED_OVER, (instance,), now, None, now, STATUS_CHECKS)
 
 
 def passing_since(
@@ -90,7 +90,15 @@ def passing_since(
 def healed(passing: Mapping[str, float], *, now: float) -> list[Notice]:
     """Notices that instances are healthy, once that lasted."""
     return [
-        Notice(f"healthy/{one}/{int(since)}", HEALED, (one,), since, None, now, STATUS_CHECKS)
+        Notice(
+            f"healthy/{one}/{int(since)}",
+            NoticeKind.HEALED,
+            (one,),
+            since,
+            None,
+            now,
+            STATUS_CHECKS,
+        )
         for one, since in passing.items()
         if now - since >= HEALTHY_SECONDS
     ]

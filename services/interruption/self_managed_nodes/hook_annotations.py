@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from services.interruption.actions.action import OURS
+from services.interruption.notices.taints import OURS
 from shared.api.nodes import parse_node, taint_objects
 from shared.clock import rfc3339
 from shared.domain import labels as keys

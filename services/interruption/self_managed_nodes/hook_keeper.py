@@ -16,7 +16,7 @@ from random import Random
 from services.interruption.actions.action import NORMAL, WARNING
 from services.interruption.actions.webhook import Told, Webhook
 from services.interruption.directory import Directory
-from services.interruption.notices.notice import LIFECYCLE
+from services.interruption.notices.notice import NoticeKind
 from services.interruption.self_managed_nodes.hook_annotations import HookMarks, action_of
 from services.interruption.self_managed_nodes.hook_timing import BEAT, REST, due
 from services.interruption.self_managed_nodes.lifecycle_hooks import OVER, REASON
@@ -163,7 +163,7 @@ class HookKeeper:
         log.info("lifecycle hook ended", node=node.name, hook=hook.name, how=known.how)
         text = f"Lifecycle hook {hook.name} of {hook.group} {end}"
         await self.recorder.publish(to_node(node), NORMAL, REASON, text)
-        self.webhook.tell(Told(LIFECYCLE, REASON, known.how.lower(), node, node.name))
+        self.webhook.tell(Told(NoticeKind.LIFECYCLE, REASON, known.how.lower(), node, node.name))
 
     async def _complain(self, node: Node, hook: Hook, error: DovetailError | TimeoutError) -> None:
         self.metrics.lifecycle_actions.labels("failed").inc()

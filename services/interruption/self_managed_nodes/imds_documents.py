@@ -11,16 +11,7 @@ from typing import Any
 
 import orjson
 
-from services.interruption.notices.notice import (
-    IMDS,
-    LIFECYCLE,
-    NOTICE_SECONDS,
-    REBALANCE,
-    SCHEDULED,
-    SCHEDULED_OVER,
-    SPOT,
-    Notice,
-)
+from services.interruption.notices.notice import IMDS, NOTICE_SECONDS, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import held_by
 from shared.bus import BadMessage
 from shared.clock import parse_rfc3339
@@ -43,20 +34,22 @@ def spot_notice(text: str, instance: str, *, now: float) -> Notice:
     """Of ``spot/instance-action``, which says when it ends and not since when it stands there. Raises BadMessage."""
     end = _stamp(_object(text).get("time"), "time")
     said = min(now, end - NOTICE_SECONDS)
-    return Notice(f"spot/{instance}/{int(end)}", SPOT, (instance,), said, end, now, IMDS)
+    return Notice(f"spot/{instance}/{int(end)}", NoticeKind.SPOT, (instance,), said, end, now, IMDS)
 
 
 def rebalance_notice(text: str, instance: str, *, now: float) -> Notice:
     """Of ``events/recommendations/rebalance``. Raises BadMessage."""
     at = _stamp(_object(text).get("noticeTime"), "noticeTime")
-    return Notice(f"rebalance/{instance}/{int(at)}", REBALANCE, (instance,), at, None, now, IMDS)
+    return Notice(
+        f"rebalance/{instance}/{int(at)}", NoticeKind.REBALANCE, (instance,), at, None, now, IMDS
+    )
 
 
 def lifecycle_notice(text: str, instance: str, *, now: float) -> Notice | None:
     """Of ``autoscaling/target-lifecycle-state``, which names neither hook nor time. None: the group keeps it."""
     if text.strip() != ENDING:
         return None
-    return Notice(f"lifecycle/{instance}", LIFECYCLE, (instance,), now, None, now, IMDS)
+    return Notice(f"lifecycle/{instance}", NoticeKind.LIFECYCLE, (instance,), now, None, now, IMDS)
 
 
 def scheduled_notices(text: str, instance: str, *, now: float) -> list[Notice]:
@@ -79,7 +72,7 @@ def _scheduled(event: dict[str, Any], instance: str, now: float) -> Notice:
         raise BadMessage(f"NotBefore of {name or 'an event'}: {error}") from error
     at = start.timestamp()
     identity = f"{MAINTENANCE_ID}{instance}/{name[:LONGEST_IN_ID]}/{int(at)}"
-    return Notice(identity, SCHEDULED, (instance,), None, at, now, IMDS, name)
+    return Notice(identity, NoticeKind.SCHEDULED, (instance,), None, at, now, IMDS, name)
 
 
 def called_off(
@@ -93,7 +86,16 @@ def called_off(
         if held is not None and held.source == IMDS and held.event not in listed:
             identity = f"over/{instance}/{held.event[:LONGEST_IN_ID]}"
             found.append(
-                Notice(identity, SCHEDULED_OVER, (instance,), now, None, now, IMDS, held.event)
+                Notice(
+                    identity,
+                    NoticeKind.SCHEDULED_OVER,
+                    (instance,),
+                    now,
+                    None,
+                    now,
+                    IMDS,
+                    held.event,
+                )
             )
     return found
 

@@ -15,7 +15,7 @@ from random import Random
 
 from services.interruption.actions.policy import step_for_hook
 from services.interruption.notices.backlog import Backlog, Entry
-from services.interruption.notices.notice import SCHEDULED, Notice, rank
+from services.interruption.notices.notice import Notice, NoticeKind, rank
 from services.interruption.self_managed_nodes.imds import Imds
 from services.interruption.self_managed_nodes.imds_documents import (
     LIFECYCLE_STATE,
@@ -159,6 +159,10 @@ class ImdsSource:
 
     def _done(self, notice: Notice) -> None:
         """A scheduled event may have to wait for its lead time: the worker is asked about it now and then."""
-        again = self.clock.monotonic() + WAITING_SECONDS if notice.kind == SCHEDULED else math.inf
+        again = (
+            self.clock.monotonic() + WAITING_SECONDS
+            if notice.kind == NoticeKind.SCHEDULED
+            else math.inf
+        )
         if notice.id in self._put:
             self._put[notice.id] = again

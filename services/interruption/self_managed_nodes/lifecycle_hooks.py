@@ -18,7 +18,7 @@ from services.interruption.actions.policy import step_for_hook
 from services.interruption.actions.recent_actions import Memory
 from services.interruption.actions.webhook import Told, Webhook
 from services.interruption.directory import Directory
-from services.interruption.notices.notice import LIFECYCLE, Notice
+from services.interruption.notices.notice import Notice, NoticeKind
 from services.interruption.self_managed_nodes.hook_annotations import HookMarks, until_text
 from services.interruption.self_managed_nodes.hook_timing import timing
 from services.interruption.self_managed_nodes.own_node import OwnNode
@@ -59,7 +59,7 @@ class HookCalls:
 
 @dataclass
 class Hooks:
-    """``take`` one notice of kind LIFECYCLE."""
+    """``take`` one notice of kind NoticeKind.LIFECYCLE."""
 
     settings: InterruptionSettings
     calls: HookCalls | None
@@ -172,7 +172,7 @@ class Hooks:
         involved = to_node(node)
         await self.recorder.publish(involved, kind, REASON, text, dedupe_seconds=TOLD_SECONDS)
         if self._told.first(f"{what}/{node.uid}", self.clock.monotonic(), TOLD_SECONDS):
-            self.webhook.tell(Told(LIFECYCLE, REASON, what, node, node.name))
+            self.webhook.tell(Told(NoticeKind.LIFECYCLE, REASON, what, node, node.name))
 
 
 def _is_drainable(node: Node) -> bool:

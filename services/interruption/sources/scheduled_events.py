@@ -13,7 +13,7 @@ from functools import partial
 from services.interruption.actions.policy import policy_of
 from services.interruption.directory import Directory
 from services.interruption.notices.backlog import Backlog, Entry
-from services.interruption.notices.notice import SCHEDULED, Notice, rank
+from services.interruption.notices.notice import Notice, NoticeKind, rank
 from services.interruption.notices.scheduled_events import Maintenance, held_by
 from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.clock import Clock
@@ -63,4 +63,6 @@ class WaitingSource:
 
 def _due(instance: str, held: Maintenance, now: float) -> Notice:
     name = f"maintenance/{instance}/{int(held.start)}"
-    return Notice(name, SCHEDULED, (instance,), None, held.start, now, held.source, held.event)
+    return Notice(
+        name, NoticeKind.SCHEDULED, (instance,), None, held.start, now, held.source, held.event
+    )

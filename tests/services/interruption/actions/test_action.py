@@ -5,23 +5,23 @@ from __future__ import annotations
 import pytest
 
 from services.interruption.actions.action import NORMAL, WARNING, action_for
-from services.interruption.notices import notice
+from services.interruption.notices.notice import NoticeKind
 
 TABLE = [
-    (notice.SPOT, True, "SpotInterrupted", WARNING, "spot", False),
-    (notice.REBALANCE, False, "SpotRebalanceRecommendation", NORMAL, "", False),
-    (notice.SCHEDULED, True, "InstanceUnhealthy", WARNING, "", False),
-    (notice.EVENT_STATUS, True, "InstanceUnhealthy", WARNING, "", False),
-    (notice.STOPPED, True, "InstanceStopping", WARNING, "", False),
-    (notice.TERMINATED, True, "InstanceTerminating", WARNING, "", False),
+    (NoticeKind.SPOT, True, "SpotInterrupted", WARNING, "spot", False),
+    (NoticeKind.REBALANCE, False, "SpotRebalanceRecommendation", NORMAL, "", False),
+    (NoticeKind.SCHEDULED, True, "InstanceUnhealthy", WARNING, "", False),
+    (NoticeKind.EVENT_STATUS, True, "InstanceUnhealthy", WARNING, "", False),
+    (NoticeKind.STOPPED, True, "InstanceStopping", WARNING, "", False),
+    (NoticeKind.TERMINATED, True, "InstanceTerminating", WARNING, "", False),
     (
-        notice.CAPACITY_RESERVATION,
+        NoticeKind.CAPACITY_RESERVATION,
         True, "CapacityReservationInstanceInterrupted", WARNING, "reserved", False,
     ),
-    (notice.INSTANCE_STATUS, True, "InstanceUnhealthy", WARNING, "", True),
-    (notice.SYSTEM_STATUS, True, "InstanceUnhealthy", WARNING, "", True),
-    (notice.SCHEDULED_OVER, False, "ScheduledEventOver", NORMAL, "", False),
-    (notice.HEALED, False, "InstanceHealthy", NORMAL, "", False),
+    (NoticeKind.INSTANCE_STATUS, True, "InstanceUnhealthy", WARNING, "", True),
+    (NoticeKind.SYSTEM_STATUS, True, "InstanceUnhealthy", WARNING, "", True),
+    (NoticeKind.SCHEDULED_OVER, False, "ScheduledEventOver", NORMAL, "", False),
+    (NoticeKind.HEALED, False, "InstanceHealthy", NORMAL, "", False),
 ]  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_each_kind_has_its_action(
     assert (action.shortage, action.at_once) == (shortage, at_once)
 
 
-@pytest.mark.parametrize("kind", [notice.NO_OP, "unheard of"])
+@pytest.mark.parametrize("kind", [NoticeKind.NO_OP, "unheard of"])
 def test_nothing_is_done_about_the_others(kind: str) -> None:
     """INT-05."""
     assert action_for(kind) is None

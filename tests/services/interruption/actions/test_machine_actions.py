@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.interruption.notices.notice import Notice, notice
+from services.interruption.notices.notice import Notice, NoticeKind
 from services.interruption.notices.scheduled_events import parse_maintenance
 from services.interruption.sources.scheduled_events import WaitingSource
 from shared.api.machines import parse_machine
@@ -60,8 +60,8 @@ def event_in(world: World, seconds: float, **fields: Any) -> dict[str, Any]:
 async def test_cordon_only_closes_the_node_and_drains_nothing(world: World, events: Any) -> None:
     """INT-42: by the taint that the Node Termination Handler's users know, once."""
     await choose(world, interruption=CORDON)
-    await handle(world, notice.SPOT)
-    await handle(world, notice.SPOT)
+    await handle(world, NoticeKind.SPOT)
+    await handle(world, NoticeKind.SPOT)
     assert await taints(world) == [(keys.SPOT_ITN_TAINT_KEY, "dovetail")]
     assert [await world.is_deleted(kind) for kind in NAMES] == [False, False]
     assert ("Cordon", "node-1") in await events()
@@ -71,9 +71,9 @@ async def test_cordon_only_closes_the_node_and_drains_nothing(world: World, even
 
 async def test_a_dry_run_only_says_what_would_be_done(world: World, events: Any) -> None:
     await choose(world, interruption=DRY_RUN)
-    await handle(world, notice.SPOT)
-    await handle(world, notice.REBALANCE)
-    await handle(world, notice.SCHEDULED, **event_in(world, 60))
+    await handle(world, NoticeKind.SPOT)
+    await handle(world, NoticeKind.REBALANCE)
+    await handle(world, NoticeKind.SCHEDULED, **event_in(world, 60))
     await world.bells.tell()
     assert [await world.is_deleted(kind) for kind in NAMES] == [False, False]
     assert await taints(world) == []
@@ -88,8 +88,8 @@ async def test_a_recommendation_is_followed_as_the_pool_says(
 ) -> None:
     """INT-40, INT-43: drain leaves a mark for the scheduler, and the offering is not bought again meanwhile."""
     await choose(world, rebalance=answer)
-    await handle(world, notice.REBALANCE)
-    await handle(world, notice.REBALANCE)
+    await handle(world, NoticeKind.REBALANCE)
+    await handle(world, NoticeKind.REBALANCE)
     await world.bells.tell()
     marked = [await annotation(world, kind, keys.REPLACE_ANNOTATION) for kind in NAMES]
     drains = answer == DRAIN
@@ -102,7 +102,7 @@ async def test_a_recommendation_is_followed_as_the_pool_says(
 async def test_a_scheduled_event_waits_on_the_machine_until_its_lead_time(world: World) -> None:
     """A restart finds it there: the queue forgets after five minutes."""
     await choose(world, maintenance_lead_seconds=DAY)
-    await handle(world, notice.SCHEDULED, **event_in(world, 2 * DAY))
+    await handle(world, NoticeKind.SCHEDULED, **event_in(world, 2 * DAY))
     held = parse_maintenance(await annotation(world, "Machine", keys.MAINTENANCE_ANNOTATION) or "")
     assert held is not None
     assert held.event == "arn:1"
@@ -126,24 +126,24 @@ async def test_of_two_events_the_earlier_is_waited_for_and_one_may_be_moved(worl
         return text.split(" ")[0]
 
     first = event_in(world, DAY)
-    await handle(world, notice.SCHEDULED, **first)
+    await handle(world, NoticeKind.SCHEDULED, **first)
     await look_again(world)
-    await handle(world, notice.SCHEDULED, **event_in(world, 3 * DAY, event="arn:2"))
+    await handle(world, NoticeKind.SCHEDULED, **event_in(world, 3 * DAY, event="arn:2"))
     assert await start() == rfc3339(first["deadline"])
     moved = event_in(world, 2 * DAY)
-    await handle(world, notice.SCHEDULED, **moved)
+    await handle(world, NoticeKind.SCHEDULED, **moved)
     assert await start() == rfc3339(moved["deadline"])
 
 
 async def test_a_cancelled_event_opens_the_node_again(world: World, events: Any) -> None:
     """Only our own taint goes, and only by the event that put it there."""
     await choose(world, interruption=CORDON)
-    await handle(world, notice.SCHEDULED, **event_in(world, 60))
+    await handle(world, NoticeKind.SCHEDULED, **event_in(world, 60))
     await world.kube.patch(NODES, "node-1", {"spec": {"unschedulable": True}})
     await look_again(world)
-    await handle(world, notice.SCHEDULED_OVER, event="arn:other")
+    await handle(world, NoticeKind.SCHEDULED_OVER, event="arn:other")
     assert await taints(world) == [(keys.MAINTENANCE_TAINT_KEY, "dovetail")]
-    await handle(world, notice.SCHEDULED_OVER, event="arn:1")
+    await handle(world, NoticeKind.SCHEDULED_OVER, event="arn:1")
     assert await taints(world) == []
     assert await annotation(world, "NodeClaim", keys.MAINTENANCE_ANNOTATION) is None
     assert parse_node(await world.kube.get(NODES, "node-1")).unschedulable
@@ -154,11 +154,11 @@ async def test_a_cancellation_at_the_heels_of_its_event_finds_what_that_did(worl
     """Both waited in the queue: they are in hand together, and the mirror is behind for both."""
     await choose(world, interruption=CORDON)
     told = event_in(world, 60)
-    over = {"event": told["event"], "kind": notice.SCHEDULED_OVER}
+    over = {"event": told["event"], "kind": NoticeKind.SCHEDULED_OVER}
     await asyncio.gather(
         *(
             world.worker.handle(Notice("n", said.pop("kind"), (OURS,), **said))
-            for said in ({**told, "kind": notice.SCHEDULED}, over)
+            for said in ({**told, "kind": NoticeKind.SCHEDULED}, over)
         )
     )
     assert await taints(world) == []
@@ -172,11 +172,11 @@ async def test_an_event_that_is_announced_again_after_its_end_is_waited_for_agai
     await choose(world, interruption=CORDON)
     told = event_in(world, 60)
     for _ in range(2):
-        await handle(world, notice.SCHEDULED, **told)
+        await handle(world, NoticeKind.SCHEDULED, **told)
         await look_again(world)
         assert await annotation(world, "NodeClaim", keys.MAINTENANCE_ANNOTATION) is not None
         assert await taints(world) == [(keys.MAINTENANCE_TAINT_KEY, "dovetail")]
-        await handle(world, notice.SCHEDULED_OVER, event="arn:1")
+        await handle(world, NoticeKind.SCHEDULED_OVER, event="arn:1")
         await look_again(world)
         assert await annotation(world, "NodeClaim", keys.MAINTENANCE_ANNOTATION) is None
         assert await taints(world) == []
@@ -184,10 +184,10 @@ async def test_an_event_that_is_announced_again_after_its_end_is_waited_for_agai
 
 async def test_an_event_without_a_start_can_be_called_off_too(world: World) -> None:
     await choose(world, interruption=CORDON)
-    await handle(world, notice.SCHEDULED, event="arn:1", at=world.clock.now())
+    await handle(world, NoticeKind.SCHEDULED, event="arn:1", at=world.clock.now())
     assert await taints(world) == [(keys.MAINTENANCE_TAINT_KEY, "dovetail")]
     await look_again(world)
-    await handle(world, notice.SCHEDULED_OVER, event="arn:1")
+    await handle(world, NoticeKind.SCHEDULED_OVER, event="arn:1")
     assert await taints(world) == []
 
 
@@ -196,19 +196,19 @@ async def test_a_node_that_was_closed_for_its_checks_is_opened_when_they_pass(
 ) -> None:
     """Our own taint goes, once; what a person or another notice closed stays closed."""
     await choose(world, interruption=CORDON)
-    await handle(world, notice.SYSTEM_STATUS)
-    await handle(world, notice.SCHEDULED, **event_in(world, 60))
+    await handle(world, NoticeKind.SYSTEM_STATUS)
+    await handle(world, NoticeKind.SCHEDULED, **event_in(world, 60))
     await world.kube.patch(NODES, "node-1", {"spec": {"unschedulable": True}})
     await look_again(world)
     assert world.directory.impaired() == [OURS]
     for _ in range(2):
-        await handle(world, notice.HEALED)
+        await handle(world, NoticeKind.HEALED)
     assert await taints(world) == [(keys.MAINTENANCE_TAINT_KEY, "dovetail")]
     assert parse_node(await world.kube.get(NODES, "node-1")).unschedulable
     assert [reason for reason, _ in await events()].count("InstanceHealthy") == 2
     await look_again(world)
     assert world.directory.impaired() == []
-    await handle(world, notice.SYSTEM_STATUS)
+    await handle(world, NoticeKind.SYSTEM_STATUS)
     assert (keys.IMPAIRED_TAINT_KEY, "dovetail") in await taints(world)
 
 
@@ -217,7 +217,7 @@ async def test_a_taint_of_somebody_else_is_left_alone(world: World, events: Any)
     foreign = {"key": keys.IMPAIRED_TAINT_KEY, "value": "by-hand", "effect": "NoSchedule"}
     await world.kube.patch(NODES, "node-1", {"spec": {"taints": [foreign]}})
     await look_again(world)
-    await handle(world, notice.HEALED)
+    await handle(world, NoticeKind.HEALED)
     assert await taints(world) == [(keys.IMPAIRED_TAINT_KEY, "by-hand")]
     assert await events() == []
 
@@ -225,7 +225,7 @@ async def test_a_taint_of_somebody_else_is_left_alone(world: World, events: Any)
 async def test_without_choices_a_cancelled_event_is_nobodys_business(
     world: World, events: Any
 ) -> None:
-    await handle(world, notice.SCHEDULED_OVER, event="arn:1")
+    await handle(world, NoticeKind.SCHEDULED_OVER, event="arn:1")
     assert await events() == []
 
 
@@ -238,5 +238,5 @@ async def test_while_the_mirror_is_away_the_pool_is_asked_at_the_api_server(worl
         return pool if key == pool.key else None
 
     world.directory.pools = pools
-    await world.worker.handle(Notice("n", notice.SPOT, (OURS,)))
+    await world.worker.handle(Notice("n", NoticeKind.SPOT, (OURS,)))
     assert not await world.is_deleted("NodeClaim")

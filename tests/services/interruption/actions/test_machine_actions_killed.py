@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from services.interruption.actions.machine_actions import NODE_WAIT_SECONDS
 from services.interruption.actions.policy import Policy, caused
-from services.interruption.notices import notice as notices
 from services.interruption.notices.backlog import Entry
-from services.interruption.notices.notice import Notice
+from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import Maintenance
 from services.interruption.sources.scheduled_events import WaitingSource
 from shared.api.machines import parse_machine
@@ -41,7 +40,7 @@ async def test_after_a_kill_between_deletion_and_event_the_repeat_tells_it_once(
 ) -> None:
     """INT-20, INT-21: the message comes again, and finds the machine deleting."""
     deleted_at = await delete_and_die(world)
-    spot = Notice("n", notices.SPOT, (OURS,), at=deleted_at - 1)
+    spot = Notice("n", NoticeKind.SPOT, (OURS,), at=deleted_at - 1)
     await world.worker.handle(spot)
     world.clock.advance(600)
     await world.worker.handle(spot)
@@ -49,7 +48,7 @@ async def test_after_a_kill_between_deletion_and_event_the_repeat_tells_it_once(
     assert world.deeds.deleted == 0
 
 
-@pytest.mark.parametrize("source", [notices.QUEUE, notices.STATUS_CHECKS])
+@pytest.mark.parametrize("source", [QUEUE, STATUS_CHECKS])
 async def test_a_machine_that_waited_and_was_deleted_unsaid_is_told_of_once(
     world: World, events: Any, source: str
 ) -> None:
@@ -74,7 +73,7 @@ async def test_a_machine_that_waits_and_is_deleted_early_has_another_cause(
     world: World, events: Any
 ) -> None:
     """Its lead time is not reached."""
-    held = Maintenance(world.clock.now() + 3600, notices.QUEUE, "arn:1")
+    held = Maintenance(world.clock.now() + 3600, QUEUE, "arn:1")
     note = {"metadata": {"annotations": {keys.MAINTENANCE_ANNOTATION: held.text}}}
     await world.kube.patch(MACHINES, NAME, note)
     await world.show("nodepools", make_pool("default", maintenance_lead_seconds=60.0))
@@ -88,13 +87,13 @@ async def test_a_machine_that_waits_and_is_deleted_early_has_another_cause(
 
 async def test_a_deletion_is_logged_once(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     """INT-20."""
-    spot = Notice("n", notices.SPOT, (OURS,), at=world.clock.now())
+    spot = Notice("n", NoticeKind.SPOT, (OURS,), at=world.clock.now())
     await world.worker.handle(spot)
     await world.worker.handle(spot)
     assert capsys.readouterr().out.count("initiating delete from interruption message") == 1
 
 
-@pytest.mark.parametrize("kind", [notices.SPOT, notices.TERMINATED])
+@pytest.mark.parametrize("kind", [NoticeKind.SPOT, NoticeKind.TERMINATED])
 async def test_what_is_announced_after_the_deletion_was_not_its_cause(
     world: World, events: Any, kind: str
 ) -> None:
@@ -108,7 +107,9 @@ async def choose_cordon(world: World) -> None:
     await world.show("nodepools", make_pool("default", interruption=CORDON, rebalance=CORDON))
 
 
-@pytest.mark.parametrize("kind", [notices.SPOT, notices.REBALANCE, notices.CAPACITY_RESERVATION])
+@pytest.mark.parametrize(
+    "kind", [NoticeKind.SPOT, NoticeKind.REBALANCE, NoticeKind.CAPACITY_RESERVATION]
+)
 async def test_a_node_that_registers_after_its_notice_is_closed_all_the_same(
     world: World, kind: str
 ) -> None:
@@ -135,7 +136,7 @@ async def test_a_node_that_was_made_anew_is_closed_once_the_mirror_knows_it(worl
     await world.show("nodes", replace(parse_node(raw), uid="uid-of-before"))
     done: list[str] = []
     entry = Entry(
-        Notice("n", notices.SPOT, (OURS,), at=world.clock.now()), lambda: done.append("handled")
+        Notice("n", NoticeKind.SPOT, (OURS,), at=world.clock.now()), lambda: done.append("handled")
     )
     await world.worker.work(entry)
     assert done == []
@@ -151,7 +152,7 @@ async def test_a_node_that_never_comes_is_not_waited_for_without_end(world: Worl
     """As long as a machine may take to register."""
     await choose_cordon(world)
     done: list[str] = []
-    notice = Notice("n", notices.REBALANCE, (OURS,), at=world.clock.now())
+    notice = Notice("n", NoticeKind.REBALANCE, (OURS,), at=world.clock.now())
     for seconds in (NODE_WAIT_SECONDS - 1, 2):
         world.clock.advance(seconds)
         assert done == []
@@ -162,13 +163,13 @@ async def test_a_node_that_never_comes_is_not_waited_for_without_end(world: Worl
 @pytest.mark.parametrize(
     ("kind", "said", "expected"),
     [
-        (notices.SPOT, 99.9, True),
-        (notices.SPOT, 100.9, True),
-        (notices.SPOT, 101.0, False),
-        (notices.SPOT, None, False),
-        (notices.TERMINATED, 99.9, True),
-        (notices.TERMINATED, 100.0, False),
-        (notices.STOPPED, 101.0, False),
+        (NoticeKind.SPOT, 99.9, True),
+        (NoticeKind.SPOT, 100.9, True),
+        (NoticeKind.SPOT, 101.0, False),
+        (NoticeKind.SPOT, None, False),
+        (NoticeKind.TERMINATED, 99.9, True),
+        (NoticeKind.TERMINATED, 100.0, False),
+        (NoticeKind.STOPPED, 101.0, False),
     ],
 )
 def test_a_deletion_has_its_cause_in_what_was_said_before_it(

@@ -11,7 +11,7 @@ from services.interruption.actions.notifier import (
     Bells,
     messages,
 )
-from services.interruption.notices.notice import Notice, notice
+from services.interruption.notices.notice import Notice, NoticeKind
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.domain.machines import Machine
@@ -23,7 +23,7 @@ from tests.support.builders import make_machine
 Rung = tuple[Machine, str, Notice]
 
 
-def rung(number: int, kind: str = notice.SPOT, deadline: float | None = None) -> Rung:
+def rung(number: int, kind: str = NoticeKind.SPOT, deadline: float | None = None) -> Rung:
     machine = make_machine(f"m-{number}")
     instance = f"i-{number:017x}"
     return machine, instance, Notice(f"event-{number}", kind, (instance,), deadline=deadline)
@@ -34,10 +34,10 @@ def received(storm: list[Rung]) -> list[InterruptionReceived]:
 
 
 def test_a_storm_is_one_message_per_kind_with_the_earliest_deadline() -> None:
-    storm = [rung(1, deadline=9.0), rung(2, notice.STOPPED), rung(3, deadline=7.0), rung(4)]
+    storm = [rung(1, deadline=9.0), rung(2, NoticeKind.STOPPED), rung(3, deadline=7.0), rung(4)]
     spot, stopped = received(storm)
-    assert (spot.kind, len(spot.instances), spot.deadline) == (notice.SPOT, 3, 7.0)
-    assert (stopped.kind, len(stopped.instances), stopped.deadline) == (notice.STOPPED, 1, None)
+    assert (spot.kind, len(spot.instances), spot.deadline) == (NoticeKind.SPOT, 3, 7.0)
+    assert (stopped.kind, len(stopped.instances), stopped.deadline) == (NoticeKind.STOPPED, 1, None)
 
 
 def test_a_message_stays_within_the_limit_of_the_bus() -> None:

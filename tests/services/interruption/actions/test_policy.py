@@ -14,7 +14,7 @@ from services.interruption.actions.policy import (
     step_for,
     step_for_hook,
 )
-from services.interruption.notices.notice import Notice, notice
+from services.interruption.notices.notice import Notice, NoticeKind
 from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE
 from shared.settings import InterruptionSettings, read
 from tests.support.builders import make_pool
@@ -22,8 +22,8 @@ from tests.support.builders import make_pool
 NOW = 1_000_000.0
 DAY = 86_400.0
 ALL = (
-    notice.SPOT, notice.STOPPED, notice.TERMINATED, notice.SCHEDULED, notice.EVENT_STATUS,
-    notice.INSTANCE_STATUS, notice.SYSTEM_STATUS, notice.CAPACITY_RESERVATION,
+    NoticeKind.SPOT, NoticeKind.STOPPED, NoticeKind.TERMINATED, NoticeKind.SCHEDULED, NoticeKind.EVENT_STATUS,
+    NoticeKind.INSTANCE_STATUS, NoticeKind.SYSTEM_STATUS, NoticeKind.CAPACITY_RESERVATION,
 )  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def test_by_default_it_is_karpenters_table() -> None:
     """8.3: everything deletes at once, a recommendation is only told."""
     policy = policy_of(make_pool(), settings())
     assert {step(kind, policy, NOW + 14 * DAY) for kind in ALL} == {DELETE}
-    assert step(notice.REBALANCE, policy) == TELL
+    assert step(NoticeKind.REBALANCE, policy) == TELL
     assert policy.webhook
     assert policy_of(None, settings()) == policy
 
@@ -66,16 +66,16 @@ def test_a_pool_decides_for_itself_and_the_settings_for_the_others() -> None:
 )
 def test_what_a_recommendation_does(mode: str, rebalance: str, expected: str) -> None:
     """INT-40, INT-43."""
-    assert step(notice.REBALANCE, Policy(mode, rebalance)) == expected
+    assert step(NoticeKind.REBALANCE, Policy(mode, rebalance)) == expected
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_cordon_only_drains_nothing_but_clears_away_what_has_ended(kind: str) -> None:
-    ended = kind in (notice.STOPPED, notice.TERMINATED)
+    ended = kind in (NoticeKind.STOPPED, NoticeKind.TERMINATED)
     assert step(kind, Policy(CORDON)) == (DELETE if ended else CORDON)
 
 
-@pytest.mark.parametrize("kind", [notice.SCHEDULED, notice.EVENT_STATUS])
+@pytest.mark.parametrize("kind", [NoticeKind.SCHEDULED, NoticeKind.EVENT_STATUS])
 @pytest.mark.parametrize(
     ("ahead", "expected"), [(2 * DAY, WAIT), (DAY + 1, WAIT), (DAY, DELETE), (-5.0, DELETE)]
 )
@@ -86,16 +86,16 @@ def test_a_scheduled_event_waits_until_its_lead_time(
 
 
 def test_an_event_without_a_start_is_acted_on_at_once() -> None:
-    assert step(notice.SCHEDULED, Policy(lead_seconds=0.0)) == DELETE
+    assert step(NoticeKind.SCHEDULED, Policy(lead_seconds=0.0)) == DELETE
 
 
 @pytest.mark.parametrize("mode", [DELETE, CORDON, DRY_RUN])
 def test_a_cancelled_event_opens_the_node_again(mode: str) -> None:
-    assert step(notice.SCHEDULED_OVER, Policy(mode)) == REOPEN
+    assert step(NoticeKind.SCHEDULED_OVER, Policy(mode)) == REOPEN
 
 
 def test_a_spot_warning_never_waits() -> None:
-    assert step(notice.SPOT, Policy(lead_seconds=0.0), NOW + 120) == DELETE
+    assert step(NoticeKind.SPOT, Policy(lead_seconds=0.0), NOW + 120) == DELETE
 
 
 @pytest.mark.parametrize(

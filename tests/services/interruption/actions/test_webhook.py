@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from services.interruption.actions.action import webhook as module
+from services.interruption.actions import webhook as module
 from services.interruption.actions.webhook import NAMES, Told, Webhook, filled
 from shared.clock import SystemClock
 from shared.errors import ConfigurationError

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.interruption.notices import notice as notices
 from services.interruption.notices.backlog import Entry
-from services.interruption.notices.notice import Notice
+from services.interruption.notices.notice import Notice, NoticeKind
 from shared import streams
 from shared.api.machines import parse_machine
 from shared.clock import parse_rfc3339
@@ -34,24 +33,24 @@ async def test_a_spot_warning_deletes_the_machine_and_everybody_hears_of_it(
     world: World, published: Any, events: Any
 ) -> None:
     """INT-10, INT-20, INT-22, INT-23, scenario 47; both generations, with a node and without."""
-    spot = notice(notices.SPOT, *BOTH, at=world.clock.now() - 3, deadline=5.0)
+    spot = notice(NoticeKind.SPOT, *BOTH, at=world.clock.now() - 3, deadline=5.0)
     await world.worker.handle(spot)
     await world.bells.tell()
     assert [await world.is_deleted(kind) for kind in KINDS] == [True, True]
     assert await world.bells.unavailable.current() == {("spot", "m5.large", "us-west-2a")}
     (received,) = await published(streams.INTERRUPTIONS)
     assert isinstance(received, InterruptionReceived)
-    assert (received.kind, sorted(received.instances)) == (notices.SPOT, sorted(BOTH))
+    assert (received.kind, sorted(received.instances)) == (NoticeKind.SPOT, sorted(BOTH))
     assert (received.deadline, received.event) == (5.0, "event-1")
     orders = await published(streams.TERMINATIONS)
     assert sorted((o.kind, o.name, o.reason) for o in orders if isinstance(o, TerminateMachine)) == [
-        (kind, NAMES[kind], notices.SPOT) for kind in KINDS
+        (kind, NAMES[kind], NoticeKind.SPOT) for kind in KINDS
     ]  # fmt: skip
     told = [*NAMES.values(), "node-1"]
     assert await events() == sorted(
         (reason, name) for reason in ("SpotInterrupted", "TerminatingOnInterruption") for name in told
     )  # fmt: skip
-    labels = {"reason": notices.SPOT, "nodepool": "default", "capacity_type": "spot"}
+    labels = {"reason": NoticeKind.SPOT, "nodepool": "default", "capacity_type": "spot"}
     labels |= {"consolidation_policy": "", "termination_mode": "forceful"}
     assert world.counted(DISRUPTED, **labels) == 2
     name = "karpenter_interruption_message_queue_duration_seconds"
@@ -62,7 +61,7 @@ async def test_repeated_notices_are_one_deletion_and_one_event(
     world: World, published: Any, events: Any
 ) -> None:
     """INT-21, scenario 78: SQS delivers more than once; and the mirror is behind for all of them."""
-    spot = notice(notices.SPOT, INSTANCES["Machine"])
+    spot = notice(NoticeKind.SPOT, INSTANCES["Machine"])
     await world.worker.handle(spot)
     first = await world.kube.get(MACHINES, NAMES["Machine"])
     await world.worker.handle(spot)
@@ -76,7 +75,8 @@ async def test_repeated_notices_are_one_deletion_and_one_event(
 
 
 @pytest.mark.parametrize(
-    "kind", [notices.STOPPED, notices.TERMINATED, notices.SCHEDULED, notices.EVENT_STATUS]
+    "kind",
+    [NoticeKind.STOPPED, NoticeKind.TERMINATED, NoticeKind.SCHEDULED, NoticeKind.EVENT_STATUS],
 )
 async def test_other_kinds_delete_and_leave_the_offering_alone(world: World, kind: str) -> None:
     """8.3."""
@@ -89,13 +89,13 @@ async def test_other_kinds_delete_and_leave_the_offering_alone(world: World, kin
 
 async def test_a_reclaimed_reservation_is_marked_as_such(world: World) -> None:
     """INT-14."""
-    await world.worker.handle(notice(notices.CAPACITY_RESERVATION, INSTANCES["Machine"]))
+    await world.worker.handle(notice(NoticeKind.CAPACITY_RESERVATION, INSTANCES["Machine"]))
     await world.bells.tell()
     assert await world.is_deleted("Machine")
     assert await world.bells.unavailable.current() == {("reserved", "m5.large", "us-west-2a")}
 
 
-@pytest.mark.parametrize("status", [notices.INSTANCE_STATUS, notices.SYSTEM_STATUS])
+@pytest.mark.parametrize("status", [NoticeKind.INSTANCE_STATUS, NoticeKind.SYSTEM_STATUS])
 async def test_a_broken_instance_is_not_drained_gracefully(world: World, status: str) -> None:
     """8.3: the termination timestamp is now, and stands before the deletion."""
     for kind in KINDS:
@@ -107,21 +107,21 @@ async def test_a_broken_instance_is_not_drained_gracefully(world: World, status:
 
 
 async def test_a_broken_instance_that_drains_already_is_hurried_once(world: World) -> None:
-    await world.worker.handle(notice(notices.SPOT, INSTANCES["Machine"]))
+    await world.worker.handle(notice(NoticeKind.SPOT, INSTANCES["Machine"]))
     raw = await world.kube.get(MACHINES, NAMES["Machine"])
     await world.show("machines", parse_machine(raw))
-    await world.worker.handle(notice(notices.SYSTEM_STATUS, INSTANCES["Machine"]))
+    await world.worker.handle(notice(NoticeKind.SYSTEM_STATUS, INSTANCES["Machine"]))
     hurried = await world.kube.get(MACHINES, NAMES["Machine"])
     assert hurried["metadata"]["annotations"][keys.TERMINATION_TIMESTAMP]
     await world.show("machines", parse_machine(hurried))
     world.clock.advance(3600)
-    await world.worker.handle(notice(notices.SYSTEM_STATUS, INSTANCES["Machine"]))
+    await world.worker.handle(notice(NoticeKind.SYSTEM_STATUS, INSTANCES["Machine"]))
     assert await world.kube.get(MACHINES, NAMES["Machine"]) == hurried
 
 
 async def test_a_recommendation_is_only_told(world: World, published: Any, events: Any) -> None:
     """INT-11, INT-40, scenario 48; what a pool may choose instead is in test_deeds."""
-    await world.worker.handle(notice(notices.REBALANCE, INSTANCES["Machine"]))
+    await world.worker.handle(notice(NoticeKind.REBALANCE, INSTANCES["Machine"]))
     await world.bells.tell()
     assert not await world.is_deleted("Machine")
     assert await events() == [("SpotRebalanceRecommendation", NAMES["Machine"])]
@@ -135,11 +135,11 @@ async def test_foreign_instances_are_nobodys_business_and_cost_no_listing(
     """INT-07, scenario 77: the mirror alone says so."""
     world.directory.machines = None  # type: ignore[assignment]  # any call would fail
     await world.writer.heartbeat()
-    await world.worker.handle(notice(notices.SCHEDULED, "i-foreign", "i-other"))
-    await world.worker.handle(notice(notices.SPOT))
+    await world.worker.handle(notice(NoticeKind.SCHEDULED, "i-foreign", "i-other"))
+    await world.worker.handle(notice(NoticeKind.SPOT))
     assert await events() == []
     assert await published(streams.TERMINATIONS) == []
-    assert world.worker.handled == {notices.SCHEDULED: 1, notices.SPOT: 1}
+    assert world.worker.handled == {NoticeKind.SCHEDULED: 1, NoticeKind.SPOT: 1}
 
 
 async def test_without_a_mirror_the_machines_are_listed_once_for_many_notices(
@@ -157,8 +157,8 @@ async def test_without_a_mirror_the_machines_are_listed_once_for_many_notices(
 
     world.directory.machines = Counting()  # type: ignore[assignment]
     world.directory.reader = None
-    await world.worker.handle(notice(notices.SPOT, *BOTH, "i-foreign"))
-    await world.worker.handle(notice(notices.SPOT, "i-foreign"))
+    await world.worker.handle(notice(NoticeKind.SPOT, *BOTH, "i-foreign"))
+    await world.worker.handle(notice(NoticeKind.SPOT, "i-foreign"))
     assert [await world.is_deleted(kind) for kind in KINDS] == [True, True]
     assert listed == 1
 
@@ -167,7 +167,7 @@ async def test_an_old_picture_cannot_delete_a_successor(world: World) -> None:
     """R5: the deletion names the UID."""
     raw = await world.kube.get(MACHINES, NAMES["Machine"])
     await world.show("machines", msgspec.structs.replace(parse_machine(raw), uid="uid-of-before"))
-    await world.worker.handle(notice(notices.SPOT, INSTANCES["Machine"]))
+    await world.worker.handle(notice(NoticeKind.SPOT, INSTANCES["Machine"]))
     assert not await world.is_deleted("Machine")
     assert world.deeds.deleted == 0
 
@@ -179,7 +179,7 @@ async def test_a_failure_is_not_done_and_the_repeat_is(world: World, tmp_path: A
     nobody._first_backoff = 0.001
     there, done = world.deeds.machines, []
     world.deeds.machines = Machines(nobody)
-    spot = notice(notices.SPOT, *BOTH)
+    spot = notice(NoticeKind.SPOT, *BOTH)
     with pytest.raises(TransientError):
         await world.worker.handle(spot)
     await world.worker.work(Entry(spot, lambda: done.append("failed")))
@@ -197,5 +197,5 @@ async def test_one_notice_that_cannot_be_handled_does_not_stop_the_others(world:
     done: list[str] = []
     world.directory.reader = None
     world.directory.machines = None  # type: ignore[assignment]
-    await world.worker.work(Entry(notice(notices.SPOT, "i-1"), lambda: done.append("no")))
+    await world.worker.work(Entry(notice(NoticeKind.SPOT, "i-1"), lambda: done.append("no")))
     assert done == []

@@ -10,24 +10,23 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.interruption.notices import notice as notices
 from services.interruption.notices.backlog import Backlog, Entry
-from services.interruption.notices.notice import Notice, rank
+from services.interruption.notices.notice import SAME_DEADLINE_SECONDS, Notice, NoticeKind, rank
 from tests.support.fake_clock import FakeClock
 
 
-def notice(name: str = "n", kind: str = notices.SPOT, **fields: float | None) -> Notice:
+def notice(name: str = "n", kind: str = NoticeKind.SPOT, **fields: float | None) -> Notice:
     return Notice(name, kind, ("i-1",), **fields)  # type: ignore[arg-type]
 
 
 ORDERED = [
-    (notice("terminated", notices.TERMINATED, deadline=1000.0, at=1000.0), 1),
+    (notice("terminated", NoticeKind.TERMINATED, deadline=1000.0, at=1000.0), 1),
     (notice("spot, large", deadline=1120.0, at=1003.0), 9),
     (notice("spot, older", deadline=1121.0, at=1001.0), 1),
     (notice("spot, newer", deadline=1120.0, at=1002.0), 1),
-    (notice("maintenance", notices.SCHEDULED, deadline=90_000.0, at=900.0), 50),
-    (notice("maintenance without a start", notices.SCHEDULED, at=900.0), 50),
-    (notice("recommendation", notices.REBALANCE, at=1.0), 1),
+    (notice("maintenance", NoticeKind.SCHEDULED, deadline=90_000.0, at=900.0), 50),
+    (notice("maintenance without a start", NoticeKind.SCHEDULED, at=900.0), 50),
+    (notice("recommendation", NoticeKind.REBALANCE, at=1.0), 1),
 ]
 """(notice, machines of ours) in the order in which they must be acted on."""
 
@@ -47,7 +46,7 @@ def test_ranks_order_any_notices(found: list[tuple[float | None, int]]) -> None:
     """A total order: an earlier deadline is never behind a much later one."""
     ranked = sorted((rank(notice(deadline=d), ours), d) for d, ours in found if d is not None)
     deadlines = [d for _, d in ranked]
-    assert all(a <= b + notices.SAME_DEADLINE_SECONDS for a, b in itertools.pairwise(deadlines))
+    assert all(a <= b + SAME_DEADLINE_SECONDS for a, b in itertools.pairwise(deadlines))
     assert all(rank(notice(), 0) > r for r, _ in ranked)
 
 

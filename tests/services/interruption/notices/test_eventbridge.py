@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from services.interruption.actions.action import action_for
 from services.interruption.notices.eventbridge import parse
-from services.interruption.notices.notice import HookName, Notice, notice
+from services.interruption.notices.notice import HookName, Notice, NoticeKind
 from shared.bus import BadMessage
 
 SPOT_TYPE = "EC2 Spot Instance Interruption Warning"
@@ -67,7 +67,7 @@ def test_a_spot_warning_names_the_instance_and_its_end() -> None:
     """INT-10: two minutes from the notice."""
     detail = {"instance-id": "i-1", "instance-action": "terminate"}
     assert parse(body(SPOT_TYPE, detail), received_at=5.0) == Notice(
-        "event-1", notice.SPOT, ("i-1",), AT, AT + 120, 5.0
+        "event-1", NoticeKind.SPOT, ("i-1",), AT, AT + 120, 5.0
     )
 
 
@@ -75,7 +75,7 @@ def test_a_capacity_reservation_warning_too() -> None:
     """INT-14."""
     detail = {"instance-id": "i-1", "instance-action": "terminate"}
     assert parse(body(RESERVATION_TYPE, detail)) == Notice(
-        "event-1", notice.CAPACITY_RESERVATION, ("i-1",), AT, AT + 120
+        "event-1", NoticeKind.CAPACITY_RESERVATION, ("i-1",), AT, AT + 120
     )
 
 
@@ -83,44 +83,44 @@ def test_a_capacity_reservation_warning_too() -> None:
 def test_a_spot_warning_without_time_has_no_deadline(time: Any) -> None:
     """It is acted on all the same."""
     found = parse(body(SPOT_TYPE, {"instance-id": "i-1"}, time=time))
-    assert (found.kind, found.instances, found.deadline) == (notice.SPOT, ("i-1",), None)
+    assert (found.kind, found.instances, found.deadline) == (NoticeKind.SPOT, ("i-1",), None)
 
 
 def test_a_rebalance_recommendation_is_recognised() -> None:
     """INT-11."""
     found = parse(body("EC2 Instance Rebalance Recommendation", {"instance-id": "i-1"}))
-    assert found == Notice("event-1", notice.REBALANCE, ("i-1",), AT)
+    assert found == Notice("event-1", NoticeKind.REBALANCE, ("i-1",), AT)
 
 
 @pytest.mark.parametrize(
     ("state", "kind"),
     [
-        ("stopping", notice.STOPPED),
-        ("Stopped", notice.STOPPED),
-        ("shutting-down", notice.TERMINATED),
-        ("TERMINATED", notice.TERMINATED),
-        ("pending", notice.NO_OP),
-        ("running", notice.NO_OP),
+        ("stopping", NoticeKind.STOPPED),
+        ("Stopped", NoticeKind.STOPPED),
+        ("shutting-down", NoticeKind.TERMINATED),
+        ("TERMINATED", NoticeKind.TERMINATED),
+        ("pending", NoticeKind.NO_OP),
+        ("running", NoticeKind.NO_OP),
     ],
 )
 def test_state_changes_count_when_the_instance_ends(state: str, kind: str) -> None:
     """INT-12: there is nothing to wait for, so they are due at once."""
     found = parse(body(STATE_TYPE, {"instance-id": "i-1", "state": state}))
     assert found.kind == kind
-    assert found.deadline == (None if kind == notice.NO_OP else AT)
+    assert found.deadline == (None if kind == NoticeKind.NO_OP else AT)
 
 
 def test_a_scheduled_change_may_name_many_instances() -> None:
     """INT-13: its start is written as in mail."""
     found = parse(health(startTime="Thu, 01 Jan 2026 00:00:10 GMT"))
-    assert found == Notice("event-1", notice.SCHEDULED, ("i-1", "i-2"), AT, AT + 10)
+    assert found == Notice("event-1", NoticeKind.SCHEDULED, ("i-1", "i-2"), AT, AT + 10)
 
 
 @pytest.mark.parametrize("start", [None, "soon", 5, "Thu, 99 Jan 2026 00:00:10 GMT"])
 def test_a_scheduled_change_without_a_start_is_acted_on_all_the_same(start: Any) -> None:
     found = parse(health(startTime=start))
     assert (found.kind, found.instances, found.deadline) == (
-        notice.SCHEDULED, ("i-1", "i-2"), None,
+        NoticeKind.SCHEDULED, ("i-1", "i-2"), None,
     )  # fmt: skip
 
 
@@ -134,15 +134,15 @@ def test_a_scheduled_change_without_a_start_is_acted_on_all_the_same(start: Any)
 )
 def test_other_health_events_are_not_ours(change: dict[str, Any]) -> None:
     """INT-13."""
-    assert parse(health(**change)).kind == notice.NO_OP
+    assert parse(health(**change)).kind == NoticeKind.NO_OP
 
 
 def test_a_closed_event_undoes_what_it_announced() -> None:
     """INT-13: by the name that all its messages share."""
     arn = "arn:aws:health:us-west-2::event/EC2/retirement/1"
     open_, closed = (parse(health(statusCode=s, eventArn=arn)) for s in ("open", "closed"))
-    assert open_.kind == notice.SCHEDULED
-    assert (closed.kind, closed.instances) == (notice.SCHEDULED_OVER, open_.instances)
+    assert open_.kind == NoticeKind.SCHEDULED
+    assert (closed.kind, closed.instances) == (NoticeKind.SCHEDULED_OVER, open_.instances)
     assert closed.event == open_.event == arn
 
 
@@ -167,7 +167,7 @@ DIRECT = {
 def test_a_group_that_ends_an_instance_names_the_hook_that_waits(text: str) -> None:
     """INT-41: whichever way the hook is set up to tell."""
     hook = HookName("workers", "drain", HOOK["LifecycleActionToken"])
-    assert parse(text) == Notice("event-1", notice.LIFECYCLE, ("i-1",), AT, AT + 120, hook=hook)
+    assert parse(text) == Notice("event-1", NoticeKind.LIFECYCLE, ("i-1",), AT, AT + 120, hook=hook)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_group_that_ends_an_instance_names_the_hook_that_waits(text: str) -> N
     ],
 )
 def test_launches_and_test_notifications_of_groups_are_not_ours(document: Any) -> None:
-    assert parse(json.dumps(document)).kind == notice.NO_OP
+    assert parse(json.dumps(document)).kind == NoticeKind.NO_OP
 
 
 @pytest.mark.parametrize(
@@ -231,14 +231,14 @@ def test_an_unknown_triple_is_no_op(change: dict[str, Any]) -> None:
     """INT-05: counted and deleted."""
     document = json.loads(body(SPOT_TYPE, {"instance-id": "i-1"}))
     version_zero_as_number = change == {"version": 0}
-    expected = notice.SPOT if version_zero_as_number else notice.NO_OP
+    expected = NoticeKind.SPOT if version_zero_as_number else NoticeKind.NO_OP
     assert parse(json.dumps({**document, **change})).kind == expected
 
 
 @pytest.mark.parametrize("detail", [None, "text", 5, []])
 def test_an_event_that_is_not_for_us_may_have_any_detail(detail: Any) -> None:
     """INT-05: what nobody here reads is counted, not kept as unreadable."""
-    assert parse(body("Other", detail)).kind == notice.NO_OP
+    assert parse(body("Other", detail)).kind == NoticeKind.NO_OP
     with pytest.raises(BadMessage, match="detail"):
         parse(body(SPOT_TYPE, detail))
 
@@ -316,8 +316,8 @@ def read_or_refused(text: str) -> None:
         found = parse(text)
     except BadMessage:
         return
-    known = action_for(found.kind) or (found.kind == notice.LIFECYCLE and found.hook)
-    assert found.kind == notice.NO_OP or known
+    known = action_for(found.kind) or (found.kind == NoticeKind.LIFECYCLE and found.hook)
+    assert found.kind == NoticeKind.NO_OP or known
     assert found.id
     assert all(isinstance(name, str) and name for name in found.instances)
 

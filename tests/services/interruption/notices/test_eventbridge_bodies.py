@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from services.interruption.directory import Directory
-from services.interruption.notices import notice
 from services.interruption.notices.backlog import Backlog
+from services.interruption.notices.notice import NoticeKind
 from services.interruption.sources import sqs as module
 from services.interruption.sources.sqs import LETTER_BYTES, UNREADABLE, QueueSource
 from shared.clock import SystemClock
@@ -191,7 +191,7 @@ async def feed(seed: int, count: int, metrics: Metrics, monkeypatch: pytest.Monk
     assert sum(counted(metrics, kind) for kind in {entry.notice.kind for entry in good}) == len(
         good
     )
-    intact = [entry for entry in good if entry.notice.kind != notice.NO_OP]
+    intact = [entry for entry in good if entry.notice.kind != NoticeKind.NO_OP]
     assert len(intact) > count // 3
     assert len(kept) > count // 6
 

@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.interruption.notices.notice import (
-    IMDS,
-    QUEUE,
-    SCHEDULED,
-    SCHEDULED_OVER,
-    STATUS_CHECKS,
-    Notice,
-)
+from services.interruption.notices.notice import IMDS, QUEUE, STATUS_CHECKS, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import (
     Maintenance,
     ends,
@@ -58,6 +51,6 @@ def test_what_we_did_not_write_is_not_ours(text: str) -> None:
 )
 def test_only_its_own_source_calls_an_event_off(source: str, event: str, over: bool) -> None:
     """EC2 may list an event that Health has not heard of, and the other way round."""
-    held = maintenance_of(Notice("n", SCHEDULED, ("i-1",), deadline=60.0, event="arn:1"))
-    said = Notice("n", SCHEDULED_OVER, ("i-1",), source=source, event=event)
+    held = maintenance_of(Notice("n", NoticeKind.SCHEDULED, ("i-1",), deadline=60.0, event="arn:1"))
+    said = Notice("n", NoticeKind.SCHEDULED_OVER, ("i-1",), source=source, event=event)
     assert ends(said, held) is over

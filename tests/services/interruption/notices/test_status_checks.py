@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.interruption.notices import notice
+from services.interruption.notices.notice import STATUS_CHECKS, NoticeKind
 from services.interruption.notices.status_checks import (
     first_seen,
     healed,
@@ -31,7 +31,7 @@ def test_a_scheduled_event_counts_at_once() -> None:
     assert serious([ailment], since, now=NOW) == [ailment]
     found = notice_of(ailment, since["i-1", EVENT_STATUS], now=NOW)
     assert (found.kind, found.instances, found.deadline) == (
-        notice.EVENT_STATUS, ("i-1",), NOW + 86_400,
+        NoticeKind.EVENT_STATUS, ("i-1",), NOW + 86_400,
     )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def test_a_failed_check_is_due_now_and_its_latency_counts_from_its_beginning() -
     """INT-24."""
     ailment = Ailment("i-1", INSTANCE_STATUS, since=NOW - 300)
     found = notice_of(ailment, NOW - 300, now=NOW)
-    assert (found.at, found.deadline, found.source) == (NOW - 300, NOW, notice.STATUS_CHECKS)
+    assert (found.at, found.deadline, found.source) == (NOW - 300, NOW, STATUS_CHECKS)
 
 
 @pytest.mark.parametrize(("lasted", "believed"), [(0.0, False), (119.0, False), (120.0, True)])
@@ -64,7 +64,7 @@ def test_an_instance_is_healthy_again_after_two_minutes(lasted: float, believed:
     passing = passing_since(["i-1"], [], {}, now=NOW)
     passing = passing_since(["i-1"], [], passing, now=NOW + lasted)
     found = [(n.kind, n.instances) for n in healed(passing, now=NOW + lasted)]
-    assert found == ([(notice.HEALED, ("i-1",))] if believed else [])
+    assert found == ([(NoticeKind.HEALED, ("i-1",))] if believed else [])
 
 
 @pytest.mark.parametrize("category", [INSTANCE_STATUS, SYSTEM_STATUS])

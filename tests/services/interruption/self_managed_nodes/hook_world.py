@@ -17,7 +17,7 @@ import msgspec
 from services.interruption.actions.webhook import Webhook
 from services.interruption.directory import KINDS, Directory, list_nodes
 from services.interruption.notices.eventbridge import parse
-from services.interruption.notices.notice import LIFECYCLE, Notice
+from services.interruption.notices.notice import Notice, NoticeKind
 from services.interruption.self_managed_nodes.hook_annotations import HookMarks, action_of
 from services.interruption.self_managed_nodes.hook_keeper import HookKeeper
 from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls, Hooks
@@ -124,7 +124,7 @@ class HookedWorld:
                     found = parse(message.body)
                 except BadMessage:
                     continue
-                if found.kind == LIFECYCLE and found.instances == (self.instance,):
+                if found.kind == NoticeKind.LIFECYCLE and found.instances == (self.instance,):
                     return msgspec.structs.replace(found, at=self.world.clock.now())
         raise AssertionError("the event did not come")
 

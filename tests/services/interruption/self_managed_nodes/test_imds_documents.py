@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.interruption.notices.notice import (
-    IMDS,
-    LIFECYCLE,
-    REBALANCE,
-    SCHEDULED,
-    SCHEDULED_OVER,
-    SPOT,
-)
+from services.interruption.notices.notice import IMDS, NoticeKind
 from services.interruption.notices.scheduled_events import Maintenance
 from services.interruption.self_managed_nodes import imds_documents
 from shared.bus import BadMessage
@@ -48,7 +41,7 @@ def test_only_a_group_that_ends_the_instance_is_a_notice(state: str) -> None:
     found = imds_documents.lifecycle_notice(" Terminated\n", "i-1", now=NOW)
     assert found is not None
     assert (found.kind, found.instances, found.source, found.hook) == (
-        LIFECYCLE, ("i-1",), IMDS, None,
+        NoticeKind.LIFECYCLE, ("i-1",), IMDS, None,
     )  # fmt: skip
     assert imds_documents.lifecycle_notice(state, "i-1", now=NOW) is None
 
@@ -56,7 +49,7 @@ def test_only_a_group_that_ends_the_instance_is_a_notice(state: str) -> None:
 def test_a_spot_action_ends_the_instance_at_its_time() -> None:
     text = '{"action": "terminate", "time": "2027-01-20T08:22:00Z"}'
     found = imds_documents.spot_notice(text, "i-1", now=NOW)
-    assert (found.kind, found.instances, found.source) == (SPOT, ("i-1",), IMDS)
+    assert (found.kind, found.instances, found.source) == (NoticeKind.SPOT, ("i-1",), IMDS)
     assert found.deadline == parse_rfc3339("2027-01-20T08:22:00Z")
     again = imds_documents.spot_notice(text, "i-1", now=found.deadline - 7)
     assert (
@@ -68,13 +61,13 @@ def test_a_recommendation_has_no_deadline() -> None:
     found = imds_documents.rebalance_notice(
         '{"noticeTime": "2027-01-20T08:22:00Z"}', "i-1", now=NOW
     )
-    assert (found.kind, found.deadline) == (REBALANCE, None)
+    assert (found.kind, found.deadline) == (NoticeKind.REBALANCE, None)
     assert found.at == parse_rfc3339("2027-01-20T08:22:00Z")
 
 
 def test_a_scheduled_event_has_its_start_and_name() -> None:
     (found,) = scheduled(EVENT)
-    assert (found.kind, found.event) == (SCHEDULED, EVENT["EventId"])
+    assert (found.kind, found.event) == (NoticeKind.SCHEDULED, EVENT["EventId"])
     assert found.deadline == parse_rfc3339("2027-01-21T09:00:43Z")
 
 
@@ -112,7 +105,11 @@ def test_an_event_that_is_no_longer_listed_is_called_off() -> None:
     held = waiting(IMDS, EVENT["EventId"])
     assert imds_documents.called_off([held], scheduled(EVENT), now=NOW) == []
     (over,) = imds_documents.called_off([held], [], now=NOW)
-    assert (over.kind, over.event, over.source) == (SCHEDULED_OVER, EVENT["EventId"], IMDS)
+    assert (over.kind, over.event, over.source) == (
+        NoticeKind.SCHEDULED_OVER,
+        EVENT["EventId"],
+        IMDS,
+    )
 
 
 def test_what_somebody_else_announced_is_theirs_to_call_off() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from services.interruption.notices import notice
 from services.interruption.notices.backlog import Backlog
+from services.interruption.notices.notice import NoticeKind
 from services.interruption.self_managed_nodes.imds import Imds
 from services.interruption.self_managed_nodes.imds_documents import REBALANCE_AT, SCHEDULED_EVENTS
 from services.interruption.self_managed_nodes.imds_source import WAITING_SECONDS, ImdsSource
@@ -62,7 +62,7 @@ async def test_everything_that_is_announced_becomes_a_notice_once(
         control.post("interruptions", kind=kind, instanceId=instance)
     found = await heard(source)
     assert [entry.notice.kind for entry in found] == [
-        notice.SPOT, notice.SCHEDULED, notice.REBALANCE,
+        NoticeKind.SPOT, NoticeKind.SCHEDULED, NoticeKind.REBALANCE,
     ]  # fmt: skip
     assert {entry.notice.instances for entry in found} == {(instance,)}
     for entry in found:
@@ -81,7 +81,7 @@ async def test_what_the_auto_scaling_group_wants_is_read_once_it_is_asked_for(
         lifecycle_hooks="drain",
     )  # fmt: skip
     (entry,) = await heard(source)
-    assert entry.notice.kind == notice.LIFECYCLE
+    assert entry.notice.kind == NoticeKind.LIFECYCLE
     entry.done()
     assert await heard(source) == []
 
@@ -113,7 +113,7 @@ async def test_a_scheduled_event_is_asked_about_until_it_is_due_and_called_off_w
     await kube.patch(NODE_CLAIMS, "default-c", note)
     control.post("statuses", instanceId=instance)
     (over,) = await heard(source)
-    assert over.notice.kind == notice.SCHEDULED_OVER
+    assert over.notice.kind == NoticeKind.SCHEDULED_OVER
     assert over.notice.event == entry.notice.event
 
 
@@ -149,7 +149,9 @@ async def test_one_document_that_cannot_be_had_hides_no_other(
     with pytest.raises(DovetailError):
         await source.look()
     (entry,) = [await source.backlog.take(lambda: 0.0) for _ in range(len(source.backlog))]
-    assert entry.notice.kind == (notice.SCHEDULED if spoiled == REBALANCE_AT else notice.REBALANCE)
+    assert entry.notice.kind == (
+        NoticeKind.SCHEDULED if spoiled == REBALANCE_AT else NoticeKind.REBALANCE
+    )
     await patchy.close()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, notice
+from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, NoticeKind
 from services.interruption.notices.scheduled_events import Maintenance
 from services.interruption.sources.instance_status import StatusSource
 from shared.api.machines import parse_machine
@@ -77,7 +77,7 @@ async def test_a_category_is_counted_again_after_it_healed(world: World) -> None
     for ailments in ((event,), (event,), (), (event,)):
         await looking.look(ailments)
     assert world.counted(UNHEALTHY, category=EVENT_STATUS) == 2
-    assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == notice.EVENT_STATUS
+    assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == NoticeKind.EVENT_STATUS
 
 
 async def test_an_event_that_ec2_no_longer_lists_is_called_off(world: World) -> None:
@@ -91,10 +91,10 @@ async def test_an_event_that_ec2_no_longer_lists_is_called_off(world: World) -> 
         await world.show("machines", parse(raw))
     looking = source(world)
     await looking.look((Ailment(OURS, EVENT_STATUS, due=due),))
-    assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == notice.EVENT_STATUS
+    assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == NoticeKind.EVENT_STATUS
     await looking.look(())
     over = (await world.worker.backlog.take(lambda: 0.0)).notice
-    assert (over.kind, over.instances) == (notice.SCHEDULED_OVER, (OURS,))
+    assert (over.kind, over.instances) == (NoticeKind.SCHEDULED_OVER, (OURS,))
     assert len(world.worker.backlog) == 0
 
 

@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from services.interruption.notices import notice
+from services.interruption.notices.notice import NoticeKind
 from services.interruption.service import _missing
 from services.interruption.sources import sqs as module
 from services.interruption.sources.sqs import UNREADABLE, QueueSource
@@ -59,7 +59,7 @@ async def test_a_message_is_deleted_once_kubernetes_knows(
         await wait_until(lambda: world.counted(DELETED) == 3, "all are deleted")
     assert await world.is_deleted("Machine")
     assert world.deeds.deleted == 1
-    assert world.counted(RECEIVED, message_type=notice.SPOT) == 3
+    assert world.counted(RECEIVED, message_type=NoticeKind.SPOT) == 3
     assert await queue_length(source) == 0
 
 
