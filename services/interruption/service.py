@@ -21,7 +21,6 @@ from services.interruption.sources.scheduled_events import PERIOD_SECONDS, Waiti
 from services.interruption.sources.sqs import QueueSource
 from shared import streams
 from shared.aws import open_cloud
-from shared.bus.dead_letters import DeadLetters
 from shared.cloud.session import Cloud
 from shared.environment import Entry, Environment
 from shared.errors import NotFound, Unauthorized
@@ -67,7 +66,7 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         cloud.sqs,
         hands.backlog,
         directory,
-        keeping(DeadLetters(env.bus.redis, env.bus.prefix, streams.INTERRUPTIONS)),
+        keeping(env.bus.dead_letters(streams.INTERRUPTIONS)),
         env.clock,
         env.random,
         env.metrics,

@@ -16,7 +16,6 @@ from shared.messages import (
     NodeClassChanged,
     NodeJoined,
     NodePoolChanged,
-    PodResolved,
     PodUnschedulable,
     TerminateMachine,
 )
@@ -51,8 +50,6 @@ def _pod(old: Record, pod: Pod, *, gone: bool, generation: int) -> list[tuple[st
     waits = not gone and is_provisionable(pod)
     if waits and not waited:
         return [(streams.PODS, PodUnschedulable(uid=pod.uid, pod=pod.key, generation=generation))]
-    if waited and not waits:
-        return [(streams.PODS, PodResolved(uid=pod.uid, pod=pod.key, generation=generation))]
     return []
 
 

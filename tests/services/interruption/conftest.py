@@ -143,7 +143,7 @@ async def world(
     worker = Worker(Backlog(), directory, deeds, clock, metrics)
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="a")
     await writer.begin({})
-    letters = DeadLetters(bus.redis, bus.prefix, streams.INTERRUPTIONS)
+    letters = bus.dead_letters(streams.INTERRUPTIONS)
     made = World(
         kube, worker, deeds, bells, directory, reader, writer, metrics, clock, settings, letters
     )

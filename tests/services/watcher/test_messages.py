@@ -15,7 +15,6 @@ from shared.messages import (
     NodeClassChanged,
     NodeJoined,
     NodePoolChanged,
-    PodResolved,
     PodUnschedulable,
     TerminateMachine,
 )
@@ -37,7 +36,6 @@ def told(old: Record, new: Record) -> list[tuple[str, Message]]:
 POD = make_pod("p")
 BOUND = make_bound_pod("p", "n")
 WAITS = (streams.PODS, PodUnschedulable(uid="uid-p", pod="default/p", generation=7))
-RESOLVED = (streams.PODS, PodResolved(uid="uid-p", pod="default/p", generation=7))
 
 
 @pytest.mark.parametrize(
@@ -46,14 +44,14 @@ RESOLVED = (streams.PODS, PodResolved(uid="uid-p", pod="default/p", generation=7
         (None, POD, [WAITS]),
         (BOUND, POD, [WAITS]),
         (POD, replace(POD, labels={"a": "b"}), []),
-        (POD, BOUND, [RESOLVED]),
-        (POD, None, [RESOLVED]),
-        (POD, replace(POD, terminating=True), [RESOLVED]),
+        (POD, BOUND, []),
+        (POD, None, []),
+        (POD, replace(POD, terminating=True), []),
         (None, BOUND, []),
         (BOUND, None, []),
     ],
 )
-def test_a_pod_is_told_when_it_begins_and_when_it_ends_to_wait(
+def test_a_pod_is_announced_when_it_begins_to_wait_and_never_again(
     old: Record, new: Record, expected: list[tuple[str, Message]]
 ) -> None:
     """POD-01, BAT-01."""

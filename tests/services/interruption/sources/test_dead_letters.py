@@ -56,7 +56,7 @@ class Near(Sqs):
 
 @pytest.fixture
 def letters(bus: Bus) -> DeadLetters:
-    return DeadLetters(bus.redis, bus.prefix, INTERRUPTIONS)
+    return bus.dead_letters(INTERRUPTIONS)
 
 
 def incarnation(queue: Queue, letters: DeadLetters, metrics: Metrics) -> QueueSource:

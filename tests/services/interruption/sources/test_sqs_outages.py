@@ -22,7 +22,6 @@ from services.interruption.sources.sqs import UNREADABLE
 from shared.api.machines import parse_machine
 from shared.api.node_claims import parse_node_claim
 from shared.bus import Bus
-from shared.bus.dead_letters import DeadLetters
 from shared.clock import SystemClock
 from shared.cloud.session import Cloud
 from shared.kube.machines import Machines
@@ -166,7 +165,7 @@ async def through_a_proxy(world: World, redis_url: str) -> AsyncIterator[FaultPr
         await bus.start()
         world.bells.bus = bus
         world.bells.unavailable = UnavailableOfferings(bus.redis, bus.prefix, world.clock)
-        world.letters = DeadLetters(bus.redis, bus.prefix, INTERRUPTIONS)
+        world.letters = bus.dead_letters(INTERRUPTIONS)
         async with asyncio.TaskGroup() as group:
             group.create_task(world.bells.run(stop))
             yield proxy

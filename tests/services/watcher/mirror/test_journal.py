@@ -18,7 +18,7 @@ from shared import streams
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.domain.records import decode_record
-from shared.messages import LaunchMachine, PodResolved, PodUnschedulable
+from shared.messages import LaunchMachine, PodUnschedulable
 from shared.mirror import MirrorReader, MirrorWriter
 from tests.support.builders import make_bound_pod, make_machine, make_node, make_pod
 from tests.support.fault_proxy import FaultProxy
@@ -166,12 +166,8 @@ async def test_only_the_latest_of_many_changes_is_written(
         note(journal, "pods", make_pod("q"), 3)
         await wait_until(lambda: "default/q" in pods_of(reader), "the other pod")
         note(journal, "pods", make_bound_pod("q", "n"), 4)
-
-        async def resolved() -> bool:
-            return any(isinstance(m, PodResolved) for m in await published(streams.PODS))
-
-        await wait_until(resolved, "q is resolved")
-        assert [m.pod for m in await published(streams.PODS)] == ["default/q", "default/q"]
+        await wait_until(lambda: pods_of(reader)["default/q"].node_name == "n", "q is bound")
+        assert [m.pod for m in await published(streams.PODS)] == ["default/q"]
 
 
 async def test_equal_states_are_not_written(journal: Journal) -> None:
