@@ -1,8 +1,11 @@
 """Every message that crosses a service boundary.
 
 A message says *which* object; its handler reads the object itself before it acts, so that a late, doubled or forged
-message is harmless. Fields may be added within a version; unknown fields are ignored, unknown types and versions
-are dead-lettered (F30). ``tests/golden`` holds one document per type and version that must decode for ever.
+message is harmless. A message is advice: it makes a receiver look sooner, and the receiver's own periodic resync finds
+whatever no message announced. So one type may have several senders without a rule between them (``LaunchMachine`` has
+two, ``TerminateMachine`` six), and a sender that Redis refuses goes on. Fields may be added within a version; unknown
+fields are ignored, unknown types and versions are dead-lettered (F30). ``tests/golden`` holds one document per type
+and version that must decode for ever.
 """
 
 from __future__ import annotations
@@ -48,18 +51,6 @@ class MachineMessage(Message):
 
 class PodUnschedulable(Message):
     """watcher -> scheduler: this pod waits for capacity; the mirror shows it from ``generation`` on."""
-
-    uid: str = NAME
-    pod: str = NAME
-    generation: int = Field(ge=0)
-
-    @property
-    def key(self) -> str:
-        return self.uid
-
-
-class PodResolved(Message):
-    """watcher -> scheduler: this pod no longer waits (bound, gone or terminal)."""
 
     uid: str = NAME
     pod: str = NAME
@@ -183,13 +174,13 @@ class InterruptionReceived(Message):
 TYPES: dict[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
-        PodUnschedulable, PodResolved, LaunchMachine, LaunchFailed, NodeJoined, NodeClassChanged,
+        PodUnschedulable, LaunchMachine, LaunchFailed, NodeJoined, NodeClassChanged,
         NodePoolChanged, MachineTerminated, TerminateMachine,
         InterruptionReceived, DrainNode, EndInstance,
     )
 }  # fmt: skip
 
-RETIRED = ("MachineLaunched", "MachineRegistered", "MachineInitialized")
+RETIRED = ("MachineLaunched", "MachineRegistered", "MachineInitialized", "PodResolved")
 """Types that nobody sends any more. After an upgrade a stream may still hold some that an older build sent: they are
 acknowledged and dropped, where any other unknown type is dead-lettered."""
 
@@ -218,7 +209,6 @@ def encode(message: Message, *, cause: str, clock: Clock) -> Envelope:
         key=message.key,
         cause=cause,
         at=clock.now(),
-        trace="",
         body=body,
     )
 

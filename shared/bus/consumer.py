@@ -7,7 +7,8 @@
 Delivery is at least once. Beside the reading loop run two more: one acknowledges, one does the
 chores (heartbeat, renewing the idle time of entries in hand, moving due retries, safe trimming).
 No failure of Redis ends a loop: back-off 0.1-5 s, one log line per change of state. When Redis
-was emptied the group is created again at 0 and ``on_reset`` tells the service to resync (F9).
+was emptied the group is created again at 0 (F9); what was lost with it the watcher announces anew,
+with the whole mirror, and the periodic resync of each service finds the rest.
 After ``stop``: no more reads, entries in hand get 20 s, the rest is handed over so that others
 can claim it at once (F29). A cancelled ``run`` hands over as well (F7).
 """
@@ -89,7 +90,6 @@ class Consumer:
         move_due: Callable[[], Awaitable[int]],
         trim: Callable[[], Awaitable[int]],
         close: Callable[[], Awaitable[None]],
-        on_reset: Callable[[], None] | None,
     ) -> None:
         self._group = group
         self._attempts = attempts
@@ -100,7 +100,6 @@ class Consumer:
         self._move_due = move_due
         self._trim = trim
         self._close = close
-        self._on_reset = on_reset
         self._slots = Slots(settings.limit)
         self._reaper = Reaper(group, clock, settings.min_idle_seconds)
         self._handling: set[asyncio.Task[None]] = set()
@@ -164,8 +163,6 @@ class Consumer:
         if created and self._group_seen:
             self._metrics.resets += 1
             self._log.warning("consumer group was gone and is created again")
-            if self._on_reset is not None:
-                self._on_reset()
         self._group_seen = True
         await self._take(await self._group.pending_of(self._group.name), tasks)
         self._recovered = True

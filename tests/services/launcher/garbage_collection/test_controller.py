@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from services.launcher.garbage_collection.controller import FIRST_ROUNDS
-from services.watcher.joins import Joins
-from services.watcher.journal import Journal
-from services.watcher.records import KINDS
+from services.watcher.conversion import KINDS
+from services.watcher.mirror.journal import Journal
+from services.watcher.status.joined_nodes import Joins
 from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
 from shared.domain.machines import REGISTERED

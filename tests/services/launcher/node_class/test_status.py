@@ -16,7 +16,7 @@ from services.launcher.node_class.status import (
     found_status,
     invalid_status,
 )
-from services.watcher.pool_status import class_refusal
+from services.watcher.status.pools import class_refusal
 from shared.api.conditions import condition_objects, known_conditions
 from shared.api.faults import Fault, texts_of
 from shared.cloud.eks import EksCluster
