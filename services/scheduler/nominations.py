@@ -229,7 +229,8 @@ def orders(
     *,
     now: float,
 ) -> list[Order]:
-    """What to write, the urgent first: ends, then nominations to nodes that can take pods, then the others.
+    """What to write, the urgent first: ends, then all pods of the node that joined first, and so on, then those of
+    nodes that can take pods already: kube-scheduler has tried their pods by now.
 
     ``pods``: by UID, those without a node. ``refused``: pod UID -> node that did not take it.
     """
@@ -245,4 +246,9 @@ def orders(
             continue
         if refused.get(uid) != node.name:
             found.append(Order(pod, node.name))
-    return ends + sorted(found, key=lambda order: not homes.can_bind(order.node))
+
+    def urgency(order: Order) -> tuple[bool, float, str]:
+        node = homes.nodes[order.node]
+        return homes.can_bind(node.name), node.created_at, node.name
+
+    return ends + sorted(found, key=urgency)

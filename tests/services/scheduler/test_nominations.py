@@ -217,11 +217,15 @@ def test_bound_nominated_and_refused_pods_are_left_alone() -> None:
     assert wanted(home, WAITING, refused="n2") == [Order(WAITING, "n")]
 
 
-def test_nodes_that_can_take_pods_come_before_those_that_cannot_yet() -> None:
-    coming = make_node("coming", labels=OURS, ready=False)
-    early, late, lost = make_pods(3)
+def test_ends_come_first_then_nodes_in_the_order_in_which_they_joined_then_ready_ones() -> None:
+    """A pod of a node that is not ready yet can still be nominated in time; all pods of one node together."""
+    second = make_node("a", labels=OURS, ready=False, created_at=20.0)
+    first = make_node("b", labels=OURS, ready=False, created_at=10.0)
+    one, two, late, three, lost = make_pods(5)
     lost = replace(lost, nominated_node="gone")
-    promises = {early.uid: Promise("coming", LONG), late.uid: Promise("n", LONG)}
-    pods = {pod.uid: pod for pod in (early, late, lost)}
-    found = orders(pods, promises, homes(coming, make_node("n")), {}, {}, now=0)
-    assert found == [Order(lost, ""), Order(late, "n"), Order(early, "coming")]
+    targets = {two.uid: "a", late.uid: "n", one.uid: "b", three.uid: "b"}
+    promises = {uid: Promise(target, LONG) for uid, target in targets.items()}
+    pods = {pod.uid: pod for pod in (one, two, late, three, lost)}
+    found = orders(pods, promises, homes(second, first, make_node("n")), {}, {}, now=0)
+    assert found[0] == Order(lost, "")
+    assert [order.node for order in found[1:]] == ["b", "b", "a", "n"]
