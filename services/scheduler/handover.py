@@ -26,6 +26,7 @@ from services.scheduler.nominations import (
     Order,
     Promise,
     Sighting,
+    counted_on,
     honours_nominations,
     newest,
     orders,
@@ -96,6 +97,8 @@ class Handover:
     _told: dict[str, Told] = field(default_factory=dict)
     _refused: dict[str, str] = field(default_factory=dict)
     """Pod UID -> node that did not take it: not nominated a second time."""
+    _bindable: dict[str, float] = field(default_factory=dict)
+    """Node -> since when it can take pods (monotonic seconds), as first noticed."""
 
     @property
     def active(self) -> bool:
@@ -130,10 +133,23 @@ class Handover:
         self._stepped_at = float("-inf")
 
     def settled(self, pods: Iterable[Pod]) -> list[Pod]:
-        """``pods`` as the planner must count them, our last writes included (POD-01)."""
+        """``pods`` as the planner must count them, our last writes and promises included (POD-01)."""
         now = self.clock.monotonic()
         told = [self._as_told(pod, now) for pod in pods]
-        return settle(told, self._homes(told), self._seen, now=now)
+        homes = self._homes(told)
+        promised = self._promised(told, homes, now)
+        settled = settle(told, homes, self._seen, now=now)
+        return [
+            msgspec.structs.replace(pod, node_name=promised[pod.uid])
+            if pod.uid in promised
+            else pod
+            for pod in settled
+        ]
+
+    def _promised(self, pods: list[Pod], homes: Homes, now: float) -> dict[str, str]:
+        if not self.active:
+            return {}
+        return counted_on(pods, self._promises, self._refused, homes, self._bindable, now=now)
 
     def nodes(self) -> set[str]:
         """Nodes that pods are nominated to: not empty, whatever runs there (BAT-11)."""
@@ -159,6 +175,8 @@ class Handover:
         waiting = {uid: pod for uid, pod in pods.items() if not pod.node_name}
         homes = self._homes(pods.values())
         self._seen = sightings(pods.values(), homes, self._seen, now=now)
+        able = filter(homes.can_bind, homes.nodes)
+        self._bindable = {name: self._bindable.get(name, now) for name in able}
         self._told = {uid: told for uid, told in self._told.items() if uid in waiting}
         self._refused = {uid: node for uid, node in self._refused.items() if uid in waiting}
         if self.active:

@@ -356,6 +356,25 @@ async def test_an_end_that_was_overtaken_is_not_tried_again(
     assert tries == ["web"]
 
 
+async def test_pods_that_are_promised_a_machine_are_not_planned_again_with_the_next_one(
+    scheduler: Scheduler, kube: Kube, handover: Handover
+) -> None:
+    """A second plan of the same pods breaks up what the first has put together."""
+    pods = [await waiting_pod(kube, name, "3") for name in ("a", "b")]
+    await scheduler.show(nodepools=[await pool_of(kube)], pods=pods)
+    await scheduler.plan()
+    first = scheduler.planner.last_plan
+    assert scheduler.planner.waiting() == []
+    await scheduler.show(pods=[await waiting_pod(kube, "c", "1")])
+    assert [pod.name for pod in scheduler.planner.waiting()] == ["c"]
+    await scheduler.plan("again")
+    second = scheduler.planner.last_plan
+    assert first is not None
+    assert second is not None
+    targets = (*second.existing.values(), *(machine.pods for machine in second.machines))
+    assert sum(map(len, targets)) == 1
+
+
 async def test_after_a_restart_what_stands_on_pods_is_judged_anew(
     scheduler: Scheduler, kube: Kube, handover: Handover, clock: FakeClock
 ) -> None:
