@@ -183,7 +183,7 @@ class Fleet:
         return node if same else None
 
     def _make_ready(self, machine: Machine) -> bool:
-        """Whether it is; a Node that was written a moment ago may not be read yet."""
+        """False: its node is gone, or was changed between two writes; to be tried again at the next poll."""
         node = self._node(machine)
         if node is None:
             return False
@@ -192,14 +192,27 @@ class Fleet:
             node["status"].get("conditions"), conditions(ready=True, now=now), now
         )
         status = {"status": {"conditions": merged}}
-        node = self._store.patch("nodes", machine.node_name, status, subresource="status")
-        taints = [t for t in node["spec"].get("taints") or () if t["key"] != NOT_READY_TAINT["key"]]
-        # A list is replaced whole: not over a taint that somebody else sets at this moment.
-        version = {"resourceVersion": node["metadata"]["resourceVersion"]}
-        body = {"metadata": version, "spec": {"taints": taints}}
-        self._store.patch("nodes", machine.node_name, body)
-        text = f"Node {machine.node_name} status is now: NodeReady"
+        name = machine.node_name
+        stored = self._store.patch("nodes", name, status, subresource="status")
+        if not self._remove_not_ready_taint(stored):
+            return False
+        text = f"Node {name} status is now: NodeReady"
         self._recorder.record(node, "NodeReady", text, component="kubelet")
+        return True
+
+    def _remove_not_ready_taint(self, stored: Obj) -> bool:
+        """Compared with the version that was answered: a list of taints from an older read brings back what others have
+        removed since, as the autoscaler removes its boot taint."""
+        taints = [
+            t for t in stored["spec"].get("taints") or () if t["key"] != NOT_READY_TAINT["key"]
+        ]
+        version, name = stored["metadata"]["resourceVersion"], stored["metadata"]["name"]
+        body = {"metadata": {"resourceVersion": version}, "spec": {"taints": taints}}
+        try:
+            self._store.patch("nodes", name, body)
+        except ApiError as error:
+            log.info("taint not removed, will try again", node=name, error=error.message)
+            return False
         return True
 
     def _mark_unknown(self, node: Obj) -> None:
