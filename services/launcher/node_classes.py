@@ -99,6 +99,10 @@ class NodeClasses:
         self._cluster = (now, found)
         return found
 
+    def is_ipv6(self) -> bool:
+        """Do pods have IPv6 addresses, as far as EKS was asked?"""
+        return self._cluster is not None and self._cluster[1].is_ipv6
+
     def authority(self) -> str:
         """A digest of the certificate authority that new machines are told of; empty before EKS was asked for one."""
         held = self._cluster[1].certificate_authority if self._cluster else ""
