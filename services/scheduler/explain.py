@@ -13,6 +13,7 @@ import orjson
 
 from services.scheduler.disruption import Disruption
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
+from shared.disruption.budgets import told_reasons
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
@@ -97,7 +98,8 @@ class Explainer:
         if pool.disruption_off:
             yield _say(machine, POOL_SWITCHED_OFF)
         elif pool.budgets or pool.most_disruptions_per_hour is not None:
-            for reason in self.disruption.exhausted(pool.key):
+            told = told_reasons(pool)
+            for reason in filter(told.__contains__, self.disruption.exhausted(pool.key)):
                 yield _say(machine, f"{NO_BUDGET} {reason} due to blocking budget")
 
 
