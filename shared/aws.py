@@ -39,6 +39,7 @@ async def open_cloud(
         random=env.random,
         user_agent="dovetail/0.1.0",
         role=role_of(settings),
+        access_key=env.access_key,
     )
     cloud.observer = env.metrics.count_call
     cloud.attempt_counter = env.metrics.count_aws_attempt
