@@ -37,6 +37,10 @@ class ClusterDescription:
         self._held = (now, found)
         return found
 
+    def is_ipv6(self) -> bool:
+        """Do pods have IPv6 addresses, as far as EKS was asked?"""
+        return self._held is not None and self._held[1].is_ipv6
+
     def authority(self) -> str:
         """A digest of the certificate authority that new machines are told of; empty before EKS was asked for one."""
         held = self._held[1].certificate_authority if self._held else ""

@@ -154,7 +154,9 @@ class LaunchRequests:
             return known
         templates = await self.templates.ensure(machine, resolved, chosen.choices)
         clock = self.shortage.clock
-        subnets = self.shortage.subnets.choose(resolved.subnets, clock.monotonic())
+        subnets = self.shortage.subnets.choose(
+            resolved.subnets, clock.monotonic(), is_ipv6=self.templates.cluster.is_ipv6()
+        )
         tags = instance_tags(machine, resolved.node_class, self.settings.cluster_name)
         request = fleet_request(
             chosen.capacity_type, chosen.choices, templates, subnets, tags,

@@ -4,6 +4,8 @@ EC2 counts free addresses when it is asked, once a minute; a burst of launches w
 one subnet. So each launch reserves what its machine's pods may take, in every subnet that it offers to EC2, and settles
 to the one it got. A reservation ends after five minutes, when EC2's own count has it.
 
+In an IPv6 cluster pods take no IPv4 address and EC2 counts no others: only launches in flight tell subnets apart there.
+
 What may go wrong: a reservation that EC2 counts already is counted twice for some minutes. It changes the order of
 subnets only: none is ever left out.
 """
@@ -62,15 +64,17 @@ class SubnetAddresses:
     """Subnet id -> addresses of all reservations."""
     _full_until: dict[str, float] = field(default_factory=dict)
 
-    def choose(self, subnets: Iterable[Subnet], now: float) -> dict[str, str]:
+    def choose(
+        self, subnets: Iterable[Subnet], now: float, *, is_ipv6: bool = False
+    ) -> dict[str, str]:
         """Zone -> id of the subnet with most free addresses after all reservations; full ones only where a zone has no
-        other (LCH-11, LCH-12). Of equals the one that sorts last.
+        other (LCH-11, LCH-12). Of equals the one that sorts last. ``is_ipv6``: pods have addresses of that family.
         """
         self._expire(now)
         best: dict[str, Subnet] = {}
         for subnet in subnets:
             known = best.get(subnet.zone)
-            if known is None or self._rank(subnet) > self._rank(known):
+            if known is None or self._rank(subnet, is_ipv6) > self._rank(known, is_ipv6):
                 best[subnet.zone] = subnet
         return {zone: subnet.id for zone, subnet in best.items()}
 
@@ -99,8 +103,9 @@ class SubnetAddresses:
         """EC2 said InsufficientFreeAddressesInSubnet (LCH-12)."""
         self._full_until[subnet_id] = now + HOLD_SECONDS
 
-    def _rank(self, subnet: Subnet) -> tuple[bool, int, str]:
-        return subnet.id not in self._full_until, self.free(subnet), subnet.id
+    def _rank(self, subnet: Subnet, is_ipv6: bool) -> tuple[bool, int, str]:
+        free = -self._taken.get(subnet.id, 0) if is_ipv6 else self.free(subnet)
+        return subnet.id not in self._full_until, free, subnet.id
 
     def _expire(self, now: float) -> None:
         ended = [launch for launch, one in self._reserved.items() if one.until <= now]

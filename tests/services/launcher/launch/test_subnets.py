@@ -33,6 +33,18 @@ def test_equal_subnets_are_told_apart_by_id_whatever_their_order() -> None:
     assert addresses.choose(twins, 0.0) == addresses.choose(twins[::-1], 0.0) == {"z": "subnet-2"}
 
 
+def test_free_ipv4_addresses_do_not_count_where_pods_have_ipv6() -> None:
+    """LCH-11: EC2 counts no others, and an IPv6 subnet of any size may show none. A full one still comes last."""
+    addresses = SubnetAddresses()
+    poor, rich = Subnet("subnet-2", "z", "", 0), Subnet("subnet-1", "z", "", 250)
+    assert addresses.choose([poor, rich], 0.0, is_ipv6=True) == {"z": "subnet-2"}
+    addresses.reserve("launch", {"subnet-2": 29}, 0.0)
+    assert addresses.choose([poor, rich], 0.0, is_ipv6=True) == {"z": "subnet-1"}
+    addresses.settle("launch", {}, 0.0)
+    addresses.exhausted("subnet-2", 0.0)
+    assert addresses.choose([poor, rich], 0.0, is_ipv6=True) == {"z": "subnet-1"}
+
+
 def test_a_burst_of_launches_spreads_over_the_subnets_of_a_zone() -> None:
     """LCH-11: addresses of launches in flight are taken already."""
     addresses = SubnetAddresses()
