@@ -7,10 +7,11 @@ import asyncio
 from services.launcher.launch.admission import Admission, CurrentEpoch, no_election
 from services.launcher.launch.controller import LaunchController
 from services.launcher.launch.pacing import CallBudget, CallQueue, Pace, Sleep
-from services.launcher.launch.record import LaunchRecords
+from services.launcher.launch.record_store import LaunchRecords
 from services.launcher.launch.request import LaunchRequests
 from services.launcher.launch.results import LaunchResults
 from services.launcher.launch.saga import LaunchSaga
+from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.turns import LaunchTurns
 from services.launcher.launch.unavailable_offerings import CapacityErrors
 from services.launcher.launch_template.controller import LaunchTemplates
@@ -46,25 +47,33 @@ def assemble(
     """``current_epoch``: the scheduler's fencing epoch by a quorum read, as ``shared.kube.lease.current_epoch`` gives
     it (F14). ``sleep``: how a call waits for its turn.
     """
-    shortage = CapacityErrors(unavailable, catalogues, clock, settings, metrics)
-    asking = LaunchRequests(
-        Admission(kube, clock, backoff, current_epoch),
-        node_classes,
-        templates,
-        catalogues,
-        shortage,
-        settings,
-    )
+    admission = Admission(kube, clock, backoff, current_epoch)
     records = LaunchRecords(kube, clock)
-    calling = LaunchSaga(
-        cloud,
-        settings.cluster_name,
-        records,
-        LaunchResults(machines, writer, clock, metrics, catalogues, node_classes),
-        shortage,
-        templates,
-        CallQueue(Pace(lambda: settings.create_fleet_per_second), clock, sleep),
-        CallBudget(clock),
-        LaunchTurns(records, machines),
+    results = LaunchResults(machines, writer, clock, metrics, catalogues, node_classes)
+    subnets = SubnetReservations(catalogues, clock)
+    capacity_errors = CapacityErrors(unavailable, catalogues, subnets, settings, metrics)
+    requests = LaunchRequests(
+        admission=admission,
+        node_classes=node_classes,
+        templates=templates,
+        catalogues=catalogues,
+        capacity_errors=capacity_errors,
+        subnets=subnets,
+        clock=clock,
+        settings=settings,
     )
-    return LaunchController(machines, asking, calling, clock, settings)
+    saga = LaunchSaga(
+        cloud=cloud,
+        cluster=settings.cluster_name,
+        clock=clock,
+        admission=admission,
+        records=records,
+        turns=LaunchTurns(records, machines),
+        queue=CallQueue(Pace(lambda: settings.create_fleet_per_second), clock, sleep),
+        budget=CallBudget(clock),
+        subnets=subnets,
+        capacity_errors=capacity_errors,
+        templates=templates,
+        results=results,
+    )
+    return LaunchController(machines, records, requests, saga, results, settings)

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from services.launcher.launch.fleet import overrides_of
+from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch_template.variants import Choice
 from shared.domain.commands import holder
+from shared.domain.instance_types import Catalogue
 from shared.domain.machines import LAUNCHED, Machine
 from shared.domain.pool_usage import NODES, USUAL, Counting, replacing, still_costs, usage
 from shared.domain.resources import Resources, add, format_resources
@@ -21,7 +24,7 @@ from shared.domain.resources import Resources, add, format_resources
 MINUTE_SECONDS = 60.0
 
 
-class Reservation(msgspec.Struct, frozen=True):
+class ReservedRoom(msgspec.Struct, frozen=True):
     """Room that is kept for a machine which has no instance yet. ``capacity``: the most that it may become."""
 
     pool_key: str
@@ -42,7 +45,7 @@ class PoolLimits:
     def __init__(
         self,
         machines: Iterable[Machine],
-        reserved: Mapping[str, Reservation],
+        reserved: Mapping[str, ReservedRoom],
         *,
         now: float,
         counting: Counting = USUAL,
@@ -101,17 +104,32 @@ class PoolLimits:
         mine = self._replaced.get((machine.pool_key, machine.key))
         return _less(used, self._let_off.get(machine.pool_key, {}) if mine is None else mine)
 
-    def admit(self, pool_key: str, choices: Iterable[Choice]) -> Reservation:
+    def admit(self, pool_key: str, choices: Iterable[Choice]) -> ReservedRoom:
         """Keep room for the largest of these choices."""
-        kept = Reservation(pool_key, largest(choice.type.capacity for choice in choices))
+        kept = ReservedRoom(pool_key, largest(choice.type.capacity for choice in choices))
         self._take(kept)
         return kept
 
-    def _take(self, one: Reservation) -> None:
+    def _take(self, one: ReservedRoom) -> None:
         self._nodes += 1
         self._recent += 1
         used = self._used.get(one.pool_key, {})
         self._used[one.pool_key] = add(used, {**one.capacity, NODES: 1})
+
+
+def room_of_records(
+    records: Iterable[LaunchRecord], machines: Mapping[str, Machine], catalogue: Catalogue | None
+) -> dict[str, ReservedRoom]:
+    """Room for the machines of open records, by uid: the most that each may become."""
+    capacities = {kind.name: kind.capacity for kind in (catalogue.types if catalogue else ())}
+    kept: dict[str, ReservedRoom] = {}
+    for record in records:
+        names = {override["InstanceType"] for override in overrides_of(record.request)}
+        most = largest(capacities[name] for name in names if name in capacities)
+        for uid in record.uids:
+            if uid in machines:
+                kept[uid] = ReservedRoom(machines[uid].pool_key, most)
+    return kept
 
 
 def _by_pool(machines: Iterable[Machine]) -> dict[str, list[tuple[Machine, Resources]]]:

@@ -74,29 +74,42 @@ class Pace:
 
 @dataclass
 class CallQueue:
-    """Lets callers through one after the other, in the order they came."""
+    """Lets calls through one after the other, in the order in which they came."""
 
     pace: Pace
     clock: Clock
     sleep: Sleep = asyncio.sleep
-    _door: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _queue: int = 0
+    _first_in_line: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _length: int = 0
 
-    async def next(self) -> float | None:
-        """Wait for a turn; returns when the call goes. The rate may change while one waits.
+    @property
+    def rate_per_second(self) -> float:
+        """Calls a second now."""
+        return self.pace.rate_per_second
+
+    async def wait(self) -> float | None:
+        """Wait until the call may go; returns that moment in monotonic seconds. The rate may change meanwhile.
 
         None at once when the queue is too long to wait in: come again later.
         """
-        if (self._queue + 1) / self.pace.rate_per_second > LONGEST_QUEUE_SECONDS:
+        if (self._length + 1) / self.pace.rate_per_second > LONGEST_QUEUE_SECONDS:
             return None
-        self._queue += 1
+        self._length += 1
         try:
-            async with self._door:
-                while (wait := self.pace.wait(self.clock.monotonic())) > 0.0:
-                    await self.sleep(wait)
+            async with self._first_in_line:
+                while (left := self.pace.wait(self.clock.monotonic())) > 0.0:
+                    await self.sleep(left)
                 return self.pace.take(self.clock.monotonic())
         finally:
-            self._queue -= 1
+            self._length -= 1
+
+    def succeeded(self) -> None:
+        """EC2 took a call."""
+        self.pace.succeeded()
+
+    def throttled(self, sent: float) -> bool:
+        """EC2 refused the call that went at ``sent`` for its rate. True when the rate falls for it."""
+        return self.pace.throttled(sent, self.clock.monotonic())
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Which subnet of a zone a launch uses: the one with most free addresses (LCH-11, LCH-12). Pure; time comes in.
+"""Which subnet of a zone a launch uses: the one with most free addresses (LCH-11, LCH-12).
 
 EC2 counts free addresses when it is asked, once a minute; a burst of launches would put all machines of a minute into
 one subnet. So each launch reserves what its machine's pods may take, in every subnet that it offers to EC2, and settles
@@ -14,7 +14,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.launcher.launch.fleet import overrides_of
+from services.launcher.launch.record import LaunchRecord
+from shared.clock import Clock
 from shared.cloud.records import FleetInstance, Subnet
+from shared.domain.resources import PODS
+from shared.mirror.offerings import CatalogueSource
 
 HOLD_SECONDS = 300.0
 """LCH-12, LCH-90: how long a reservation counts, and how long a full subnet comes last."""
@@ -22,7 +27,7 @@ MOST_LAUNCHES = 10_000
 """Launches with a reservation; beyond that the oldest is forgotten."""
 
 
-def asked(
+def most_taken(
     overrides: Iterable[Mapping[str, Any]], pods: Mapping[str, int], machines: int
 ) -> dict[str, int]:
     """Subnet id -> addresses that a call for so many machines may take there: each has its pods (LCH-11).
@@ -114,3 +119,36 @@ class SubnetAddresses:
             left = self._taken.pop(subnet, 0) - count
             if left > 0:
                 self._taken[subnet] = left
+
+
+@dataclass
+class SubnetReservations:
+    """Reserves addresses for the calls of this launcher, by their records."""
+
+    catalogues: CatalogueSource
+    clock: Clock
+    addresses: SubnetAddresses = field(default_factory=SubnetAddresses)
+
+    def choose(self, subnets: Iterable[Subnet]) -> dict[str, str]:
+        """Zone -> id of the subnet to launch into."""
+        return self.addresses.choose(subnets, self.clock.monotonic())
+
+    async def reserve(self, record: LaunchRecord) -> None:
+        """LCH-11: other launches count on the addresses that are left when this call has all it asks for."""
+        overrides, machines = overrides_of(record.request), len(record.subjects)
+        wanted = most_taken(overrides, await self._pods(), machines)
+        self.addresses.reserve(record.token, wanted, self.clock.monotonic())
+
+    async def settle(self, record: LaunchRecord, instances: Iterable[FleetInstance]) -> None:
+        """LCH-11: count only what the call took, as EC2 answered."""
+        used = taken(instances, await self._pods())
+        self.addresses.settle(record.token, used, self.clock.monotonic())
+
+    def exhausted(self, subnet_id: str) -> None:
+        """EC2 has no address left in this subnet."""
+        self.addresses.exhausted(subnet_id, self.clock.monotonic())
+
+    async def _pods(self) -> dict[str, int]:
+        """Pods by instance type, with the usual settings: near enough to compare subnets."""
+        catalogue = await self.catalogues.get()
+        return {t.name: t.capacity.get(PODS, 0) for t in catalogue.types} if catalogue else {}

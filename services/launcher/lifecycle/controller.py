@@ -101,7 +101,7 @@ class Registration:
     async def _machine_of(self, provider_id: str) -> Machine | None:
         """Hundreds of nodes that join together must not cause as many lists: who waits shares the next one."""
         ticket = self._known.listings
-        launched = self.writer.launches.pop(provider_id, None)
+        launched = self.writer.take_launch(provider_id)
         if launched is not None:
             self._known.machines[provider_id] = launched
         if provider_id not in self._known.machines:

@@ -101,20 +101,20 @@ class Ec2:
         return not self.begins <= at < self.ends
 
 
-async def launched(who: int, ec2: Ec2, turns: CallQueue, budget: CallBudget) -> float:
+async def launched(who: int, ec2: Ec2, queue: CallQueue, budget: CallBudget) -> float:
     """One record's life as the launcher leads it: budget, turn, call, and again later; when it was answered."""
     while True:
         if wait := budget.wait([str(who)]):
             await asyncio.sleep(wait)
-        elif (sent := await turns.next()) is None:
+        elif (sent := await queue.wait()) is None:
             await asyncio.sleep(QUEUE_FULL_SECONDS)
         else:
             budget.spend([str(who)])
             if await ec2.create_fleet(who):
-                turns.pace.succeeded()
-                return turns.clock.monotonic()
-            turns.pace.throttled(sent, turns.clock.monotonic())
-            await asyncio.sleep(max(RETRY_SECONDS, 1.0 / turns.pace.rate_per_second))
+                queue.pace.succeeded()
+                return queue.clock.monotonic()
+            queue.pace.throttled(sent, queue.clock.monotonic())
+            await asyncio.sleep(max(RETRY_SECONDS, 1.0 / queue.pace.rate_per_second))
 
 
 @pytest.mark.parametrize("calls", [1, 2, 40, 200])
@@ -129,9 +129,9 @@ def test_a_throttling_window_of_43_seconds(calls: int, latency: float, begins: f
     ec2 = Ec2(begins, begins + 43.0, latency)
 
     async def play() -> float:
-        turns = CallQueue(pace(), ec2.clock)
+        queue = CallQueue(pace(), ec2.clock)
         budget = CallBudget(ec2.clock)
-        return max(await asyncio.gather(*(launched(n, ec2, turns, budget) for n in range(calls))))
+        return max(await asyncio.gather(*(launched(n, ec2, queue, budget) for n in range(calls))))
 
     finished = run_leaping(play())
     inside = [at for at, _ in ec2.calls if ec2.begins <= at < ec2.ends]
@@ -146,7 +146,7 @@ def test_a_throttling_window_of_43_seconds(calls: int, latency: float, begins: f
         assert all(later - earlier >= WINDOW_SECONDS for earlier, later in fourth)
 
 
-async def test_turns_are_taken_in_order_and_follow_a_fallen_rate() -> None:
+async def test_calls_go_in_order_and_follow_a_fallen_rate() -> None:
     """F17: who waits already waits for the new rate."""
     clock, went = FakeClock(seconds=0.0), []
 
@@ -154,14 +154,14 @@ async def test_turns_are_taken_in_order_and_follow_a_fallen_rate() -> None:
         clock.advance(seconds)
         await asyncio.sleep(0)
 
-    turns = CallQueue(pace(), clock, sleep)
+    queue = CallQueue(pace(), clock, sleep)
 
     async def caller(name: str) -> None:
-        sent = await turns.next()
+        sent = await queue.wait()
         assert sent is not None
         went.append((name, sent))
         if name == "a":
-            turns.pace.throttled(sent, sent)
+            queue.pace.throttled(sent, sent)
 
     await asyncio.gather(*(caller(name) for name in "abc"))
     assert [name for name, _ in went] == ["a", "b", "c"]
@@ -176,9 +176,9 @@ async def test_a_queue_that_is_too_long_is_not_joined() -> None:
         await gate.wait()
         clock.advance(seconds)
 
-    turns = CallQueue(pace(0.2), clock, sleep)
-    assert await turns.next() == 0.0
-    ended = asyncio.gather(*(turns.next() for _ in range(20)))
+    queue = CallQueue(pace(0.2), clock, sleep)
+    assert await queue.wait() == 0.0
+    ended = asyncio.gather(*(queue.wait() for _ in range(20)))
     await asyncio.sleep(0)
     gate.set()
     refused = [one is None for one in await ended]

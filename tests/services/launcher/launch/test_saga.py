@@ -10,7 +10,7 @@ import pytest
 
 from services.launcher.garbage_collection.lost_machines import VISIBLE_SECONDS
 from services.launcher.launch.fleet import launch_token
-from services.launcher.launch.record import LaunchRecords
+from services.launcher.launch.record_store import LaunchRecords
 from shared import streams
 from shared.api.machines import parse_machine
 from shared.bus import Bus, RetryLater
@@ -93,10 +93,10 @@ async def test_the_next_launch_counts_on_fewer_addresses_where_this_one_is(
     launcher = start().launch
     await launcher.launch(NAME)
     (instance,) = control.instances()
-    for subnet in await launcher.calling.cloud.ec2.subnets([SelectorTerm(tags={"Name": "*"})]):
+    for subnet in await launcher.saga.cloud.ec2.subnets([SelectorTerm(tags={"Name": "*"})]):
         there = subnet.zone == instance["zone"]
-        assert launcher.calling.shortage.subnets.free(subnet) < subnet.available_ips or not there
-        assert launcher.calling.shortage.subnets.free(subnet) == subnet.available_ips or there
+        assert launcher.saga.subnets.addresses.free(subnet) < subnet.available_ips or not there
+        assert launcher.saga.subnets.addresses.free(subnet) == subnet.available_ips or there
 
 
 async def test_launching_again_does_nothing(
@@ -134,7 +134,7 @@ async def test_a_crash_leaves_one_instance(
 ) -> None:
     """F1, scenario 65: the next incarnation sends the stored request again, with its token."""
     first = start().launch
-    create_fleet = first.calling.cloud.ec2.create_fleet
+    create_fleet = first.saga.cloud.ec2.create_fleet
 
     async def die(request: dict[str, Any]) -> None:
         if moment == "after CreateFleet":
@@ -142,7 +142,7 @@ async def test_a_crash_leaves_one_instance(
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(first.calling.cloud.ec2, "create_fleet", die)
+        patch.setattr(first.saga.cloud.ec2, "create_fleet", die)
         with pytest.raises(Died):
             await first.launch(NAME)
     assert len(control.alive()) == (moment == "after CreateFleet")
@@ -241,7 +241,7 @@ async def test_an_instance_is_written_down_though_its_class_is_gone(
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(first.calling.cloud.ec2, "create_fleet", die)
+        patch.setattr(first.saga.cloud.ec2, "create_fleet", die)
         with pytest.raises(Died):
             await first.launch(NAME)
     await kube.delete(AWS_NODE_TEMPLATES, "default")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.launcher.launch import subnets as module
-from services.launcher.launch.subnets import HOLD_SECONDS, SubnetAddresses, asked, taken
+from services.launcher.launch.subnets import HOLD_SECONDS, SubnetAddresses, most_taken, taken
 from shared.cloud.records import FleetInstance, Subnet
 
 A1 = Subnet("subnet-a1", "us-west-2a", "usw2-az1", 100)
@@ -94,7 +94,7 @@ def test_a_call_may_take_the_pods_of_its_largest_type_for_each_machine() -> None
         {"InstanceType": "unknown", "SubnetId": A2.id},
     ]
     pods = {"m5.large": 29, "m5.xlarge": 58}
-    assert asked(overrides, pods, 3) == {A1.id: 174, B1.id: 87, A2.id: 0}
+    assert most_taken(overrides, pods, 3) == {A1.id: 174, B1.id: 87, A2.id: 0}
 
 
 def test_what_ec2_started_takes_the_pods_of_its_types_where_it_is() -> None:
