@@ -1,7 +1,7 @@
 """Is a machine still what its pool and its node class say? Pure (DRF-02..05, DRF-08).
 
-A look has three answers: it drifted, it did not, or that is not known. A class that cannot be looked up, a list without
-the machine's instance, an image for every type but this one: none of them is drift (F23).
+A check has three answers: it drifted, it did not, or that is not known. A class that cannot be looked up, a list
+without the machine's instance, an image for every type but this one: none of them is drift (F23).
 
 What may go wrong: hashes of another controller or of an older version of ours compare with nothing (NP-20). Of such a
 machine the hashes are not known, until the watcher has given it today's.
@@ -39,12 +39,12 @@ class Facts(msgspec.Struct, frozen=True):
     types: Mapping[str, InstanceType] = {}
     """The catalogue by name."""
     type_seen: bool = False
-    """The machine's type was there a moment ago: do not look for it again."""
+    """The machine's type was there a moment ago: it is not searched again."""
     authority: str = ""
     """Digest of the cluster's certificate authority."""
 
     def with_instance(self, instance: Instance) -> Facts:
-        """The same, now that EC2 told of the instance."""
+        """The same facts with the instance as EC2 lists it."""
         return msgspec.structs.replace(self, instance=instance)
 
 

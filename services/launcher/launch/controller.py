@@ -51,14 +51,14 @@ from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
-IDLE_SECONDS = 0.035
-LONGEST_SECONDS = 1.0
+BATCH_IDLE_SECONDS = 0.035
+BATCH_LONGEST_SECONDS = 1.0
 MOST_MACHINES = 1000
-"""LCH-54: machines are collected until none came for IDLE_SECONDS, or for LONGEST_SECONDS, or until there are so many;
-a LaunchRecord takes no more."""
-WAIT_SECONDS = 5.0
+"""LCH-54: machines are collected until none came for the first of these times, or for the second, or until there are
+so many; a LaunchRecord takes no more."""
+REFUSED_WAIT_SECONDS = 5.0
 """How soon a Machine that may not be launched now asks again."""
-LONGEST_WAIT_SECONDS = 60.0
+LONGEST_REFUSED_WAIT_SECONDS = 60.0
 GIVEN_UP: dict[type[DovetailError], str] = {
     StaleEpoch: STALE_EPOCH,
     ClassNotReady: CLASS_NOT_READY,
@@ -102,8 +102,8 @@ class LaunchController:
     def __post_init__(self) -> None:
         self._batches: Batcher[str, None] = Batcher(
             self._round,
-            idle=IDLE_SECONDS,
-            longest=LONGEST_SECONDS,
+            idle=BATCH_IDLE_SECONDS,
+            longest=BATCH_LONGEST_SECONDS,
             most=MOST_MACHINES,
             busy=self._is_busy,
         )
@@ -145,7 +145,7 @@ class LaunchController:
                 loop = asyncio.get_running_loop()
                 began = loop.time()
                 uids, answers, runs = await self._decide(keys)
-                self._rest_until = loop.time() + min(loop.time() - began, LONGEST_SECONDS)
+                self._rest_until = loop.time() + min(loop.time() - began, BATCH_LONGEST_SECONDS)
         except DovetailError as error:
             log.warning("cannot look what to launch", machines=len(keys), error=error.message)
             return [RetryLater(RETRY_SECONDS)] * len(keys)
@@ -169,7 +169,7 @@ class LaunchController:
         }
         runs = [self._resume(record) for record in open_ones.values()]
         # Nobody can say what an unreadable record has started: its machines must not be launched twice.
-        answers = retry((m.uid for m in waiting if m.uid in unreadable), WAIT_SECONDS)
+        answers = retry((m.uid for m in waiting if m.uid in unreadable), REFUSED_WAIT_SECONDS)
         new = [m for m in waiting if m.uid not in record_of and m.uid not in unreadable]
         if new:
             more, begun = await self._request(new, listed, records, before)
@@ -220,7 +220,9 @@ class LaunchController:
             return None
         if isinstance(error, NotNow):
             await self.results.wait(machine, error.reason, error.message)
-            return RetryLater(min(error.seconds or WAIT_SECONDS, LONGEST_WAIT_SECONDS))
+            return RetryLater(
+                min(error.seconds or REFUSED_WAIT_SECONDS, LONGEST_REFUSED_WAIT_SECONDS)
+            )
         lasting = isinstance(error, InvalidObject | Unauthorized)
         reason = type(error).__name__ if lasting else "LaunchFailed"
         await self.results.report(machine, reason, error.message)
@@ -261,7 +263,7 @@ class LaunchController:
             return retry(listed, RETRY_SECONDS)
         except Exception:  # one call whose answer we cannot read must not stop the others
             log.exception("launch stopped in the middle", machines=listed[:5])
-            return retry(listed, WAIT_SECONDS)
+            return retry(listed, REFUSED_WAIT_SECONDS)
         finally:
             for uid in listed:
                 self._reserved.pop(uid, None)

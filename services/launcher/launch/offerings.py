@@ -27,9 +27,6 @@ from shared.domain.resources import fits
 from shared.domain.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InsufficientCapacity
-from shared.log import get_logger
-
-log = get_logger(__name__)
 
 FEW_TYPES = 5
 """LCH-48: fewer on-demand types than this, though spot was allowed, are worth a warning."""
@@ -76,12 +73,18 @@ def choose(
         del by_kind[keys.SPOT]
     for capacity_type, choices in _ranked(by_kind, wanted):
         if choices:
-            _warn_of_few(machine, wanted, capacity_type, choices)
             return Chosen(capacity_type, truncated(choices, wanted))
     raise InsufficientCapacity(
         "no capacity offerings are currently available given the constraints",
         machine=machine.name,
     )
+
+
+def falls_back_to_few(machine: Machine, chosen: Chosen) -> bool:
+    """LCH-48: spot was allowed and is not available, and few on-demand types are left."""
+    allowed = capacity_types(Requirements.of(machine.requirements))
+    fell_back = chosen.capacity_type == keys.ON_DEMAND and keys.SPOT in allowed
+    return fell_back and len(chosen.choices) < FEW_TYPES
 
 
 def capacity_types(wanted: Requirements) -> list[str]:
@@ -176,7 +179,7 @@ def _is_asked_reservation(offering: Offering, wanted: Requirements) -> bool:
 
 
 def _by_price(choices: Iterable[Choice]) -> list[Choice]:
-    """IT-07: reserved ones cost nothing, and are told apart by their order."""
+    """Reserved ones all cost nothing, so their order distinguishes them (IT-07)."""
     return sorted(choices, key=lambda one: (one.price, one.offerings[0].order, one.type.name))
 
 
@@ -260,17 +263,3 @@ def _is_exotic(choice: Choice) -> bool:
     kind = choice.type
     size = kind.labels.get(keys.AWS_PREFIX + "instance-size", ("",))[0]
     return size.startswith("metal") or any(kind.capacity.get(name) for name in _EXOTIC)
-
-
-def _warn_of_few(
-    machine: Machine, wanted: Requirements, capacity_type: str, choices: list[Choice]
-) -> None:
-    """LCH-48."""
-    fell_back = capacity_type == keys.ON_DEMAND and keys.SPOT in capacity_types(wanted)
-    if fell_back and len(choices) < FEW_TYPES:
-        log.warning(
-            "spot is not to be had and few on-demand types suit: allow more instance types, or a "
-            "lack of capacity will hold this machine up",
-            machine=machine.name,
-            instance_types=len(choices),
-        )

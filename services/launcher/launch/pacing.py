@@ -23,7 +23,7 @@ LONGEST_QUEUE_SECONDS = 60.0
 QUEUE_FULL_SECONDS = 10.0
 """How soon to come again."""
 CALLS_PER_MACHINE = 3
-WINDOW_SECONDS = 60.0
+BUDGET_WINDOW_SECONDS = 60.0
 _SOON = 1e-6
 """Rounding of times must not make a wait of no length."""
 
@@ -121,7 +121,7 @@ class CallBudget:
 
     def wait(self, uids: Iterable[str]) -> float:
         """Seconds until a call for all of these machines fits their budgets; 0.0 for now."""
-        oldest = self.clock.monotonic() - WINDOW_SECONDS
+        oldest = self.clock.monotonic() - BUDGET_WINDOW_SECONDS
         known = (self._calls[uid] for uid in uids if uid in self._calls)
         first = (calls[0] for calls in known if len(calls) >= CALLS_PER_MACHINE)
         return max((at - oldest for at in first if at > oldest), default=0.0)
@@ -129,7 +129,7 @@ class CallBudget:
     def spend(self, uids: Iterable[str]) -> None:
         """A call for these machines goes now."""
         now = self.clock.monotonic()
-        oldest = now - WINDOW_SECONDS
+        oldest = now - BUDGET_WINDOW_SECONDS
         self._calls = {uid: calls for uid, calls in self._calls.items() if calls[-1] > oldest}
         for uid in uids:
             self._calls.setdefault(uid, deque(maxlen=CALLS_PER_MACHINE)).append(now)

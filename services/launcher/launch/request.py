@@ -19,7 +19,7 @@ from services.launcher.launch.limits import (
     SafetyLimits,
     room_of_records,
 )
-from services.launcher.launch.offerings import Chosen, choose
+from services.launcher.launch.offerings import Chosen, choose, falls_back_to_few
 from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors
@@ -38,8 +38,11 @@ from shared.domain.reservations import with_reserved
 from shared.domain.size_settings import SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InvalidObject, NotFound
+from shared.log import get_logger
 from shared.mirror.offerings import CatalogueSource
 from shared.settings import LauncherSettings
+
+log = get_logger(__name__)
 
 
 class FleetContent(msgspec.Struct, frozen=True):
@@ -161,6 +164,13 @@ class LaunchRequests:
             catalogue = with_reserved(now.catalogue, reservations)
             found = choose(machine, catalogue, zones, now.unavailable, sizes)
             now.chosen[kind] = found
+            if falls_back_to_few(machine, found):
+                log.warning(
+                    "spot is not to be had and few on-demand types suit: allow more instance types, or a "
+                    "lack of capacity will hold this machine up",
+                    machine=machine.name,
+                    instance_types=len(found.choices),
+                )
         return found
 
     async def _within_limits(self, machine: Machine, chosen: Chosen, now: LaunchRound) -> Chosen:

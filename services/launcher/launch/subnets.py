@@ -21,9 +21,9 @@ from shared.cloud.records import FleetInstance, Subnet
 from shared.domain.resources import PODS
 from shared.mirror.offerings import CatalogueSource
 
-HOLD_SECONDS = 300.0
+RESERVATION_SECONDS = 300.0
 """LCH-12, LCH-90: how long a reservation counts, and how long a full subnet comes last."""
-MOST_LAUNCHES = 10_000
+MOST_RESERVATIONS = 10_000
 """Launches with a reservation; beyond that the oldest is forgotten."""
 
 
@@ -90,9 +90,9 @@ class SubnetAddresses:
         self._release(launch)
         if not addresses:
             return
-        while len(self._reserved) >= MOST_LAUNCHES:
+        while len(self._reserved) >= MOST_RESERVATIONS:
             self._release(next(iter(self._reserved)))
-        self._reserved[launch] = _Reservation(dict(addresses), now + HOLD_SECONDS)
+        self._reserved[launch] = _Reservation(dict(addresses), now + RESERVATION_SECONDS)
         for subnet, count in addresses.items():
             self._taken[subnet] = self._taken.get(subnet, 0) + count
 
@@ -102,7 +102,7 @@ class SubnetAddresses:
 
     def exhausted(self, subnet_id: str, now: float) -> None:
         """EC2 said InsufficientFreeAddressesInSubnet (LCH-12)."""
-        self._full_until[subnet_id] = now + HOLD_SECONDS
+        self._full_until[subnet_id] = now + RESERVATION_SECONDS
 
     def _rank(self, subnet: Subnet) -> tuple[bool, int, str]:
         return subnet.id not in self._full_until, self.free(subnet), subnet.id

@@ -65,7 +65,7 @@ def _digest(value: Mapping[str, Any]) -> int:
 
 
 def template_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, str]:
-    """LCH-23."""
+    """Tags of a launch template: whose it is (LCH-23)."""
     v1 = node_class.generation_api == V1
     owner = v1_tags(machine, node_class, cluster) if v1 else {OWNER_TAG: cluster}
     return {**node_class.tags, cluster_tag(cluster): "owned", **owner}

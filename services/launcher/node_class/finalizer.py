@@ -1,7 +1,7 @@
 """The end of an EC2NodeClass: it waits for its NodeClaims, then takes what was made for it in AWS along (EC-20).
 
-What may go wrong: IAM or EC2 refuse a deletion. The finalizer stays then, and the next look tries again; each step may
-be repeated.
+What may go wrong: IAM or EC2 refuse a deletion. The finalizer stays then, and the next refresh tries again; each step
+may be repeated.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from services.launcher.launch.assignment import LaunchedInstance
-from services.launcher.launch.controller import IDLE_SECONDS
+from services.launcher.launch.controller import BATCH_IDLE_SECONDS
 from services.launcher.launch.fleet import launch_token
 from services.launcher.launch.saga import LISTS_APART_SECONDS, REPEATABLE_SECONDS
 from shared.api.machines import parse_machine
@@ -64,7 +64,7 @@ async def records(kube: Kube) -> list[dict[str, Any]]:
 async def test_equal_machines_are_one_call(
     start: Start, kube: Kube, control: Control, uids: dict[str, str]
 ) -> None:
-    """LCH-54, scenario 64: N instances are dealt to N machines; one token, one record."""
+    """LCH-54, scenario 64: N instances are assigned to N machines; one token, one record."""
     assert await launch_all(start()) == [None] * 3
     (call,) = calls(control)
     assert call["parameters"]["TargetCapacitySpecification"]["TotalTargetCapacity"] == 3
@@ -119,7 +119,7 @@ async def test_a_fault_of_our_own_about_one_machine_stops_no_other(
 async def test_who_asks_meanwhile_waits_for_the_same_end(
     start: Start, control: Control, uids: dict[str, str]
 ) -> None:
-    """SVC-04: a message and the timed look at the same time."""
+    """SVC-04: a message and the timed listing at the same time."""
     launcher = start()
     await asyncio.gather(*(launcher.launch.launch("a") for _ in range(5)))
     assert len(calls(control)) == 1
@@ -140,7 +140,7 @@ async def test_machines_that_come_while_a_round_is_decided_are_the_next_round(
     begun = []
     for name in NAMES:
         begun.append(launch.begin(name))
-        await asyncio.sleep(2 * IDLE_SECONDS)  # each would have been a batch of its own
+        await asyncio.sleep(2 * BATCH_IDLE_SECONDS)  # each would have been a batch of its own
     free.set()
     await asyncio.gather(*begun)
     wanted = [one["parameters"]["TargetCapacitySpecification"] for one in calls(control)]

@@ -1,4 +1,4 @@
-"""How fast CreateFleet is called (F17, F18): time is in the test's hand."""
+"""How fast CreateFleet is called (F17, F18), in the test's own time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.launcher.launch.pacing import (
+    BUDGET_WINDOW_SECONDS,
     CALLS_PER_MACHINE,
     FLOOR_PER_SECOND,
     QUEUE_FULL_SECONDS,
-    WINDOW_SECONDS,
     CallBudget,
     CallQueue,
     Pace,
@@ -50,7 +50,7 @@ def test_a_throttled_call_takes_the_rate_down_at_once() -> None:
 
 
 def test_one_throttling_counts_once() -> None:
-    """F17: calls that were on their way when the rate fell are no news."""
+    """F17: calls that were on their way when the rate fell say nothing new."""
     one = pace()
     sent = [one.take(at) for at in (0.0, 0.1, 0.2)]
     assert [one.throttled(at, 0.3) for at in sent] == [True, False, False]
@@ -143,7 +143,7 @@ def test_a_throttling_window_of_43_seconds(calls: int, latency: float, begins: f
     by_caller = {who: [at for at, one in ec2.calls if one == who] for _, who in ec2.calls}
     for times in by_caller.values():
         fourth = zip(times, times[CALLS_PER_MACHINE:], strict=False)
-        assert all(later - earlier >= WINDOW_SECONDS for earlier, later in fourth)
+        assert all(later - earlier >= BUDGET_WINDOW_SECONDS for earlier, later in fourth)
 
 
 async def test_calls_go_in_order_and_follow_a_fallen_rate() -> None:
@@ -194,8 +194,8 @@ def test_three_calls_a_minute_for_one_machine() -> None:
         budget.spend(["a"])
         clock.advance(10)
     assert budget.wait(["b"]) == 0.0
-    assert budget.wait(["a", "b"]) == pytest.approx(WINDOW_SECONDS - 30)
-    clock.advance(WINDOW_SECONDS - 30)
+    assert budget.wait(["a", "b"]) == pytest.approx(BUDGET_WINDOW_SECONDS - 30)
+    clock.advance(BUDGET_WINDOW_SECONDS - 30)
     assert budget.wait(["a"]) == 0.0
 
 
@@ -210,4 +210,4 @@ def test_no_minute_has_more_than_three_calls(pauses: list[float]) -> None:
             budget.spend(["a"])
             went.append(clock.monotonic())
     gaps = zip(went, went[CALLS_PER_MACHINE:], strict=False)
-    assert all(later - earlier >= WINDOW_SECONDS for earlier, later in gaps)
+    assert all(later - earlier >= BUDGET_WINDOW_SECONDS for earlier, later in gaps)

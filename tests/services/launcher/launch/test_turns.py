@@ -1,6 +1,6 @@
 """Two launchers at once: the old one and the new one of a rolling update, or two replicas (F1, F30, I1).
 
-Messages are dealt to one of them, but both list all the work from the API server.
+Messages go to one of them, but both list all the work from the API server.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ async def test_of_two_open_records_the_older_one_counts(world: CrashWorld) -> No
 
 
 async def test_a_younger_record_that_a_crash_left_is_not_sent(world: CrashWorld) -> None:
-    """The launcher dies between its record and its look for others'; the other one ends well."""
+    """The launcher dies between its record and its read of others'; the other one ends well."""
     life = Life(dies_at=1, after=True)
     slow, fast = world.incarnation(life), world.incarnation(Life())
     died: list[Any] = []

@@ -87,7 +87,7 @@ async def test_a_page_for_a_launch_template_is_asked_again(world: CrashWorld) ->
 async def test_instances_are_not_gone_because_a_proxy_says_nothing_of_them(
     world: CrashWorld, launch: LaunchController
 ) -> None:
-    """Garbage, ghosts and lost machines are all told by DescribeInstances."""
+    """Garbage, orphaned nodes and lost machines are all judged by DescribeInstances."""
     await launch.launch("m-a")
     (instance,) = world.started()
     for body in (PAGE, "<DescribeInstancesResponse><requestId>r</requestId></x>"):
