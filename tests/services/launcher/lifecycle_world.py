@@ -19,7 +19,6 @@ from shared.domain.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.domain.nodes import provider_instance_id
 from shared.errors import NotFound
 from shared.kube.client import Kube
-from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
@@ -49,7 +48,6 @@ class World:
 
     def __post_init__(self) -> None:
         self.settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
-        self.machines = Machines(self.kube)
         self.outcomes = RegistrationOutcomes(self.bus.redis, self.bus.prefix)
         self.backoff = LaunchBackoff(self.bus.redis, self.bus.prefix, self.clock)
         self.shifted = ShiftedZones(self.bus.redis, self.bus.prefix, self.clock)
@@ -63,7 +61,7 @@ class World:
             self.kube, self.cloud, self.bus, self.clock, self.metrics, self.recorder, self.settings
         )
         self.garbage, self.lifecycle = made.garbage, made.lifecycle
-        self.writer, self.health = made.writer, made.health
+        self.machines, self.writer, self.health = made.machines, made.writer, made.health
 
     async def instances(self, tags: dict[str, str], number: int = 1) -> list[str]:
         """Running instances with these tags."""
