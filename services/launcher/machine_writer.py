@@ -21,7 +21,7 @@ log = get_logger(__name__)
 MOST_LAUNCHES = 10_000
 """Launches that are remembered until their nodes are seen."""
 EVENT_SECONDS = 120.0
-"""EVT-01: an equal event within this time is not repeated."""
+"""An equal event within this time is not repeated (EVT-01)."""
 
 
 @dataclass

@@ -26,7 +26,7 @@ from shared.mirror.learned_memory import LearnedMemory, Sizes
 log = get_logger(__name__)
 
 KEEP_LEARNED_SECONDS = 60 * 24 * 3600.0
-"""LCH-90: from the last node that reported."""
+"""From the last node that reported (LCH-90)."""
 RENEW_LEARNED_SECONDS = 24 * 3600.0
 """A node that reports nothing new is stored again this often."""
 MOST_LEARNED = 5_000

@@ -146,7 +146,7 @@ class Catalogues:
         log.info("wrote the catalogue again", generation=held.generation)
 
     async def _publish_learned(self) -> None:
-        """IT-12: the planner sees new sizes as a new generation."""
+        """The planner sees new sizes as a new generation (IT-12)."""
         learned = await self.memory.by_type()
         catalogue = await self.store.get()
         if catalogue is None:

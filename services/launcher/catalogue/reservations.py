@@ -106,7 +106,7 @@ class ReservationUpdates:
             await self._end_blocks()
 
     async def _end_blocks(self) -> None:
-        """LCH-84: EC2 takes the machines of a block back before its end; their pods move while there is time."""
+        """EC2 takes the machines of a block back before its end; their pods move while there is time (LCH-84)."""
         now = self.clock.now()
         ending = {
             one.id for one in await self.node_classes.reservations.listed() if is_ending(one, now)

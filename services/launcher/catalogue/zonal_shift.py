@@ -50,7 +50,7 @@ class ZonalShifts:
     _names: dict[str, str] = field(default_factory=dict)
     """Zone id -> name."""
     _shifted: frozenset[str] = frozenset()
-    """Names of zones."""
+    """Names of the zones as AWS said last."""
 
     async def check(self) -> None:
         """Ask AWS, publish the shifted zones, and mark what is sold there."""
@@ -92,7 +92,7 @@ class ZonalShifts:
         await self.unavailable.mark(sorted(sold | reserved), seconds=UNAVAILABLE_SECONDS)
 
     async def _report(self, reason: str, text: str) -> None:
-        """EVT-02: on every pool of either generation."""
+        """On every pool of either generation (EVT-02)."""
         log.warning("zonal shift", state=reason, why=text)
         for resource in (NODE_POOLS, PROVISIONERS):
             try:

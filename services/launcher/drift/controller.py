@@ -40,7 +40,7 @@ CHECK_SECONDS = 2.0
 """How soon the machines of a changed pool or class are judged."""
 PERIOD_SECONDS = 300.0
 TYPE_SEEN_SECONDS = 1800.0
-"""DRF-02: how long a type that was found is not searched again."""
+"""How long a type that was found is not searched again (DRF-02)."""
 _NEVER = float("-inf")
 
 
@@ -102,7 +102,7 @@ class DriftController:
                 await self._write(machine, verdict)
 
     def _may_drift(self, machine: Machine) -> bool:
-        """DRF-08, OPS-05: v1alpha5 needs the gate."""
+        """V1alpha5 needs the gate (DRF-08, OPS-05)."""
         return machine.generation_api == V1 or self.gates.drift
 
     async def _verdicts(

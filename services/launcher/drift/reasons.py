@@ -23,7 +23,7 @@ from shared.domain.nodepools import V1, NodeClass, NodePool
 from shared.domain.requirements import Requirement, Requirements
 
 TYPE_AFTER_SECONDS = 3600.0
-"""DRF-02: how old a machine is before its instance type is looked for."""
+"""How old a machine is before its instance type is looked for (DRF-02)."""
 _DIGESTS = frozenset({keys.POOL_HASH, keys.PROVISIONER_HASH, keys.CLASS_HASH, keys.NODE_TEMPLATE_HASH})  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def _class_hash(machine: Machine, facts: Facts, _now: float) -> bool | None:
 
 
 def _authority(machine: Machine, facts: Facts, _now: float) -> bool | None:
-    """EC-22. A machine that says nothing is older than this build: it is not taken for drifted (NP-20)."""
+    """A machine that says nothing is older than this build: it is not taken for drifted (NP-20) (EC-22)."""
     held = machine.annotations.get(keys.AUTHORITY_ANNOTATION)
     return bool(held and facts.authority and held != facts.authority)
 
@@ -202,4 +202,4 @@ _V1: tuple[tuple[str, _Check], ...] = (
     ("CapacityReservationDrift", _reservation),
     ("PlacementGroupDrift", _placement_group),
 )
-"""DRF-02, DRF-03."""
+"""Reasons of v1 in the order in which they are reported (DRF-02, DRF-03)."""

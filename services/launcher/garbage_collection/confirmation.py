@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 BREAKER_LEAST = 5
 BREAKER_SHARE = 0.2
 BREAKER_SECONDS = 600.0
-"""F23: at most max(5, 20 %) of a pool in 10 minutes."""
+"""At most max(5, 20 %) of a pool in 10 minutes (F23)."""
 
 
 @dataclass

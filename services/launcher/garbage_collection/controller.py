@@ -41,7 +41,7 @@ log = get_logger(__name__)
 
 FIRST_ROUNDS = 20
 FIRST_ROUNDS_SECONDS = 10.0
-"""LCH-81: after a start there may be more to find."""
+"""After a start there may be more to find (LCH-81)."""
 SUSPICIOUS_SECONDS = 30.0
 """While something seems lost the second sweep comes soon."""
 
@@ -88,7 +88,7 @@ class GarbageCollection:
             await pause(stop, self.pause_seconds())
 
     def pause_seconds(self) -> float:
-        """LCH-81: 10 s for the first 20 rounds, then every two minutes, sooner while something seems lost."""
+        """10 s for the first 20 rounds, then every two minutes, sooner while something seems lost (LCH-81)."""
         usual = self.settings.garbage_period
         if self._rounds < FIRST_ROUNDS:
             return min(FIRST_ROUNDS_SECONDS, usual)
@@ -104,7 +104,8 @@ class GarbageCollection:
             self.settings.cluster_name,
             await self.shifted.current(),
         )
-        # Machines first: an instance whose Machine goes now has an owner in this inventory, so it is not ended twice.
+        # All judge by one inventory: a Machine that is deleted here still owns its instance in the next step, so the
+        # terminator ends it once, with its node.
         await self._lost_machines.end(inventory)
         await self._orphaned_instances.end(inventory)
         await self._orphaned_nodes.end(inventory)

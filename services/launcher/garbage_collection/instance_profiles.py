@@ -32,7 +32,7 @@ log = get_logger(__name__)
 
 PERIOD_SECONDS = 1800.0
 PROTECTED_SECONDS = 3600.0
-"""LCH-90."""
+"""How long a profile must be unused before it is deleted (LCH-90)."""
 
 
 @dataclass

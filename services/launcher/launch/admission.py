@@ -108,7 +108,7 @@ class Admission:
         return parse(raw).require(pool_key).limits
 
     async def check_backoff(self, machine: Machine) -> None:
-        """F25. Raises NotNow while the machine's pool waits. While Redis is away no pool does (R2)."""
+        """Raises NotNow while the machine's pool waits. While Redis is away no pool does (R2) (F25)."""
         if not machine.pool_key:
             return
         template = template_of(machine)

@@ -79,7 +79,7 @@ class LaunchedInstance(msgspec.Struct, frozen=True):
 
     @property
     def provider_id(self) -> str:
-        """LCH-58: as the cloud controller writes it on the node."""
+        """As the cloud controller writes it on the node (LCH-58)."""
         return f"aws:///{self.zone}/{self.id}"
 
 

@@ -69,7 +69,7 @@ Run = Callable[[], Awaitable[Answers]]
 
 
 class Decision(NamedTuple):
-    """Of one round."""
+    """What one round decides."""
 
     uids: dict[str, str]
     """Key -> uid of the machines that want an instance."""
@@ -95,7 +95,7 @@ class LaunchController:
     _resumed: dict[str, asyncio.Future[Answers]] = field(default_factory=dict)
     """Token of a record -> the end of its run."""
     _reserved: dict[str, ReservedRoom] = field(default_factory=dict)
-    """Uid -> room, from the decision until the call has ended."""
+    """Uid -> room, from the decision until the call has ended: between the two no record may show it yet."""
     _rest_until: float = float("-inf")
     """By the loop's time, as the batches': after a round machines are collected for as long as it took."""
 

@@ -1,7 +1,7 @@
-"""What is launched already and what may still come, and what of it leaves room for one more: pure (BAT-08, I4, I10).
+"""Limits of pools and of the cluster: is there room for one more machine? Pure (BAT-08, I4, I10).
 
 A machine whose call is written down but not answered counts with the largest type that it may become, for EC2 chooses.
-So the limits hold whatever EC2 answers, and whoever is refused for a guess that was too large gets in a moment later.
+So the limits hold whatever EC2 answers; a machine that is refused for too large a guess is launched a moment later.
 Machines on their way out count as ``shared.domain.pool_usage`` says; a replacement has the room of what it replaces.
 """
 
@@ -33,14 +33,14 @@ class ReservedRoom(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class SafetyLimits:
-    """0: no limit."""
+    """Limits of the whole cluster; 0: no limit."""
 
     max_nodes: int = 0
     launches_per_minute: int = 0
 
 
 class PoolLimits:
-    """Usage now. ``admit`` adds to it."""
+    """Usage of each pool now. ``admit`` adds to it."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class PoolLimits:
         ]
 
     def exceeded(self, machine: Machine, limits: Mapping[str, int]) -> str:
-        """In words: which limits are used up how far."""
+        """A sentence that says how far each limit is used up."""
         most, now = format_resources(dict(limits)), self._used_for(machine)
         used = format_resources({name: now.get(name, 0) for name in limits})
         parts = (f"{name} {used[name]} of {most[name]}" for name in sorted(limits))
@@ -99,13 +99,13 @@ class PoolLimits:
         )
 
     def _used_for(self, machine: Machine) -> dict[str, int]:
-        """Of its pool, without what this machine need not count."""
+        """Usage of the machine's pool, without what this machine replaces."""
         used = self._used.get(machine.pool_key, {})
         mine = self._replaced.get((machine.pool_key, machine.key))
         return _less(used, self._let_off.get(machine.pool_key, {}) if mine is None else mine)
 
     def admit(self, pool_key: str, choices: Iterable[Choice]) -> ReservedRoom:
-        """Keep room for the largest of these choices."""
+        """Reserve room for the largest of these choices."""
         kept = ReservedRoom(pool_key, largest(choice.type.capacity for choice in choices))
         self._take(kept)
         return kept

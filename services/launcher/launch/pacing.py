@@ -1,7 +1,7 @@
 """How fast CreateFleet may be called: additive increase, multiplicative decrease (F17), and at most three calls a
 minute for one Machine (F18).
 
-EC2 refuses calls beyond a rate that it does not tell. Calls are spaced evenly, never in a burst; each success raises
+EC2 refuses calls beyond a rate that it does not publish. Calls are spaced evenly, never in a burst; each success raises
 the rate a little, a throttled call takes it to one call a second or to its half, whichever is less. Calls that were
 on their way when the rate fell say nothing new when they are refused as well: one throttling counts once.
 """
@@ -21,11 +21,11 @@ AFTER_THROTTLING_PER_SECOND = 1.0
 LONGEST_QUEUE_SECONDS = 60.0
 """Half the time that a message may be handled."""
 QUEUE_FULL_SECONDS = 10.0
-"""How soon to come again."""
+"""How soon a call that found the queue full comes again."""
 CALLS_PER_MACHINE = 3
 BUDGET_WINDOW_SECONDS = 60.0
 _SOON = 1e-6
-"""Rounding of times must not make a wait of no length."""
+"""Shorter waits count as none: rounding must not make a loop of empty waits."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -104,7 +104,7 @@ class CallQueue:
             self._length -= 1
 
     def succeeded(self) -> None:
-        """EC2 took a call."""
+        """EC2 took a call: the rate rises a little."""
         self.pace.succeeded()
 
     def throttled(self, sent: float) -> bool:

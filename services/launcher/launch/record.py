@@ -53,13 +53,16 @@ class LaunchRecord(msgspec.Struct, frozen=True):
 
 
 def subjects_of(machines: Sequence[Machine]) -> tuple[Subject, ...]:
-    """In the order in which instances are assigned to them."""
+    """The machines in the order in which instances are assigned to them."""
     ordered = sorted(machines, key=lambda machine: (machine.name, machine.kind))
     return tuple(Subject(machine.key, machine.uid) for machine in ordered)
 
 
 def read_record(raw: Mapping[str, Any]) -> LaunchRecord:
-    """A stored record. One of an older build lacks what came later."""
+    """A stored record; fields that an older build did not write are empty.
+
+    Raises KeyError, TypeError, ValueError or AttributeError for one of another form.
+    """
     spec = raw["spec"]
     return LaunchRecord(
         token=str(spec["clientToken"]),
@@ -87,7 +90,7 @@ def _checked(request: Json) -> Json:
 
 
 def revision_of(raw: Mapping[str, Any]) -> int:
-    """When the API server took it, counted in its changes: a record is never changed after that."""
+    """The resource version as a number: its order is that of creation, for a record is never changed."""
     text = str((raw.get("metadata") or {}).get("resourceVersion") or "")
     return int(text) if text.isascii() and text.isdigit() else 0
 

@@ -159,7 +159,7 @@ class LaunchResults:
 
 
 def _with_adapters(kind: InstanceType, machine: Machine, settings: SizeSettings) -> InstanceType:
-    """IT-18: an instance has the adapters that its class lists or its pods asked for, not all that it could have."""
+    """An instance has the adapters that its class lists or its pods asked for, not all that it could have (IT-18)."""
     is_asked = settings.efa_interfaces is not None or machine.requests.get(EFA, 0) > 0
     if is_asked or EFA not in kind.capacity:
         return kind

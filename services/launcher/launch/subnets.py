@@ -22,7 +22,7 @@ from shared.domain.resources import PODS
 from shared.mirror.offerings import CatalogueSource
 
 RESERVATION_SECONDS = 300.0
-"""LCH-12, LCH-90: how long a reservation counts, and how long a full subnet comes last."""
+"""How long a reservation counts, and how long a full subnet comes last (LCH-12, LCH-90)."""
 MOST_RESERVATIONS = 10_000
 """Launches with a reservation; beyond that the oldest is forgotten."""
 
@@ -42,7 +42,7 @@ def most_taken(
 
 
 def taken(instances: Iterable[FleetInstance], pods: Mapping[str, int]) -> dict[str, int]:
-    """Subnet id -> addresses, of what EC2 started."""
+    """Subnet id -> addresses that the started instances may take."""
     found: dict[str, int] = {}
     for one in instances:
         if one.subnet_id:
@@ -134,13 +134,13 @@ class SubnetReservations:
         return self.addresses.choose(subnets, self.clock.monotonic())
 
     async def reserve(self, record: LaunchRecord) -> None:
-        """LCH-11: other launches count on the addresses that are left when this call has all it asks for."""
+        """Other launches count on the addresses that are left when this call has all it asks for (LCH-11)."""
         overrides, machines = overrides_of(record.request), len(record.subjects)
         wanted = most_taken(overrides, await self._pods(), machines)
         self.addresses.reserve(record.token, wanted, self.clock.monotonic())
 
     async def settle(self, record: LaunchRecord, instances: Iterable[FleetInstance]) -> None:
-        """LCH-11: count only what the call took, as EC2 answered."""
+        """Count only what the call took, as EC2 answered (LCH-11)."""
         used = taken(instances, await self._pods())
         self.addresses.settle(record.token, used, self.clock.monotonic())
 

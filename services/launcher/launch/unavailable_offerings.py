@@ -28,13 +28,13 @@ SUBNET_IS_FULL = "InsufficientFreeAddressesInSubnet"
 
 
 def is_shortage(errors: Iterable[FleetError]) -> bool:
-    """LCH-64: is a lack of capacity all that is wrong? False without any error."""
+    """Is a lack of capacity all that is wrong? False without any error (LCH-64)."""
     codes = [error.code for error in errors]
     return bool(codes) and all(map(is_capacity_error, codes))
 
 
 def reasons_of(errors: Iterable[FleetError]) -> str:
-    """Every reason once, for people."""
+    """Every reason once, for a condition or an event."""
     texts = sorted({f"{error.code}: {error.message}" for error in errors})
     return "; ".join(texts)[:500]
 
@@ -87,7 +87,7 @@ class CapacityErrors:
         await self._mark(await self._all_spot() if whole else _asked_for(record))
 
     async def _all_spot(self) -> set[OfferingKey]:
-        """LCH-63: the whole capacity type."""
+        """The whole capacity type (LCH-63)."""
         catalogue = await self.catalogues.get()
         return {
             (keys.SPOT, kind.name, offering.zone)

@@ -113,7 +113,7 @@ class TemplateStore:
             raise failed
 
     async def _find(self) -> None:
-        """LCH-22. Not every template with the cluster's tag is ours: node groups have them too."""
+        """Not every template with the cluster's tag is ours: node groups have them too (LCH-22)."""
         cluster = self.settings.cluster_name
         found = await self.cloud.launch_templates.tagged({cluster_tag(cluster): "owned"})
         ours = (NAME_PREFIX_V1, name_prefix(cluster))

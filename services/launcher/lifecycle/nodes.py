@@ -28,7 +28,7 @@ class ClusterNodes:
 
 
 async def cluster_nodes(kube: Kube) -> ClusterNodes:
-    """A complete list."""
+    """All nodes of the cluster. Raises TransientError: a list that breaks off says nothing."""
     listed = await kube.read_all(NODES, _read)
     provider_ids = {one.provider_id if isinstance(one, Node) else one for one in listed}
     readable = [one for one in listed if isinstance(one, Node)]

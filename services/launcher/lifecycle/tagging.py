@@ -61,7 +61,7 @@ class Tagging:
         self.bucket = TokenBucket(CALLS_PER_SECOND, 1, self.clock)
 
     async def tag_some(self) -> None:
-        """One round."""
+        """Tag the instances of the NodeClaims that wait longest, at most MOST_PER_ROUND."""
         shifted = await self.shifted.current()
         waiting = [
             machine

@@ -31,7 +31,7 @@ from shared.settings import LauncherSettings
 log = get_logger(__name__)
 
 AUTHORIZATION_FRESH_SECONDS = 1800.0
-"""LCH-90: validation."""
+"""Validation (LCH-90)."""
 MOST_CLASSES_KNOWN = 1000
 CREATE_FLEET = "CreateFleetAuthCheckFailed"
 CREATE_LAUNCH_TEMPLATE = "CreateLaunchTemplateAuthCheckFailed"

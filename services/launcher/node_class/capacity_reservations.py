@@ -36,13 +36,13 @@ COUNT_FRESH_SECONDS = 60.0
 LIST_RETRY_SECONDS = 30.0
 """How soon EC2 is asked again when it did not answer."""
 RESERVATIONS_KNOWN_SECONDS = 24 * 3600.0
-"""LCH-90: how long it is known which there are, and how soon they are listed again."""
+"""How long it is known which there are, and how soon they are listed again (LCH-90)."""
 BLOCK_END_SECONDS = 40 * 60.0
-"""LCH-84: so long before a capacity block's end its machines go; EC2 takes them back half an hour later."""
+"""So long before a capacity block's end its machines go; EC2 takes them back half an hour later (LCH-84)."""
 
 
 def selects(term: SelectorTerm, one: CapacityReservation) -> bool:
-    """EC-05: every field of the term matches. ``*`` stands for any text in a tag's value. Pure."""
+    """Every field of the term matches. ``*`` stands for any text in a tag's value. Pure (EC-05)."""
     said = (
         (term.id, one.id),
         (term.owner, one.owner),
@@ -59,7 +59,7 @@ def selects(term: SelectorTerm, one: CapacityReservation) -> bool:
 
 
 def is_ending(one: CapacityReservation, now: float) -> bool:
-    """LCH-84: is it a capacity block in its last 40 minutes? Pure."""
+    """Is it a capacity block in its last 40 minutes? Pure (LCH-84)."""
     return (
         one.kind == CAPACITY_BLOCK
         and one.ends_at is not None
@@ -151,7 +151,7 @@ class CapacityReservations:
         return self._listed
 
     def labels_of(self, reservation_id: str) -> dict[str, str]:
-        """IT-44: what a node in this reservation says of it, as far as it is known."""
+        """What a node in this reservation says of it, as far as it is known (IT-44)."""
         for one in self._listed:
             if one.id == reservation_id:
                 return {TYPE_LABEL: one.kind, INTERRUPTIBLE_LABEL: truth(one.interruptible)}

@@ -44,7 +44,7 @@ from shared.settings import LauncherSettings
 log = get_logger(__name__)
 
 DISCOVERY_FRESH_SECONDS = 60.0
-"""LCH-10, LCH-13: how long a discovery is used."""
+"""How long a discovery is used (LCH-10, LCH-13)."""
 MOST_REFRESH_TRIES = 5
 """The watcher writes a class a few times in its first second."""
 Json = Mapping[str, Any]
@@ -136,7 +136,7 @@ class NodeClasses:
         }
 
     def profile_of(self, key: str) -> str:
-        """NC-07: the instance profile that machines of a class get; empty for none and for a class never looked up."""
+        """The instance profile that machines of a class get; empty for none and for a class never looked up (NC-07)."""
         resolved = self._known.get(key)
         return resolved[1].profile if resolved else ""
 
@@ -214,7 +214,7 @@ class NodeClasses:
         return True
 
     async def _hold(self, raw: Json) -> Json:
-        """EC-20: our finalizer on the object, before anything is made for it in AWS. Returns it as it is now."""
+        """Our finalizer on the object, before anything is made for it in AWS. Returns it as it is now (EC-20)."""
         finalizers = with_finalizer(raw) if raw["kind"] == CLASS_KINDS[V1] else None
         if finalizers is None:
             return raw

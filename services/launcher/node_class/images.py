@@ -36,7 +36,7 @@ log = get_logger(__name__)
 NOT_FOUND = "AMINotFound"
 PARAMETER_SECONDS = 24 * 3600.0
 DEPRECATED_SECONDS = 30 * 60.0
-"""LCH-01: how long a parameter's value is used, and how long once its image is deprecated."""
+"""How long a parameter's value is used, and how long once its image is deprecated (LCH-01)."""
 MOST_PARAMETERS = 1000
 MOST_LOGGED = 1000
 _ANY = (Requirements(),)
@@ -105,7 +105,7 @@ class Images:
         return value
 
     def _forget_deprecated(self, images: Iterable[Image]) -> None:
-        """LCH-01: AWS deprecates an image when a newer one stands at the same path."""
+        """AWS deprecates an image when a newer one stands at the same path (LCH-01)."""
         deprecated = {image.id for image in images if image.deprecated}
         now = self.clock.monotonic()
         self._parameters = {

@@ -26,7 +26,7 @@ log = get_logger(__name__)
 
 NOT_FOUND = "InstanceProfileNotFound"
 PROFILE_FRESH_SECONDS = 900.0
-"""LCH-90: how long a profile counts as there."""
+"""How long a profile counts as there (LCH-90)."""
 MOST_PROFILES_KNOWN = 1000
 
 
@@ -84,7 +84,7 @@ class InstanceProfiles:
         await self.cloud.iam.delete_instance_profile(profile)
 
     def name_of(self, node_class: NodeClass) -> str:
-        """T-05, EC-07: empty for none."""
+        """Empty for none (T-05, EC-07)."""
         if node_class.instance_profile:
             return node_class.instance_profile
         if node_class.generation_api != V1:

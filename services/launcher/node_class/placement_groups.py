@@ -16,7 +16,7 @@ from shared.errors import InvalidObject
 
 NOT_FOUND = "PlacementGroupNotFound"
 GROUP_FRESH_SECONDS = 24 * 3600.0
-"""LCH-90."""
+"""How long a group counts as existing (LCH-90)."""
 MOST_GROUPS_KNOWN = 1000
 _Name = tuple[tuple[str, str], ...]
 
@@ -53,7 +53,7 @@ class PlacementGroups:
         return found[0]
 
     def labels_of(self, node_class: NodeClass) -> dict[str, str]:
-        """IT-44: what nodes of the class say of their group; nothing before it was found."""
+        """What nodes of the class say of their group; nothing before it was found (IT-44)."""
         known = self._seen.get(_name(node_class))
         return {keys.PLACEMENT_GROUP: known[1].id} if known else {}
 
