@@ -131,8 +131,7 @@ class Fleet:
     ) -> None:
         if instance is not None and instance.state == "running":
             if not machine.became_ready and now >= machine.ready_at:
-                machine.became_ready = True
-                self._make_ready(machine)
+                machine.became_ready = self._make_ready(machine)
             return
         self._alive.discard(machine.node_name)
         machine.ended_at = machine.ended_at or now
@@ -152,20 +151,38 @@ class Fleet:
         same = node is not None and node["spec"].get("providerID") == machine.provider_id
         return node if same else None
 
-    def _make_ready(self, machine: Machine) -> None:
+    def _make_ready(self, machine: Machine) -> bool:
+        """False: its node is gone, or was changed between two writes; to be tried again at the next poll."""
         node = self._node(machine)
         if node is None:
-            return
+            return False
         now = rfc3339(self._clock.now())
         merged = with_conditions(
             node["status"].get("conditions"), conditions(ready=True, now=now), now
         )
         status = {"status": {"conditions": merged}}
-        self._store.patch("nodes", machine.node_name, status, subresource="status")
-        taints = [t for t in node["spec"].get("taints") or () if t["key"] != NOT_READY_TAINT["key"]]
-        self._store.patch("nodes", machine.node_name, {"spec": {"taints": taints}})
-        text = f"Node {machine.node_name} status is now: NodeReady"
+        name = machine.node_name
+        stored = self._store.patch("nodes", name, status, subresource="status")
+        if not self._remove_not_ready_taint(stored):
+            return False
+        text = f"Node {name} status is now: NodeReady"
         self._recorder.record(node, "NodeReady", text, component="kubelet")
+        return True
+
+    def _remove_not_ready_taint(self, stored: Obj) -> bool:
+        """Compared with the version that was answered: a list of taints from an older read brings back what others have
+        removed since, as the autoscaler removes its boot taint."""
+        taints = [
+            t for t in stored["spec"].get("taints") or () if t["key"] != NOT_READY_TAINT["key"]
+        ]
+        version, name = stored["metadata"]["resourceVersion"], stored["metadata"]["name"]
+        body = {"metadata": {"resourceVersion": version}, "spec": {"taints": taints}}
+        try:
+            self._store.patch("nodes", name, body)
+        except ApiError as error:
+            log.info("taint not removed, will try again", node=name, error=error.message)
+            return False
+        return True
 
     def _mark_unknown(self, node: Obj) -> None:
         now, status = rfc3339(self._clock.now()), node.get("status") or {}

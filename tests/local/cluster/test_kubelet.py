@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import random
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -12,6 +13,12 @@ from typing import Any
 
 from aiohttp import web
 
+from local.cluster.kubelet.fleet import BootTimes, Fleet
+from local.cluster.kubelet.instances import Instance
+from local.cluster.kubelet.node_objects import NOT_READY_TAINT
+from local.cluster.recorder import EventRecorder
+from local.cluster.store import Store
+from tests.support.fake_clock import FakeClock
 from tests.support.local_cluster import LocalCluster, condition, control_plane
 from tests.support.waiting import wait_until
 
@@ -292,3 +299,35 @@ async def test_a_deleted_pod_ends_and_a_pod_on_a_dead_node_does_not() -> None:
         left = cluster.find_pod("on-dead")
         assert left["status"]["phase"] == "Pending"
         assert left["metadata"]["deletionTimestamp"]
+
+
+class LateReads(Store):
+    """Shows nodes as a watch of a real API server may have them: older than they are stored."""
+
+    shown: dict[str, Any] | None = None
+
+    def find(self, plural: str, name: str, **where: Any) -> Any:
+        return self.shown or super().find(plural, name, **where)
+
+
+def late_fleet(clock: FakeClock) -> tuple[LateReads, Fleet]:
+    store = LateReads(clock, random.Random(1))
+    recorder = EventRecorder(store, clock)
+    return store, Fleet(store, recorder, clock, "dovetail-local", BootTimes(0.0, 1.0, 5.0))
+
+
+async def test_a_node_that_becomes_ready_keeps_no_taint_that_others_removed() -> None:
+    """As the autoscaler takes its boot taint off: else no pod that was planned for the node ever runs there."""
+    clock = FakeClock()
+    store, fleet = late_fleet(clock)
+    emulator = Emulator()
+    emulator.launch(launchedAt=clock.now())
+    instances = {name: Instance.model_validate(one) for name, one in emulator.instances.items()}
+    fleet.observe(instances)
+    store.shown = store.get("nodes", NAME)
+    store.patch("nodes", NAME, {"spec": {"taints": [NOT_READY_TAINT]}})
+    clock.advance(2)
+    fleet.observe(instances)
+    node = store.get("nodes", NAME)
+    assert condition(node, "Ready")["status"] == "True"
+    assert node["spec"].get("taints", []) == []
