@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from services.scheduler.nominations import (
+from services.scheduler.provisioning.nominations import (
     Homes,
     Order,
     Promise,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.handover import (
+from services.scheduler.provisioning.handover import (
     MOST_TRIES,
     MOST_TRIES_JOINING,
     PROBLEM_SECONDS,
@@ -17,7 +17,7 @@ from services.scheduler.handover import (
     WRITES_PER_STEP,
     Handover,
 )
-from services.scheduler.nominations import BIND_SECONDS
+from services.scheduler.provisioning.nominations import BIND_SECONDS
 from shared.api.pods import parse_pod
 from shared.domain import labels as keys
 from shared.domain.pods import Pod, is_provisionable

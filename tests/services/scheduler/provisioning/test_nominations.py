@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.nominations import (
+from services.scheduler.provisioning.nominations import (
     BIND_SECONDS,
     JOIN_SECONDS,
     LATE_SECONDS,
