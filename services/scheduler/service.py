@@ -80,7 +80,7 @@ class Parts:
             self.planner.reconsider()
         self.planner.pod_latency.note(change)
         if change.kind in (NODES, MACHINES):
-            self.handover.look()
+            self.handover.hasten()
             self.terminations.note(change)
 
 

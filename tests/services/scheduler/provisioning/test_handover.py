@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.provisioning.handover import (
+    MIRROR_LAG_SECONDS,
     MOST_TRIES,
     MOST_TRIES_JOINING,
     PROBLEM_SECONDS,
-    TOLD_SECONDS,
     WRITES_PER_STEP,
     Handover,
 )
@@ -233,7 +233,7 @@ async def test_a_node_that_did_not_take_the_pod_is_not_promised_to_it_again(
     await handover.step()
     assert await nomination(kube, "web") is None
     await seen(scheduler, kube, "web")
-    clock.advance(TOLD_SECONDS + 1)
+    clock.advance(MIRROR_LAG_SECONDS + 1)
     await scheduler.plan("again")
     await handover.step()
     assert await nomination(kube, "web") is None
@@ -261,7 +261,7 @@ async def test_a_nomination_that_is_taken_back_is_written_a_few_times_and_no_mor
         written.append(await nomination(kube, "web"))
         status = {"status": {"nominatedNodeName": None}}
         await kube.patch(PODS, "web", status, "default", subresource="status")
-        clock.advance(TOLD_SECONDS + 1)
+        clock.advance(MIRROR_LAG_SECONDS + 1)
     assert written == ["n"] * MOST_TRIES + [None]
 
 
