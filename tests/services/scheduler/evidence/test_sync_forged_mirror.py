@@ -10,8 +10,7 @@ from shared.bus.connection import ask
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES
 from shared.mirror.change import MirrorKeys
-from tests.services.scheduler.conftest import Scheduler
-from tests.services.scheduler.state.test_own_machines import pool_of
+from tests.services.scheduler.conftest import Scheduler, pool_of
 from tests.support.builders import make_bound_pod, make_node, make_pod, make_pods
 from tests.support.real_pods import store_pods
 from tests.support.waiting import wait_until

@@ -25,8 +25,7 @@ from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS, Resource
 from shared.settings import SchedulerSettings, apply, read
 from tests.services.conftest import CLUSTER
-from tests.services.scheduler.conftest import Scheduler
-from tests.services.scheduler.provisioning.test_planner import pool_of
+from tests.services.scheduler.conftest import Scheduler, pool_of
 from tests.support.builders import make_machine, make_node, make_pod
 from tests.support.cluster_fixture import connect, write_kubeconfig
 from tests.support.fake_clock import FakeClock

@@ -8,30 +8,14 @@ import pytest
 
 from shared import streams
 from shared.api.machines import parse_machine
-from shared.api.provisioners import parse_provisioner
 from shared.bus import Bus
 from shared.domain import labels as keys
-from shared.domain.nodepools import NodePool
 from shared.kube.client import Kube
-from shared.kube.resources import MACHINES
 from shared.messages import LaunchMachine
 from shared.metrics import Metrics
-from tests.services.conftest import create_pool
-from tests.services.scheduler.conftest import Scheduler
+from tests.services.scheduler.conftest import Scheduler, machines, pool_of
 from tests.support.builders import ZONES, make_machine, make_node, make_pod, make_pods
 from tests.support.waiting import wait_until
-
-TYPES = {"key": "node.kubernetes.io/instance-type", "operator": "Exists"}
-
-
-async def pool_of(kube: Kube, **spec: Any) -> NodePool:
-    """A stored Provisioner, as the watcher reads it."""
-    raw = await create_pool(kube, **{"requirements": [TYPES], **spec})
-    return parse_provisioner(raw).require("default")
-
-
-async def machines(kube: Kube) -> list[dict[str, Any]]:
-    return (await kube.list(MACHINES)).items
 
 
 async def test_a_waiting_pod_gets_a_machine(
