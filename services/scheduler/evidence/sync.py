@@ -33,5 +33,5 @@ def unsound(reader: MirrorReader, *, now: float, max_age: float) -> str:
         if position is not None and not position.sound:
             return f"the watch of {plural} has been broken for {position.seconds:.0f} s: see the watcher's log"
         if position is not None and position.seconds > max_age + BOOKMARK_SECONDS:
-            return f"the watch of {plural} has told nothing for {position.seconds:.0f} s: see the watcher's log"
+            return f"the watch of {plural} has been silent for {position.seconds:.0f} s: see the watcher's log"
     return ""

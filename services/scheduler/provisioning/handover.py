@@ -1,4 +1,4 @@
-"""Hands the planner's placement over to kube-scheduler through ``status.nominatedNodeName`` (KEP-5278).
+"""Passes the planner's placement on to kube-scheduler through ``status.nominatedNodeName`` (KEP-5278).
 
 By itself kube-scheduler spreads pods over whatever nodes are there, and of a tight plan some pods then fit nowhere.
 Promises are kept in memory only: after a restart nothing is nominated until the next plan, which costs packing quality
@@ -59,8 +59,8 @@ MIRROR_LAG_SECONDS = 10.0
 PROBLEM_SECONDS = 10.0
 MOST_TRIES = 3
 MOST_TRIES_JOINING = 20
-"""Before its node is ready kube-scheduler tries a pod in vain at every event of another node, with a back-off of 1 s to
-10 s, and takes the nomination back each time."""
+"""Before its node is ready kube-scheduler tries a pod without success at every event of another node, with a back-off
+of 1 s to 10 s, and takes the nomination back each time."""
 VERSION_SECONDS = 600.0
 """A control plane may be upgraded while we run."""
 

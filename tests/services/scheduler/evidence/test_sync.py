@@ -14,7 +14,7 @@ from tests.support.builders import make_pod
     ("position", "text"),
     [
         (Position("1", sound=False, seconds=7.0), "the watch of machines has been broken for 7 s"),
-        (Position("1", sound=True, seconds=500.0), "the watch of machines has told nothing"),
+        (Position("1", sound=True, seconds=500.0), "the watch of machines has been silent"),
     ],
     ids=["broken", "silent"],
 )

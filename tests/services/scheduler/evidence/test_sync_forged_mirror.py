@@ -94,7 +94,7 @@ async def test_deleted_capacity_is_not_bought_again(
 async def test_nothing_is_disrupted_on_a_picture_that_is_not_the_watchers(
     scheduler: Scheduler, kube: Kube, bus: Bus
 ) -> None:
-    """Forged deletions of pods make nodes look empty; the step does not even look."""
+    """Forged deletions of pods make nodes look empty; the step does not even begin."""
     await scheduler.show(
         nodepools=[await pool_of(kube)], nodes=[make_node("n")], pods=[make_bound_pod("web", "n")]
     )

@@ -126,12 +126,12 @@ async def test_a_pod_bound_between_the_look_and_the_write_is_asked_once(
     scheduler: Scheduler, kube: Kube, handover: Handover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The API server refuses it with 422, and no more is to be done."""
-    looks: list[str] = []
+    reads: list[str] = []
     get = kube.get
 
     async def bound_after(resource: Resource, name: str, *more: Any, **how: Any) -> Any:
         found = await get(resource, name, *more, **how)
-        looks.append(name)
+        reads.append(name)
         await bind(kube, name, "other")
         return found
 
@@ -139,7 +139,7 @@ async def test_a_pod_bound_between_the_look_and_the_write_is_asked_once(
     monkeypatch.setattr(kube, "get", bound_after)
     for _ in range(3):
         await handover.step()
-    assert looks == ["web"]
+    assert reads == ["web"]
     assert handover.problem == ""
 
 
@@ -275,7 +275,7 @@ async def planned_on_joining_node(
 
 
 async def take_back(kube: Kube, name: str) -> None:
-    """As kube-scheduler does when it tries a pod in vain."""
+    """As kube-scheduler does when a pod fits nowhere."""
     status = {"status": {"nominatedNodeName": None}}
     await kube.patch(PODS, name, status, "default", subresource="status")
 
@@ -283,7 +283,7 @@ async def take_back(kube: Kube, name: str) -> None:
 async def test_a_nomination_taken_back_before_its_node_is_ready_is_written_again_when_that_shows(
     scheduler: Scheduler, kube: Kube, handover: Handover
 ) -> None:
-    """At each try in vain, of which there are many while other nodes join; without any time passing."""
+    """At each failed try, of which there are many while other nodes join; without any time passing."""
     await planned_on_joining_node(scheduler, kube, [await waiting_pod(kube, "web")])
     written = []
     for _ in range(MOST_TRIES_JOINING + 1):

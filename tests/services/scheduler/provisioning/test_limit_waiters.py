@@ -45,7 +45,7 @@ async def is_withdrawn(kube: Kube, machine: Machine) -> bool:
 async def test_a_machine_whose_pods_are_served_elsewhere_is_withdrawn(
     scheduler: Scheduler, kube: Kube, waiters: LimitWaiters
 ) -> None:
-    """After the second look, not the first."""
+    """After the second check, not the first."""
     machine = await waiter(scheduler, kube)
     await scheduler.show(pods=[make_bound_pod("web", "elsewhere")])
     await waiters.step()
@@ -65,7 +65,7 @@ async def test_a_machine_whose_pods_wait_on_stays(
     assert not await is_withdrawn(kube, machine)
 
 
-async def test_a_need_between_two_looks_begins_the_count_anew(
+async def test_a_need_between_two_checks_begins_the_count_anew(
     scheduler: Scheduler, kube: Kube, waiters: LimitWaiters
 ) -> None:
     machine = await waiter(scheduler, kube)

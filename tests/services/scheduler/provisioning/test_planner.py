@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 async def test_a_waiting_pod_gets_a_machine(
     scheduler: Scheduler, kube: Kube, published: Any, events: Any, metrics: Metrics
 ) -> None:
-    """M-05, SCH-110: owned by its Provisioner, with finalizer, labels and plan; the launcher is rung."""
+    """M-05, SCH-110: owned by its Provisioner, with finalizer, labels and plan; the launch is requested."""
     pool = await pool_of(kube, labels={"team": "blue"})
     await scheduler.show(nodepools=[pool], pods=[make_pod("web")])
     await scheduler.plan("uid-web")
@@ -163,7 +163,7 @@ async def test_unavailable_offerings_are_not_planned_with(
 async def test_many_pods_become_few_machines_with_parallel_writes(
     scheduler: Scheduler, kube: Kube, published: Any
 ) -> None:
-    """Scenario 400 pods; each Machine is rung for once."""
+    """Scenario 400 pods; one launch is requested for each Machine."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=make_pods(400, cpu="1"))
     await scheduler.plan()
     names = {f"Machine/{raw['metadata']['name']}" for raw in await machines(kube)}
