@@ -38,7 +38,7 @@ DETAIL_TYPES = (
     ("aws.ec2", "EC2 Instance State-change Notification"),
     ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
 )
-"""INT-06."""
+"""INT-06: rules that fill the queue."""
 LIFECYCLE_TYPE = ("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action")
 """INT-41: with LIFECYCLE_HOOKS."""
 SENDERS = ("events.amazonaws.com",)

@@ -140,7 +140,7 @@ def test_lag_sets_seconds_and_seed(run: Run, state) -> None:
 
 
 def test_a_zone_is_shifted_away_from_until_the_end(run: Run, aws_emulator_url: str) -> None:
-    """GAT-03."""
+    """GAT-03: zonal shift."""
 
     def shifted() -> list[str]:
         with urllib.request.urlopen(f"{aws_emulator_url}/managedresources/x", timeout=60) as answer:

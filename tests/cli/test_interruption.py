@@ -62,7 +62,7 @@ async def test_a_rule_that_is_switched_off_counts_as_missing(
 async def test_what_lifecycle_hooks_need_is_looked_at_when_they_are_on(
     cloud: Cloud, aws_emulator_url: str
 ) -> None:
-    """INT-41."""
+    """INT-41: lifecycle hooks."""
     looked_at = {what async for what, _ in findings_of(cloud, QUEUE, hooks=True)}
     rule = f"rule for {LIFECYCLE_TYPE[0]} / {LIFECYCLE_TYPE[1]}"
     assert looked_at - {what async for what, _ in findings_of(cloud, QUEUE)} == {

@@ -60,7 +60,7 @@ def of_type(kind: str) -> list[dict[str, Any]]:
 
 
 def test_the_queue_is_that_of_the_spec_in_both() -> None:
-    """INT-02."""
+    """INT-02: the queue's settings."""
     (queue,) = of_type("AWS::SQS::Queue")
     assert queue["QueueName"] == {"Ref": "ClusterName"}
     assert (queue["MessageRetentionPeriod"], queue["SqsManagedSseEnabled"]) == (300, True)
@@ -70,7 +70,7 @@ def test_the_queue_is_that_of_the_spec_in_both() -> None:
 
 
 def test_events_may_send_and_only_over_tls() -> None:
-    """INT-02."""
+    """INT-02: the queue's settings."""
     (bound,) = of_type("AWS::SQS::QueuePolicy")
     policy = json.loads(POLICIES["queue"])
     assert document(bound["PolicyDocument"]) == policy
@@ -83,7 +83,7 @@ def test_events_may_send_and_only_over_tls() -> None:
 
 
 def test_the_rules_are_the_same_in_both() -> None:
-    """INT-06, INT-41."""
+    """INT-06: rules that fill the queue; INT-41: lifecycle hooks."""
     types = {(r["source"][0], r["detail-type"][0]) for r in RULES.values()}
     assert types == {*DETAIL_TYPES, LIFECYCLE_TYPE}
     made = of_type("AWS::Events::Rule")

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from local.cluster.conditions import is_true, with_conditions
 from local.cluster.errors import ApiError
 from local.cluster.informers import Key, Obj, find
+from local.cluster.kubelet.csi_nodes import csi_node
 from local.cluster.kubelet.instances import Instance, InstanceClient
 from local.cluster.kubelet.node_objects import (
     NOT_READY_TAINT,
@@ -34,6 +35,9 @@ from shared.errors import TransientError
 from shared.log import get_logger
 
 log = get_logger(__name__)
+
+_DECIDED = (400, 409, 422)
+"""Codes that the same Node would get again."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,12 @@ class Fleet:
 
     def serves(self, node: Obj) -> bool:
         """Whether a kubelet runs on this node and reports it ready."""
+        return self.lives_on(node) and is_true(node, "Ready")
+
+    def lives_on(self, node: Obj) -> bool:
+        """Whether a kubelet runs on this node, ready or not."""
         simulated = (node["metadata"].get("annotations") or {}).get(SIMULATED) == "simulated"
-        return (simulated or node["metadata"]["name"] in self._alive) and is_true(node, "Ready")
+        return simulated or node["metadata"]["name"] in self._alive
 
     async def run(self, client: InstanceClient, poll_seconds: float) -> None:
         """Look at the instances again and again until cancelled."""
@@ -108,16 +116,39 @@ class Fleet:
         provider_id = f"aws:///{instance.zone}/{instance.instance_id}"
         node = node_object(instance, self._configuration(instance), rfc3339(now))
         machine = Machine(instance.private_dns_name, provider_id, now + self._times.ready)
-        self._machines[instance.instance_id] = machine
         try:
             created = self._store.create("nodes", node)
         except ApiError as error:
-            log.warning("node not registered", node=machine.node_name, error=error.message)
+            if error.code not in _DECIDED:
+                raise  # the next look tries again
+            self._machines[instance.instance_id] = machine
+            self._take_over(machine, error)
             return
+        self._machines[instance.instance_id] = machine
         self._alive.add(machine.node_name)
         log.info("node registered", node=machine.node_name, instance=instance.instance_id)
         text = f"Node {machine.node_name} event: Registered Node in Controller"
         self._recorder.record(created, "RegisteredNode", text, component="node-controller")
+        self._register_drivers(created, instance)
+
+    def _register_drivers(self, node: Obj, instance: Instance) -> None:
+        name, group = node["metadata"]["name"], "storage.k8s.io"
+        try:
+            if self._store.find("csinodes", name, group=group) is not None:
+                self._store.delete("csinodes", name, group=group)  # of a node before with this name
+            self._store.create("csinodes", csi_node(node, instance), group=group)
+        except ApiError as error:
+            log.warning("CSINode not written", node=name, error=error.message)
+
+    def _take_over(self, machine: Machine, error: ApiError) -> None:
+        """A kubelet that was started again finds its Node; a namesake is somebody else's."""
+        node = self._node(machine)
+        if error.reason != "AlreadyExists" or node is None:
+            log.warning("node not registered", node=machine.node_name, error=error.message)
+            return
+        machine.became_ready = is_true(node, "Ready")
+        self._alive.add(machine.node_name)
+        log.info("node taken over", node=machine.node_name)
 
     def _configuration(self, instance: Instance) -> KubeletConfiguration:
         try:

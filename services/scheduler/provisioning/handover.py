@@ -36,13 +36,13 @@ from services.scheduler.provisioning.nominations import (
 )
 from services.scheduler.state.view import View
 from shared.clock import Clock
+from shared.concurrency.waiting import pause
 from shared.domain.pods import Pod
 from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import PODS
 from shared.log import get_logger
 from shared.mirror.pending_writes import PendingWrites
-from shared.runtime import pause
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan
 

@@ -24,6 +24,7 @@ from services.scheduler.provisioning.solver import Solver
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import pods_to_move, waiting_pods
 from shared.clock import Clock
+from shared.concurrency.waiting import pause
 from shared.domain.pods import Pod, is_provisionable
 from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
@@ -32,7 +33,6 @@ from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.metrics.scheduling import PROVISIONER
 from shared.mirror.pending_writes import PendingWrites
-from shared.runtime import pause
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME

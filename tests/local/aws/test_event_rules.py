@@ -49,7 +49,7 @@ async def test_a_disabled_rule_shows_as_disabled(aws, queue) -> None:
 
 
 async def test_the_queue_has_retention_encryption_and_a_policy(queue) -> None:
-    """INT-02."""
+    """INT-02: the queue's settings."""
     assert queue["MessageRetentionPeriod"] == "300"
     assert queue["SqsManagedSseEnabled"] == "true"
     allowed, denied = json.loads(queue["Policy"])["Statement"]

@@ -155,7 +155,7 @@ async def test_a_node_is_tainted_and_takes_no_pods_before_it_is_ready() -> None:
 
 
 async def test_pods_of_a_booting_node_start_when_it_is_ready_and_daemons_come_first() -> None:
-    """Scenario 22: bound while the node is NotReady, ContainerCreating once it is ready, then Running. What does not
+    """ACC-22: bound while the node is NotReady, ContainerCreating once it is ready, then Running. What does not
     tolerate a booting node is bound later: daemons start first."""
     history: list[dict[str, Any]] = []
 
@@ -170,7 +170,10 @@ async def test_pods_of_a_booting_node_start_when_it_is_ready_and_daemons_come_fi
             emulator.broken |= (kind, change) == ("nodes", "ADDED")  # it stays NotReady for now
 
     names = ("aws-node", "kube-proxy", "tolerant")
-    async with cluster_on_aws(ready_seconds=0.001, daemonsets=True) as (emulator, cluster):
+    async with cluster_on_aws(ready_seconds=0.001, addons="vpc-cni,kube-proxy") as (
+        emulator,
+        cluster,
+    ):
         noting = [asyncio.create_task(note(kind)) for kind in ("pods", "nodes")]
         cluster.pod("tolerant", spec={"tolerations": [{"operator": "Exists"}]})
         cluster.pod("plain")
@@ -224,6 +227,40 @@ async def test_gpus_and_arm_machines() -> None:
         assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
         assert node["metadata"]["labels"]["kubernetes.io/arch"] == "arm64"
         assert node["status"]["capacity"]["memory"] == "7518Mi"
+
+
+async def test_gpus_that_pods_share_by_time() -> None:
+    settings = """
+    [settings.kubernetes]
+    cluster-name = "dovetail-local"
+    [settings.kubelet-device-plugins.nvidia]
+    device-sharing-strategy = "time-slicing"
+    [settings.kubelet-device-plugins.nvidia.time-slicing]
+    replicas = 4
+    rename-by-default = false
+    """
+    async with cluster_on_aws() as (emulator, cluster):
+        gpus = [{"name": "T4", "manufacturer": "NVIDIA", "count": 1, "memoryMiB": 16384}]
+        emulator.launch(gpus=gpus, userData=base64.b64encode(settings.encode()).decode())
+        node = await joined(cluster)
+        assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+
+
+async def test_a_node_tells_how_many_volumes_it_attaches_and_a_new_one_tells_anew() -> None:
+    def limits() -> dict[str, Any]:
+        found = cluster.store.get("csinodes", NAME, group="storage.k8s.io")
+        (driver,) = found["spec"]["drivers"]
+        return {driver["nodeID"]: driver["allocatable"]["count"]}
+
+    async with cluster_on_aws() as (emulator, cluster):
+        emulator.launch()
+        node = await joined(cluster)
+        assert limits() == {"i-1": 26}
+        emulator.instances["i-1"]["state"] = "terminated"
+        await wait_until(lambda: not cluster.store.find("nodes", NAME), "the node is gone")
+        emulator.launch("i-2", instanceType="i3.large")
+        assert (await joined(cluster))["metadata"]["uid"] != node["metadata"]["uid"]
+        assert limits() == {"i-2": 38}
 
 
 async def test_a_terminated_instance_s_node_becomes_unknown_then_goes_with_its_pods() -> None:

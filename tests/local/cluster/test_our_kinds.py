@@ -75,7 +75,7 @@ async def test_apply_creates_every_kind_and_then_changes_nothing(cluster, option
 
 @every_kind
 async def test_get_shows_the_columns_of_the_kind(cluster, kind):
-    """P-14, M-04, NP-14, NC-04."""
+    """P-14: columns of a Provisioner (M-04, NP-14, NC-04)."""
     cluster.create(kind, "shown")
     cluster.set_status(kind, "shown")
     _, table = await cluster.kubectl("get", kind.plural, "shown")
@@ -134,7 +134,7 @@ async def test_patch_labels_every_kind_and_delete_takes_the_objects_away(cluster
 
 
 async def test_the_kinds_have_their_short_names_and_category(cluster):
-    """API-02."""
+    """API-02: kinds of v1."""
     cluster.create(CLASS, "short")
     cluster.create(POOL, "in-category")
     assert "short" in (await cluster.kubectl("get", "ec2nc"))[1]
@@ -255,7 +255,7 @@ async def test_a_change_is_refused_and_the_object_stays(cluster, kind, spec, wor
     ids=["another class", "profile instead of role", "in-line template"],
 )
 async def test_a_change_that_keeps_the_rules_is_taken(cluster, kind, spec):
-    """NP-04, EC-07, P-07."""
+    """NP-04: reference to the node class; EC-07: role or instance profile; P-07: provider or providerRef."""
     name = f"changed-{kind.plural}"
     cluster.create(kind, name)
     patch = json.dumps({"spec": spec})
@@ -264,7 +264,7 @@ async def test_a_change_that_keeps_the_rules_is_taken(cluster, kind, spec):
 
 
 async def test_a_claim_takes_status_and_finalizers_although_its_spec_is_fixed(cluster):
-    """NC-01, NC-05."""
+    """NC-01: the spec of a NodeClaim is immutable; NC-05: owner and finalizer of a NodeClaim."""
     cluster.create(CLAIM, "fixed")
     status = ("--subresource=status", "--type=merge", "-p", '{"status": {"nodeName": "n1"}}')
     assert (await cluster.kubectl("patch", "nodeclaim", "fixed", *status))[0] == 0

@@ -18,7 +18,7 @@ from services.scheduler.provisioning.planner import Planner
 from services.scheduler.service import Parts, compose
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import View
-from services.watcher.records import KINDS
+from services.watcher.conversion import KINDS
 from shared.api.provisioners import parse_provisioner
 from shared.bus import Bus
 from shared.clock import Clock, SystemClock

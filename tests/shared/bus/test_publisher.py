@@ -1,4 +1,4 @@
-"""Publishing on a real Redis: once per fact, bounded, honest about failures (reliability F8, F10)."""
+"""Publishing on a real Redis: once per fact, bounded, honest about failures (F8, F10)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_the_same_id_rings_once(bus, message):
 
 
 async def test_a_body_over_the_limit_is_refused(bus, message):
-    """Design section 4: at most 64 KiB."""
+    """docs/spec/design.md: at most 64 KiB."""
     await bus.publish("launches", message("fits", body=b"x" * BODY_LIMIT_BYTES))
     with pytest.raises(InvalidObject, match="body: 65537 bytes"):
         await bus.publish("launches", message("large", body=b"x" * (BODY_LIMIT_BYTES + 1)))

@@ -31,7 +31,7 @@ def batcher(work: Work, *, idle: float = 0.01, most: int = 1000) -> Batcher[int,
 
 
 async def test_everybody_gets_their_own_answer_from_one_call() -> None:
-    """LCH-54."""
+    """LCH-54: equal requests in one call."""
     work = Work()
     asked = batcher(work)
     assert await asyncio.gather(*(asked.ask(n) for n in range(5))) == [0, 2, 4, 6, 8]

@@ -43,7 +43,7 @@ def test_a_budget_counts_for_its_reasons_only() -> None:
 
 
 def test_machines_that_are_down_or_on_their_way_out_use_the_budget_up() -> None:
-    """DIS-24."""
+    """DIS-24: nodes that count for budgets."""
     pool = make_pool(budgets=(Budget("5"),))
     running = ten(pool)
     running[0] = running[0]._replace(machine=replace(running[0].machine, terminating=True))

@@ -59,7 +59,7 @@ async def test_a_name_is_taken_once(cluster: Cluster) -> None:
 
 
 async def test_writes_compare_and_set(cluster: Cluster) -> None:
-    """R3."""
+    """R3: writes carry a version or UID."""
     kube, here = cluster.kube, cluster.namespace
     old = await kube.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, here)
     await kube.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}}, here)
@@ -74,7 +74,7 @@ async def test_writes_compare_and_set(cluster: Cluster) -> None:
 
 
 async def test_delete_and_evict_want_the_right_uid(cluster: Cluster) -> None:
-    """R5."""
+    """R5: checked by a consistent read."""
     kube, here = cluster.kube, cluster.namespace
     made = await kube.create(PODS, POD, here)
     with pytest.raises(errors.Conflict):
