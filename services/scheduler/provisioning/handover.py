@@ -36,6 +36,7 @@ from services.scheduler.provisioning.nominations import (
 )
 from services.scheduler.state.view import View
 from shared.clock import Clock
+from shared.concurrency.parallel import in_parallel
 from shared.concurrency.waiting import pause
 from shared.domain.pods import Pod
 from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
@@ -220,14 +221,12 @@ class Handover:
         if self.clock.monotonic() < self._quiet_until:
             return
         self.problem = ""
-        gate = asyncio.Semaphore(WRITES_AT_ONCE)
 
         async def write(order: Order) -> None:
-            async with gate:
-                if not self.problem:
-                    await self._write_one(order, homes)
+            if not self.problem:
+                await self._write_one(order, homes)
 
-        await asyncio.gather(*map(write, wanted[:WRITES_PER_STEP]))
+        await in_parallel(map(write, wanted[:WRITES_PER_STEP]), most=WRITES_AT_ONCE)
         if len(wanted) > WRITES_PER_STEP:
             self.hasten()
 

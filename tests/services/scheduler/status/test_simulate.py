@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import random
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -73,7 +74,9 @@ async def client(
             yield session
 
 
-async def post(client: aiohttp.ClientSession, body: bytes) -> tuple[int, dict[str, Any]]:
+async def post(
+    client: aiohttp.ClientSession, body: bytes | io.BytesIO
+) -> tuple[int, dict[str, Any]]:
     async with client.post("/simulate?policy=LowestCost&effort=10", data=body) as response:
         return response.status, await response.json()
 
@@ -88,7 +91,7 @@ async def test_objects_in_a_plan_out_and_nothing_is_written(
     assert (found["faults"], found["policy"]) == ([], "LowestCost")
     written = [await kube.list(kind) for kind in (MACHINES, NODE_CLAIMS)]
     assert [one.items for one in written] == [[], []]
-    status, found = await post(client, b" " * (MOST_BYTES + 1))
+    status, found = await post(client, io.BytesIO(b" " * (MOST_BYTES + 1)))
     assert (status, list(found)) == (413, ["error"])
 
 
