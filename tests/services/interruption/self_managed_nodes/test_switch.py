@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from services.interruption.self_managed_nodes import agent
+from shared.domain import labels as keys
 from shared.errors import ConfigurationError
-from shared.settings import InterruptionSettings, read
+from shared.settings import InterruptionSettings, TerminatorSettings, read
 from tests.services.conftest import CLUSTER
 from tests.services.interruption.self_managed_nodes.hook_world import HookWorld, hook_world
 from tests.services.terminator.conftest import clock, kube, store
@@ -54,3 +55,18 @@ async def test_the_agent_does_not_start_and_names_the_setting() -> None:
     env: Any = SimpleNamespace(settings=settings)
     with pytest.raises(ConfigurationError, match="SELF_MANAGED_NODES"):
         await agent.build(env)
+
+
+async def test_the_terminator_leaves_the_node_alone(hooked: HookWorld) -> None:
+    """Its own switch: a node that the interruption service has closed before is not drained."""
+    hooked.world.pod("web", hooked.name)
+    hooked.end_by_group()
+    await hooked.hooks.take(await hooked.notice())
+    hooked.world.settings = read(
+        TerminatorSettings, cluster_name=CLUSTER, aws_region="us-west-2", self_managed_nodes=False
+    )
+    hooked.world.restart()
+    for _ in range(10):
+        await hooked.turn()
+    assert hooked.action is not None
+    assert keys.DRAINED_ANNOTATION not in hooked.node.annotations
