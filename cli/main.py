@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from local.extra import MODULES, missing_extra
 from shared.errors import DovetailError
 
 
@@ -36,6 +37,7 @@ COMMANDS = {
     "simulate": Command("cli.simulate", "Show which machines would be created for these pods."),
     "validate": Command("cli.validate", "Check manifests of both API generations."),
     "convert": Command("cli.convert", "Print manifests in the words of the other API generation."),
+    "dead-letters": Command("cli.dead_letters", "Messages that no service could handle."),
     "drill": Command("cli.drill", "Rehearse a spot interruption."),
     "interruption": Command("cli.interruption", "Interruption notices: check queue and rules."),
     "secrets": Command("cli.secrets", "Write the secrets that the manifests in deploy/ need."),
@@ -57,7 +59,7 @@ class Lazy(TyperCommand):
 
 
 def _imported(name: str) -> Any:
-    found = getattr(import_module(COMMANDS[name].module), name)
+    found = getattr(import_module(COMMANDS[name].module), name.replace("-", "_"))
     if isinstance(found, typer.Typer):
         return typer.main.get_command(found)
     one = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -113,6 +115,11 @@ def app() -> None:
         sys.exit(1)
     except OSError as error:
         print(f"dovetail: {error}", file=sys.stderr)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        if error.name not in MODULES:
+            raise
+        print(f"dovetail: {missing_extra(error.name).message}", file=sys.stderr)
         sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""``python -m deploy.find_wheels``: where everything in requirements.lock installs from wheels, without a compiler.
+"""``python -m deploy.find_wheels``: where all of requirements-local.lock installs from wheels, without a compiler.
 
 It asks the package index, through pip, what each platform and Python would get, and writes the answer to
 ``deploy/wheels.json``. Nothing is installed. Run it by hand when the lock changes (it takes minutes); a test
@@ -19,7 +19,7 @@ from packaging.markers import Environment, default_environment
 from packaging.requirements import Requirement
 
 PROJECT = Path(__file__).resolve().parents[1]
-LOCK = PROJECT / "requirements.lock"
+LOCK = PROJECT / "requirements-local.lock"
 DESTINATION = PROJECT / "deploy" / "wheels.json"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 GLIBC = ("_2_28", "_2_27", "_2_26", "_2_24", "_2_17", "2014")

@@ -52,6 +52,7 @@ from shared.mirror.seen_events import SeenEverywhere
 from shared.settings import ServiceSettings, describe, read_early
 from shared.settings.foreign import without_meaning
 from shared.status import PROBE_LIMITS, Listener
+from shared.version import VERSION
 
 log = get_logger(__name__)
 
@@ -202,7 +203,7 @@ async def open_environment(
         early.kubeconfig or None,
         clock=clock,
         random=chance,
-        user_agent=f"dovetail-{name}/0.1.0",
+        user_agent=f"dovetail-{name}/{VERSION}",
         qps=early.kube_client_qps,
         burst=early.kube_client_burst,
     )

@@ -1,8 +1,11 @@
 """Every message that crosses a service boundary.
 
 A message says *which* object; its handler reads the object itself before it acts, so that a late, doubled or forged
-message is harmless. Fields may be added within a version; unknown fields are ignored, unknown types and versions
-are dead-lettered (F30). ``tests/golden`` holds one document per type and version that must decode for ever.
+message is harmless. A message is advice: it makes a receiver look sooner, and the receiver's own periodic resync finds
+whatever no message announced. So one type may have several senders without a rule between them (``LaunchMachine`` has
+two, ``TerminateMachine`` six), and a sender that Redis refuses goes on. Fields may be added within a version; unknown
+fields are ignored, unknown types and versions are dead-lettered (F30). ``tests/golden`` holds one document per type
+and version that must decode for ever.
 """
 
 from __future__ import annotations
@@ -58,24 +61,8 @@ class PodUnschedulable(Message):
         return self.uid
 
 
-class PodResolved(Message):
-    """watcher -> scheduler: this pod no longer waits (bound, gone or terminal)."""
-
-    uid: str = NAME
-    pod: str = NAME
-    generation: int = Field(ge=0)
-
-    @property
-    def key(self) -> str:
-        return self.uid
-
-
 class LaunchMachine(MachineMessage):
     """scheduler -> launcher: this Machine has no instance yet."""
-
-
-class MachineLaunched(MachineMessage):
-    """launcher -> scheduler: an instance exists."""
 
 
 class LaunchFailed(MachineMessage):
@@ -121,14 +108,6 @@ class NodePoolChanged(Message):
     @property
     def key(self) -> str:
         return self.pool
-
-
-class MachineRegistered(MachineMessage):
-    """launcher -> scheduler: the node carries our labels, taints and finalizer."""
-
-
-class MachineInitialized(MachineMessage):
-    """launcher -> scheduler: the node is ready with all its resources."""
 
 
 class MachineTerminated(MachineMessage):
@@ -192,43 +171,29 @@ class InterruptionReceived(Message):
         return self.event
 
 
-class PlanDecided(Message):
-    """scheduler -> people and archive: what one plan decided, with the digest of its input."""
-
-    plan: str = NAME
-    generation: int = Field(ge=0)
-    machines: tuple[str, ...] = ()
-    placed: int = 0
-    unschedulable: int = 0
-    cost_micro_usd_per_hour: int = 0
-
-    @property
-    def key(self) -> str:
-        return self.plan
-
-
-class DisruptionDecided(Message):
-    """scheduler -> people and archive: these machines were ordered away, after those were ready."""
-
-    command: str = NAME
-    method: str = ""
-    reason: str = ""
-    machines: tuple[str, ...] = ()
-    replacements: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        return self.command
-
-
 TYPES: dict[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
-        PodUnschedulable, PodResolved, LaunchMachine, MachineLaunched, LaunchFailed, NodeJoined, NodeClassChanged,
-        NodePoolChanged, MachineRegistered, MachineInitialized, MachineTerminated, TerminateMachine,
-        InterruptionReceived, PlanDecided, DisruptionDecided, DrainNode, EndInstance,
+        PodUnschedulable, LaunchMachine, LaunchFailed, NodeJoined, NodeClassChanged,
+        NodePoolChanged, MachineTerminated, TerminateMachine,
+        InterruptionReceived, DrainNode, EndInstance,
     )
 }  # fmt: skip
+
+RETIRED = ("MachineLaunched", "MachineRegistered", "MachineInitialized", "PodResolved")
+"""Types that nobody sends any more. After an upgrade a stream may still hold some that an older build sent: they are
+acknowledged and dropped, where any other unknown type is dead-lettered."""
+
+
+class Retired(Message):
+    """Stands for a message of a retired type, whose content nobody needs."""
+
+    type: str
+
+    @property
+    def key(self) -> str:
+        return self.type
+
 
 Kind = TypeVar("Kind", bound=Message)
 
@@ -244,13 +209,17 @@ def encode(message: Message, *, cause: str, clock: Clock) -> Envelope:
         key=message.key,
         cause=cause,
         at=clock.now(),
-        trace="",
         body=body,
     )
 
 
 def decode(envelope: Envelope) -> Message:
-    """The message inside. Raises BadMessage for an unknown type or version, or a body that does not validate."""
+    """The message inside; ``Retired`` for one of a retired type, whatever its version and body.
+
+    Raises BadMessage for an unknown type or version, or a body that does not validate.
+    """
+    if envelope.type in RETIRED:
+        return Retired(type=envelope.type)
     kind = TYPES.get(envelope.type)
     if kind is None or envelope.version != kind.version:
         raise BadMessage(f"unknown message {envelope.type} version {envelope.version}")

@@ -78,7 +78,6 @@ def _bury(stream: str, group: str) -> tuple[Right, ...]:
     return (
         Right((f"{stream}:dead",), ("xadd",)),
         Right((f"{stream}:dead:names",), once),
-        Right((f"quarantine:{stream}:{group}:*",), ("set", "exists")),
     )
 
 
@@ -147,10 +146,7 @@ _OPERATOR = (
         ),
         read_only=True,
     ),
-    *(
-        Right((stream, f"{stream}:dead", f"quarantine:{stream}:*"), ("xadd", "xdel", "del"))
-        for stream in streams.PUBLISHERS
-    ),
+    *(Right((stream, f"{stream}:dead"), ("xadd", "xdel")) for stream in streams.PUBLISHERS),
 )
 
 

@@ -12,6 +12,8 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from local.cluster.addons.catalogue import ADDONS, USUAL
+
 
 class ClusterSettings(BaseSettings):
     """What ``run_cluster`` may be told."""
@@ -64,7 +66,10 @@ class ClusterSettings(BaseSettings):
     fixed_nodes: int = Field(
         default=1, ge=0, le=1000, description="m5.large nodes that exist at start"
     )
-    daemonsets: bool = Field(default=True, description="run aws-node and kube-proxy on every node")
+    addons: str = Field(
+        default=USUAL,
+        description=f"EKS add-ons on every node, with commas: {', '.join(ADDONS)}; or all, or none",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="lowest level that is logged"
     )

@@ -5,7 +5,8 @@ import argparse
 from shared.memory import uncollected
 
 with uncollected():
-    from services.interruption import agent, service
+    from services.interruption import service
+    from services.interruption.self_managed_nodes import agent
     from shared.environment import main
 
 ENTRIES = {"sqs": service.ENTRY, "imds": agent.ENTRY}

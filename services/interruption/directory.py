@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from services.interruption.actions import taint_for
-from services.interruption.notices import INSTANCE_STATUS
+from services.interruption.notices.notice import NoticeKind
+from services.interruption.notices.taints import taint_for
 from shared.api.nodes import parse_node
 from shared.clock import Clock
 from shared.domain import labels as keys
@@ -104,7 +104,7 @@ class Directory:
         self._waiting.pop(change.key, None)
         if change.kind == NODES:
             self._impaired.pop(change.key, None)
-            if instance and taint_for(INSTANCE_STATUS) in provided.taints:
+            if instance and taint_for(NoticeKind.INSTANCE_STATUS) in provided.taints:
                 self._impaired[change.key] = instance
             ends = keys.LIFECYCLE_ANNOTATION in provided.annotations
             (self._hooked.add if ends else self._hooked.discard)(change.key)

@@ -9,19 +9,18 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 
+from services.interruption.composition import Hands
 from services.interruption.directory import KINDS, Directory, list_nodes
-from services.interruption.hands import Hands
-from services.interruption.hook_keeper import PERIOD_SECONDS as LOOK_PERIOD
-from services.interruption.hook_keeper import HookKeeper
-from services.interruption.hook_marks import HookMarks
-from services.interruption.hooks import HookCalls
-from services.interruption.letters import keeping
-from services.interruption.queue_source import QueueSource
-from services.interruption.status_source import StatusSource
-from services.interruption.waiting_source import PERIOD_SECONDS, WaitingSource
+from services.interruption.self_managed_nodes.hook_annotations import HookMarks
+from services.interruption.self_managed_nodes.hook_keeper import PERIOD_SECONDS as LOOK_PERIOD
+from services.interruption.self_managed_nodes.hook_keeper import HookKeeper
+from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls
+from services.interruption.sources.dead_letters import keeping
+from services.interruption.sources.instance_status import StatusSource
+from services.interruption.sources.scheduled_events import PERIOD_SECONDS, WaitingSource
+from services.interruption.sources.sqs import QueueSource
 from shared import streams
 from shared.aws import open_cloud
-from shared.bus.dead_letters import DeadLetters
 from shared.cloud.session import Cloud
 from shared.environment import Entry, Environment
 from shared.errors import NotFound, Unauthorized
@@ -67,7 +66,7 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         cloud.sqs,
         hands.backlog,
         directory,
-        keeping(DeadLetters(env.bus.redis, env.bus.prefix, streams.INTERRUPTIONS)),
+        keeping(env.bus.dead_letters(streams.INTERRUPTIONS)),
         env.clock,
         env.random,
         env.metrics,

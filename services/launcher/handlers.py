@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from services.launcher.cluster_nodes import cluster_nodes
-from services.launcher.drift_marks import DriftMarks
-from services.launcher.launch import Launch
-from services.launcher.node_classes import NodeClasses
-from services.launcher.registration import Registration
+from services.launcher.drift.controller import DriftController
+from services.launcher.launch.controller import LaunchController
+from services.launcher.lifecycle.controller import Registration
+from services.launcher.lifecycle.nodes import cluster_nodes
+from services.launcher.node_class.controller import NodeClasses
 from shared.bus import Envelope
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
@@ -33,10 +33,10 @@ class Handlers:
 
     kube: Kube
     machine_store: Machines
-    launch: Launch
+    launch: LaunchController
     registration: Registration
     node_classes: NodeClasses
-    drift: DriftMarks
+    drift: DriftController
     metrics: Metrics
 
     async def launches(self, envelope: Envelope) -> None:

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 from functools import partial
 
-from services.launcher import (
-    consistency,
-    overlays,
-    profile_garbage,
-    reservations,
-    tagging,
-    zonal_shift,
-)
-from services.launcher.assembly import assemble
-from services.launcher.catalogues import Catalogues
-from services.launcher.drift_marks import LOOK_SECONDS, DriftMarks
-from services.launcher.garbage import Garbage
+from services.launcher.catalogue import overlays, reservations, zonal_shift
+from services.launcher.catalogue.learned_memory import MemorySizes
+from services.launcher.catalogue.publish import Catalogues
+from services.launcher.catalogue.read import READ_SECONDS, CatalogueRequest
+from services.launcher.drift.controller import LOOK_SECONDS, DriftController
+from services.launcher.garbage_collection import instance_profiles
+from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.handlers import Handlers
-from services.launcher.launch import MOST_MACHINES
-from services.launcher.memory import DiscoveredMemory
-from services.launcher.node_classes import NodeClasses
-from services.launcher.reading import READ_SECONDS, Reading
-from services.launcher.registration import Registration
-from services.launcher.template_store import SWEEP_SECONDS, TemplateStore
-from services.launcher.templates import Templates
-from services.launcher.writing import Writer
+from services.launcher.launch.assembly import assemble
+from services.launcher.launch.controller import MOST_MACHINES
+from services.launcher.launch_template.cluster_dns import ClusterDns
+from services.launcher.launch_template.controller import LaunchTemplates
+from services.launcher.launch_template.store import SWEEP_SECONDS, TemplateStore
+from services.launcher.lifecycle import consistency, tagging
+from services.launcher.lifecycle.controller import Registration
+from services.launcher.machine_writer import MachineWriter
+from services.launcher.node_class.controller import NodeClasses
 from shared import streams
 from shared.aws import open_cloud, role_of
 from shared.clock import Clock
@@ -58,10 +54,10 @@ async def build(env: Environment[LauncherSettings]) -> Service:
     settings = env.settings
     cloud = await open_cloud(env)
     store = CatalogueStore(env.bus.redis, env.bus.prefix)
-    discovered = DiscoveredMemory(LearnedMemory(env.bus.redis, env.bus.prefix), env.clock)
+    discovered = MemorySizes(LearnedMemory(env.bus.redis, env.bus.prefix), env.clock)
     catalogues = Catalogues(store, _reading(settings), env.clock, discovered)
     machines = Machines(env.kube)
-    writer = Writer(machines, env.bus, env.clock, env.recorder)
+    writer = MachineWriter(machines, env.bus, env.clock, env.recorder)
     node_classes = NodeClasses(
         env.kube, cloud, env.clock, env.recorder, settings,
         ReservationStore(env.bus.redis, env.bus.prefix),
@@ -77,7 +73,9 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         settings=settings,
         metrics=env.metrics,
         node_classes=node_classes,
-        templates=Templates(node_classes, settings, stored),
+        templates=LaunchTemplates(
+            node_classes.cluster, ClusterDns(env.kube, env.clock), settings, stored
+        ),
         catalogues=_corrected(env, store),
         unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
         backoff=backoff,
@@ -88,13 +86,13 @@ async def build(env: Environment[LauncherSettings]) -> Service:
     registration = Registration(
         env.kube, machines, env.clock, settings, env.metrics, writer, health, discovered
     )
-    drift = DriftMarks(
+    drift = DriftController(
         env.kube, machines, cloud, env.clock, settings.feature_gates, node_classes, store, writer,
         env.metrics,
     )  # fmt: skip
     handlers = Handlers(env.kube, machines, launch, registration, node_classes, drift, env.metrics)
     shifted = ShiftedZones(env.bus.redis, env.bus.prefix, env.clock)
-    garbage = Garbage(
+    garbage = GarbageCollection(
         env.kube, machines, cloud, env.clock, settings, writer, env.metrics, health, shifted
     )
 
@@ -118,7 +116,7 @@ async def build(env: Environment[LauncherSettings]) -> Service:
     return Service("launcher", loops, env.metrics, status, missing)
 
 
-def _timed(catalogues: Catalogues, garbage: Garbage, clock: Clock) -> list[Loop]:
+def _timed(catalogues: Catalogues, garbage: GarbageCollection, clock: Clock) -> list[Loop]:
     return [
         Loop(
             "catalogue",
@@ -135,7 +133,7 @@ def _timed(catalogues: Catalogues, garbage: Garbage, clock: Clock) -> list[Loop]
     ]
 
 
-def _reading(settings: LauncherSettings) -> Reading:
+def _reading(settings: LauncherSettings) -> CatalogueRequest:
     model = ModelSettings(
         vm_memory_overhead_percent=settings.vm_memory_overhead_percent,
         reserved_enis=settings.reserved_enis,
@@ -144,7 +142,7 @@ def _reading(settings: LauncherSettings) -> Reading:
         isolated_vpc=settings.isolated_vpc,
     )
     region, endpoint = settings.aws_region, settings.aws_endpoint_url
-    return Reading(region, endpoint, model, settings.log_level, role_of(settings))
+    return CatalogueRequest(region, endpoint, model, settings.log_level, role_of(settings))
 
 
 def _corrected(env: Environment[LauncherSettings], store: CatalogueStore) -> CatalogueSource:
@@ -158,7 +156,7 @@ def _work(
     env: Environment[LauncherSettings],
     handlers: Handlers,
     node_classes: NodeClasses,
-    drift: DriftMarks,
+    drift: DriftController,
     stored: TemplateStore,
 ) -> list[Loop]:
     """What messages ask for, and the same by the clock."""
@@ -185,7 +183,7 @@ def _upkeep(
     store: CatalogueStore,
     node_classes: NodeClasses,
     machines: Machines,
-    writer: Writer,
+    writer: MachineWriter,
 ) -> list[Loop]:
     """What is looked at by the clock alone, beside launches and the lives of machines."""
     settings, redis, prefix = env.settings, env.bus.redis, env.bus.prefix
@@ -195,21 +193,21 @@ def _upkeep(
     checks = consistency.Consistency(env.kube, machines, env.clock, env.metrics, writer)
     shifted = ShiftedZones(redis, prefix, env.clock)
     tags = tagging.Tagging(machines, cloud, env.clock, shifted)
-    unused = profile_garbage.ProfileGarbage(
+    unused = instance_profiles.UnusedInstanceProfiles(
         env.kube, machines, cloud, env.clock, settings, node_classes.profiles
     )
     unavailable = UnavailableOfferings(redis, prefix, env.clock)
     shifts = zonal_shift.ZonalShifts(
-        env.kube, cloud, node_classes, store, unavailable, env.recorder, shifted,
+        env.kube, cloud, node_classes.cluster, store, unavailable, env.recorder, shifted,
         settings.enable_zonal_shift,
     )  # fmt: skip
-    reserved = reservations.Reservations(env.kube, machines, cloud)
-    told = reservations.ReservationNews(machines, node_classes, env.clock, writer, env.metrics)
+    reserved = reservations.ReservationLabels(env.kube, machines, cloud)
+    told = reservations.ReservationUpdates(machines, node_classes, env.clock, writer, env.metrics)
     return [
         timed("consistency", consistency.PERIOD_SECONDS, checks.check_all),
         timed("overlays", overlays.PERIOD_SECONDS, corrections.look),
         timed("tags", tagging.PERIOD_SECONDS, tags.tag_some),
-        timed("instance profiles", profile_garbage.PERIOD_SECONDS, unused.sweep),
+        timed("instance profiles", instance_profiles.PERIOD_SECONDS, unused.sweep),
         timed("zonal shifts", zonal_shift.PERIOD_SECONDS, shifts.look),
         timed("reservations", reservations.PERIOD_SECONDS, reserved.relabel),
         timed("capacity reservations", reservations.TOLD_SECONDS, told.look),

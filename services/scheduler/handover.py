@@ -8,8 +8,8 @@ Off unless NOMINATE says otherwise: a kube-scheduler that binds pods while they 
 more nodes than it does alone (docs/settings.md has the figures).
 
 What may go wrong: the pod is bound, gone or nominated by somebody else meanwhile (seen before the write, or the API
-server refuses it; both end the matter); kube-scheduler takes the nomination back (written again, at most MOST_TRIES
-times).
+server refuses it; both end the matter); kube-scheduler takes the nomination back, as it does each time it tries a pod
+in vain (written again as soon as the mirror shows that, a bounded number of times).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from services.scheduler.nominations import (
     Order,
     Promise,
     Sighting,
+    counted_on,
     honours_nominations,
     newest,
     orders,
@@ -33,14 +34,14 @@ from services.scheduler.nominations import (
     settle,
     sightings,
 )
-from services.scheduler.view import View
+from services.scheduler.state.view import View
 from shared.clock import Clock
+from shared.concurrency.waiting import pause
 from shared.domain.pods import Pod
 from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import PODS
 from shared.log import get_logger
-from shared.runtime import pause
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan
 
@@ -49,13 +50,16 @@ log = get_logger(__name__)
 TICK_SECONDS = 0.05
 """A node that joins is seen this soon: its pods are to be nominated before it is ready."""
 STEP_SECONDS = 1.0
-WRITES_AT_ONCE = 16
-WRITES_PER_STEP = 400
-"""Machines to create share the API server's patience with nominations."""
+WRITES_AT_ONCE = 32
+WRITES_PER_STEP = 100
+"""The next step follows at once: a node that joins meanwhile has its turn before pods that are late already."""
 TOLD_SECONDS = 10.0
 """After this long the mirror must show what we wrote; if not, it got lost or was taken back."""
 PROBLEM_SECONDS = 10.0
 MOST_TRIES = 3
+MOST_TRIES_JOINING = 20
+"""Before its node is ready kube-scheduler tries a pod in vain at every event of another node, with a back-off of 1 s to
+10 s, and takes the nomination back each time."""
 VERSION_SECONDS = 600.0
 """A control plane may be upgraded while we run."""
 
@@ -66,6 +70,8 @@ class Told(msgspec.Struct, frozen=True):
     node: str
     at: float
     tries: int = 1
+    shown: bool = False
+    """The mirror has shown it: from then on the mirror knows better."""
 
 
 @dataclass
@@ -91,6 +97,8 @@ class Handover:
     _told: dict[str, Told] = field(default_factory=dict)
     _refused: dict[str, str] = field(default_factory=dict)
     """Pod UID -> node that did not take it: not nominated a second time."""
+    _bindable: dict[str, float] = field(default_factory=dict)
+    """Node -> since when it can take pods (monotonic seconds), as first noticed."""
 
     @property
     def active(self) -> bool:
@@ -125,10 +133,23 @@ class Handover:
         self._stepped_at = float("-inf")
 
     def settled(self, pods: Iterable[Pod]) -> list[Pod]:
-        """``pods`` as the planner must count them, our last writes included (POD-01)."""
+        """``pods`` as the planner must count them, our last writes and promises included (POD-01)."""
         now = self.clock.monotonic()
         told = [self._as_told(pod, now) for pod in pods]
-        return settle(told, self._homes(told), self._seen, now=now)
+        homes = self._homes(told)
+        promised = self._promised(told, homes, now)
+        settled = settle(told, homes, self._seen, now=now)
+        return [
+            msgspec.structs.replace(pod, node_name=promised[pod.uid])
+            if pod.uid in promised
+            else pod
+            for pod in settled
+        ]
+
+    def _promised(self, pods: list[Pod], homes: Homes, now: float) -> dict[str, str]:
+        if not self.active:
+            return {}
+        return counted_on(pods, self._promises, self._refused, homes, self._bindable, now=now)
 
     def nodes(self) -> set[str]:
         """Nodes that pods are nominated to: not empty, whatever runs there (BAT-11)."""
@@ -147,25 +168,34 @@ class Handover:
         """Nominate what can be nominated, take back what came to nothing."""
         await self._ask_version()
         now = self.clock.monotonic()
-        pods = {pod.uid: self._as_told(pod, now) for pod in self.view.pods()}
+        stored = self.view.pods()
+        self._note_shown(stored)
+        pods = {pod.uid: self._as_told(pod, now) for pod in stored}
         self._settle_promises(pods, now)
         waiting = {uid: pod for uid, pod in pods.items() if not pod.node_name}
         homes = self._homes(pods.values())
         self._seen = sightings(pods.values(), homes, self._seen, now=now)
+        able = filter(homes.can_bind, homes.nodes)
+        self._bindable = {name: self._bindable.get(name, now) for name in able}
         self._told = {uid: told for uid, told in self._told.items() if uid in waiting}
         self._refused = {uid: node for uid, node in self._refused.items() if uid in waiting}
         if self.active:
-            await self._write(
-                orders(waiting, self._promises, homes, self._seen, self._refused, now=now)
-            )
+            found = orders(waiting, self._promises, homes, self._seen, self._refused, now=now)
+            await self._write(found, homes)
 
     def _homes(self, pods: Iterable[Pod]) -> Homes:
         machines = self.view.machines()
         return Homes.of(self.view.nodes(), machines, pods)
 
+    def _note_shown(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            told = self._told.get(pod.uid)
+            if told is not None and not told.shown and pod.nominated_node == told.node:
+                self._told[pod.uid] = msgspec.structs.replace(told, shown=True)
+
     def _as_told(self, pod: Pod, now: float) -> Pod:
         told = self._told.get(pod.uid)
-        if told is None or now - told.at > TOLD_SECONDS or pod.node_name:
+        if told is None or told.shown or now - told.at > TOLD_SECONDS or pod.node_name:
             return pod
         return msgspec.structs.replace(pod, nominated_node=told.node)
 
@@ -181,7 +211,7 @@ class Handover:
                 met = "kept" if told and told.node == pod.node_name else "elsewhere"
                 self.realised[met if told and told.node else "not nominated"] += 1
 
-    async def _write(self, wanted: list[Order]) -> None:
+    async def _write(self, wanted: list[Order], homes: Homes) -> None:
         """The first of ``wanted``; an API server that refuses us is left alone for a while."""
         if self.clock.monotonic() < self._quiet_until:
             return
@@ -191,33 +221,42 @@ class Handover:
         async def write(order: Order) -> None:
             async with gate:
                 if not self.problem:
-                    await self._write_one(order)
+                    await self._write_one(order, homes)
 
         await asyncio.gather(*map(write, wanted[:WRITES_PER_STEP]))
+        if len(wanted) > WRITES_PER_STEP:
+            self.look()
 
-    async def _write_one(self, order: Order) -> None:
+    async def _write_one(self, order: Order, homes: Homes) -> None:
+        pod, node = order.pod, order.node
         try:
-            await (self._nominate(order.pod, order.node) if order.node else self._end(order.pod))
+            await (self._nominate(pod, node, homes) if node else self._end(pod))
         except (NotFound, Conflict, InvalidObject) as error:
-            log.info("overtaken by a change", pod=order.pod.key, error=error.message)
-            self._refused[order.pod.uid] = order.node or order.pod.nominated_node
+            log.info("overtaken by a change", pod=pod.key, error=error.message)
+            self._refused[pod.uid] = node or pod.nominated_node
+            self._told.pop(pod.uid, None)  # what we believed of it was wrong
         except DovetailError as error:
-            log.warning("cannot nominate", pod=order.pod.key, error=error.message)
+            log.warning("cannot nominate", pod=pod.key, error=error.message)
             self.problem = str(error)
             self._quiet_until = self.clock.monotonic() + PROBLEM_SECONDS
 
-    async def _nominate(self, pod: Pod, node: str) -> None:
-        last = self._told.get(pod.uid)
+    async def _nominate(self, pod: Pod, node: str, homes: Homes) -> None:
+        last, joining = self._told.get(pod.uid), node in homes.joining
         tries = last.tries + 1 if last and last.node == node else 1
-        if tries > MOST_TRIES:
+        if tries > (MOST_TRIES_JOINING if joining else MOST_TRIES):
             self._refused[pod.uid] = node
             return
-        stored = await self.kube.get(PODS, pod.name, pod.namespace)
-        if bound := (stored.get("spec") or {}).get("nodeName"):
-            raise Conflict(f"{pod.key} is on node {bound} already")
+        if not joining:
+            await self._check_waits(pod)
         body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
         await self.kube.patch(PODS, pod.name, body, pod.namespace, subresource="status")
         self._told[pod.uid] = Told(node, self.clock.monotonic(), tries)
+
+    async def _check_waits(self, pod: Pod) -> None:
+        """A node that can take pods may have taken this one. Raises Conflict, NotFound."""
+        stored = await self.kube.get(PODS, pod.name, pod.namespace)
+        if bound := (stored.get("spec") or {}).get("nodeName"):
+            raise Conflict(f"{pod.key} is on node {bound} already")
 
     async def _end(self, pod: Pod) -> None:
         """Only what we judged: a nomination that changed meanwhile stays."""

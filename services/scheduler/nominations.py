@@ -25,6 +25,9 @@ BIND_SECONDS = 60.0
 """A node that could take its nominated pods takes them within this time, or not at all."""
 JOIN_SECONDS = 900.0
 """As long as a machine may take to register (LCH-76): then nominations to its node end, whatever it does."""
+LATE_SECONDS = 10.0
+"""kube-scheduler has chosen nodes for pods a while before it has written that: at its default limits it writes some
+fifty bindings a second. So long a promise counts although its node can take pods."""
 PROMISE_SECONDS = 1200.0
 MOST_PROMISES = 20_000
 """Older ones are forgotten: their pods go where kube-scheduler likes them best."""
@@ -39,6 +42,11 @@ class Promise(msgspec.Struct, frozen=True):
 
     target: str
     until: float
+
+    @property
+    def since(self) -> float:
+        """When it was made."""
+        return self.until - PROMISE_SECONDS
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -69,6 +77,8 @@ class Homes:
     """Nodes of ours that are not initialised: startup taints and missing resources keep pods away."""
     making_room: frozenset[str]
     """Nodes that pods are leaving."""
+    coming: frozenset[str] = frozenset()
+    """Machines that stay and have no node yet."""
 
     @classmethod
     def of(
@@ -79,9 +89,12 @@ class Homes:
         by_provider = {node.provider_id: node for node in staying.values() if node.provider_id}
         by_machine = {}
         joining = {name for name, node in staying.items() if _is_joining(node)}
+        coming = set()
         for machine in machines:
             node = by_provider.get(machine.provider_id) or staying.get(machine.node_name)
             if node is None:
+                if not (machine.terminating or machine.node_name):
+                    coming.add(machine.name)
                 continue
             if machine.terminating:
                 staying.pop(node.name, None)
@@ -94,6 +107,7 @@ class Homes:
             by_machine=by_machine,
             joining=frozenset(joining),
             making_room=frozenset(p.node_name for p in pods if p.terminating and p.node_name),
+            coming=frozenset(coming),
         )
 
     def node_for(self, target: str) -> Node | None:
@@ -204,6 +218,50 @@ def holds(node: str, sighting: Sighting | None, homes: Homes, *, now: float) -> 
     return sighting.bindable_since is None or now - sighting.bindable_since <= BIND_SECONDS
 
 
+def place_of(promise: Promise, homes: Homes, bindable: Mapping[str, float], *, now: float) -> str:
+    """The node, or the machine without a node yet, that a promised pod counts on; empty when the promise is worth
+    nothing now. ``bindable``: node -> since when it can take pods."""
+    if promise.until <= now:
+        return ""
+    if promise.target in homes.coming:
+        return promise.target
+    node = homes.node_for(promise.target)
+    if node is None:
+        return ""
+    since = max(bindable.get(node.name, now), promise.since)
+    late = homes.can_bind(node.name) and now - since > LATE_SECONDS
+    return "" if late else node.name
+
+
+def counted_on(
+    pods: Iterable[Pod],
+    promises: Mapping[str, Promise],
+    refused: Mapping[str, str],
+    homes: Homes,
+    bindable: Mapping[str, float],
+    *,
+    now: float,
+) -> dict[str, str]:
+    """UID -> node or machine of promised pods that nothing else is to be bought for, although they are not nominated
+    yet: to plan them once more, beside those that are, breaks up what one plan has put together."""
+    listed = list(pods)
+    found = {}
+    for pod in listed:
+        promise = promises.get(pod.uid)
+        if promise is None or not is_provisionable(pod):
+            continue
+        place = place_of(promise, homes, bindable, now=now)
+        if place and refused.get(pod.uid) != place:
+            found[pod.uid] = place
+    meant = [
+        msgspec.structs.replace(p, nominated_node=found.get(p.uid, p.nominated_node))
+        for p in listed
+    ]
+    nominated = [pod for pod in meant if pod.nominated_node and not pod.node_name]
+    crowded = _crowded_out(meant, nominated, homes)
+    return {uid: place for uid, place in found.items() if uid not in crowded}
+
+
 def settle(
     pods: Iterable[Pod], homes: Homes, seen: Mapping[str, Sighting], *, now: float
 ) -> list[Pod]:
@@ -229,7 +287,8 @@ def orders(
     *,
     now: float,
 ) -> list[Order]:
-    """What to write, the urgent first: ends, then nominations to nodes that can take pods, then the others.
+    """What to write, the urgent first: ends, then all pods of the node that joined first, and so on, then those of
+    nodes that can take pods already: kube-scheduler has tried their pods by now.
 
     ``pods``: by UID, those without a node. ``refused``: pod UID -> node that did not take it.
     """
@@ -245,4 +304,9 @@ def orders(
             continue
         if refused.get(uid) != node.name:
             found.append(Order(pod, node.name))
-    return ends + sorted(found, key=lambda order: not homes.can_bind(order.node))
+
+    def urgency(order: Order) -> tuple[bool, float, str]:
+        node = homes.nodes[order.node]
+        return homes.can_bind(node.name), node.created_at, node.name
+
+    return ends + sorted(found, key=urgency)

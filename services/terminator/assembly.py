@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from services.terminator.clearing import Clearing
-from services.terminator.endings import Endings
-from services.terminator.eviction import Evictions
-from services.terminator.hooked import HookedNodes
+from services.terminator.batched_lists import Listings
+from services.terminator.drain.controller import Clearing
+from services.terminator.drain.eviction import Evictions
+from services.terminator.drain.lifecycle_hooks import HookedNodes
+from services.terminator.early_failures import Endings
 from services.terminator.instances import Instances
-from services.terminator.listings import Listings
-from services.terminator.strays import Strays
+from services.terminator.orphaned_instances import Strays
+from services.terminator.queue import Work
 from services.terminator.termination import Termination
-from services.terminator.work import Work
-from services.terminator.writing import Writer
+from services.terminator.writer import Writer
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.cloud.session import Cloud

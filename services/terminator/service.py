@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.terminator.assembly import assemble
-from services.terminator.repairing import LOOK_SECONDS, NodeRepair
+from services.terminator.repair.controller import LOOK_SECONDS, NodeRepair
 from shared import streams
 from shared.aws import open_cloud
 from shared.environment import Entry, Environment

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from services.terminator.clearing import Clearing
-from services.terminator.departure import Departure
-from services.terminator.endings import Endings
+from services.terminator.batched_lists import Listings
+from services.terminator.drain.controller import Clearing
+from services.terminator.early_failures import Endings
 from services.terminator.instances import ABSENT, SHUTTING_DOWN, TERMINATED, Instances, Sighting
-from services.terminator.listings import Listings
-from services.terminator.writing import Writer
+from services.terminator.terminating_node import Departure
+from services.terminator.writer import Writer
 from shared.api.nodes import parse_node
 from shared.clock import Clock
 from shared.domain import labels as keys

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from services.watcher.records import Kind
+from services.watcher.conversion import Kind
 from shared.errors import Unauthorized
 from shared.kube.informer import Key
 from shared.log import get_logger

@@ -12,18 +12,18 @@ import asyncio
 from functools import partial
 from math import inf
 
-from services.watcher.comparison import Comparison, Watch
-from services.watcher.conditions import Conditions
-from services.watcher.inline_templates import InlineTemplates
-from services.watcher.intake import Intake
-from services.watcher.joins import Joins
-from services.watcher.journal import Journal
+from services.watcher.conversion import Kind, kinds
+from services.watcher.metrics.conditions import Conditions
+from services.watcher.metrics.pods import PodGauges
+from services.watcher.mirror.comparison import Comparison, Watch
+from services.watcher.mirror.intake import Intake
+from services.watcher.mirror.journal import Journal
+from services.watcher.mirror.soundness import complaint, positions
 from services.watcher.object_faults import ObjectFaults
-from services.watcher.pod_events import PodEvents
-from services.watcher.pods.gauges import PodGauges
-from services.watcher.records import Kind, kinds
-from services.watcher.soundness import complaint, positions
-from services.watcher.statuses import Statuses
+from services.watcher.status.controller import Statuses
+from services.watcher.status.inline_templates import InlineTemplates
+from services.watcher.status.joined_nodes import Joins
+from services.watcher.status.pod_events import PodEvents
 from shared.environment import Entry, Environment
 from shared.kube.informer import Event, Informer
 from shared.kube.machines import Machines

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from shared.bus.attempt import Attempts
 from shared.bus.connection import ask, connect, key_prefix, pairs
 from shared.bus.consumer import Consumer, ConsumerSettings
-from shared.bus.dead_letters import DeadLetter, DeadLetters
+from shared.bus.dead_letters import DeadLetters
 from shared.bus.delay import DelaySet
 from shared.bus.envelope import Envelope, Handler
 from shared.bus.group import ConsumerGroup
@@ -105,13 +105,9 @@ class Bus:
         handler: Handler,
         limit: int = 32,
         handler_timeout_seconds: float = 60,
-        on_reset: Callable[[], None] | None = None,
         settings: ConsumerSettings | None = None,
     ) -> Consumer:
-        """A consumer to ``run``. ``name`` must be new for every start of the process (F5).
-
-        ``on_reset`` is called when the group was lost and created again: the service must resync.
-        """
+        """A consumer to ``run``. ``name`` must be new for every start of the process (F5)."""
         chosen = settings or ConsumerSettings()
         limits = replace(chosen.attempts, handler_timeout_seconds=handler_timeout_seconds)
         chosen = replace(chosen, limit=limit, attempts=limits)
@@ -132,7 +128,7 @@ class Bus:
             handler=handler,
             limits=limits,
             delay=delay,
-            dead_letters=self._dead_letters(stream),
+            dead_letters=self.dead_letters(stream),
             metrics=metrics,
             clock=self._clock,
             random=self._random,
@@ -147,24 +143,15 @@ class Bus:
             move_due=delay.move_due,
             trim=lambda: safe_trim(self._redis, stream_key),
             close=reader.aclose,
-            on_reset=on_reset,
         )
 
     async def trim(self, stream: str) -> int:
         """Remove entries that every group has read and acknowledged; returns how many."""
         return await safe_trim(self._redis, f"{self.prefix}{stream}")
 
-    async def dead_letters(self, stream: str, count: int = 100) -> list[DeadLetter]:
-        """The newest dead letters of a stream, newest first."""
-        return await self._dead_letters(stream).newest(count)
-
-    async def replay(self, stream: str, letter_id: str) -> None:
-        """Put a dead letter back on its stream. Raises NotFound or InvalidObject."""
-        await self._dead_letters(stream).replay(letter_id)
-
-    async def quarantined(self, stream: str, group: str, key: str) -> bool:
-        """True while object ``key`` has killed a message of ``group``: resync should pass it by."""
-        return await self._dead_letters(stream).quarantined(group, key)
+    def dead_letters(self, stream: str) -> DeadLetters:
+        """The dead letters of a stream."""
+        return DeadLetters(self._redis, self.prefix, stream)
 
     async def depth(self, stream: str) -> StreamDepth:
         """How much lies in a stream. A stream that does not exist is empty."""
@@ -175,7 +162,7 @@ class Bus:
             await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key) if exists else []
         )
         groups = dict(_group_depth(pairs(info)) for info in infos)
-        return StreamDepth(length, groups, await self._dead_letters(stream).count())
+        return StreamDepth(length, groups, await self.dead_letters(stream).count())
 
     async def waiting(self, stream: str, group: str) -> int:
         """Entries that ``group`` has not acknowledged; without those that Redis cannot tell (``GroupDepth.lag``)."""
@@ -185,9 +172,6 @@ class Bus:
         infos = await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key)
         depth = dict(_group_depth(pairs(info)) for info in infos).get(group, GroupDepth(0, 0))
         return depth.pending + (depth.lag or 0)
-
-    def _dead_letters(self, stream: str) -> DeadLetters:
-        return DeadLetters(self._redis, self.prefix, stream)
 
 
 def _group_depth(info: dict[bytes, Any]) -> tuple[str, GroupDepth]:

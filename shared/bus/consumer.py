@@ -7,7 +7,8 @@
 Delivery is at least once. Beside the reading loop run two more: one acknowledges, one does the
 chores (heartbeat, renewing the idle time of entries in hand, moving due retries, safe trimming).
 No failure of Redis ends a loop: back-off 0.1-5 s, one log line per change of state. When Redis
-was emptied the group is created again at 0 and ``on_reset`` tells the service to resync (F9).
+was emptied the group is created again at 0 (F9); what was lost with it the watcher announces anew,
+with the whole mirror, and the periodic resync of each service finds the rest.
 After ``stop``: no more reads, entries in hand get 20 s, the rest is handed over so that others
 can claim it at once (F29). A cancelled ``run`` hands over as well (F7).
 """
@@ -20,13 +21,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from shared.bus.attempt import AttemptLimits, Attempts
-from shared.bus.backoff import Backoff
-from shared.bus.connection import BLOCK_MILLISECONDS, REDIS_FAILURES, GroupMissing
+from shared.bus.connection import BLOCK_MILLISECONDS, REDIS_FAILURES, GroupMissing, reconnect_pauses
 from shared.bus.group import ConsumerGroup, Delivery
 from shared.bus.metrics import BusMetrics
 from shared.bus.reaper import Reaper
 from shared.bus.slots import Slots
 from shared.clock import Clock
+from shared.concurrency.waiting import pause
 from shared.errors import ConfigurationError, DovetailError
 from shared.log import get_logger
 
@@ -89,7 +90,6 @@ class Consumer:
         move_due: Callable[[], Awaitable[int]],
         trim: Callable[[], Awaitable[int]],
         close: Callable[[], Awaitable[None]],
-        on_reset: Callable[[], None] | None,
     ) -> None:
         self._group = group
         self._attempts = attempts
@@ -100,7 +100,6 @@ class Consumer:
         self._move_due = move_due
         self._trim = trim
         self._close = close
-        self._on_reset = on_reset
         self._slots = Slots(settings.limit)
         self._reaper = Reaper(group, clock, settings.min_idle_seconds)
         self._handling: set[asyncio.Task[None]] = set()
@@ -130,7 +129,7 @@ class Consumer:
             await self._leave()
 
     async def _read_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup) -> None:
-        backoff = Backoff(self._random)
+        backoff = reconnect_pauses(self._random)
         while not stop.is_set():
             try:
                 await self._turn(tasks)
@@ -138,7 +137,7 @@ class Consumer:
                 self._recovered = False
             except REDIS_FAILURES as error:
                 self._note_lost(error)
-                await backoff.wait(stop)
+                await pause(stop, backoff.next())
             else:
                 self._note_connected()
                 backoff.reset()
@@ -164,8 +163,6 @@ class Consumer:
         if created and self._group_seen:
             self._metrics.resets += 1
             self._log.warning("consumer group was gone and is created again")
-            if self._on_reset is not None:
-                self._on_reset()
         self._group_seen = True
         await self._take(await self._group.pending_of(self._group.name), tasks)
         self._recovered = True
@@ -201,14 +198,14 @@ class Consumer:
                 self._slots.release(delivery.entry_id)
 
     async def _acknowledge_forever(self) -> None:
-        backoff = Backoff(self._random)
+        backoff = reconnect_pauses(self._random)
         while True:
             ids = await self._slots.next_settled()
             try:
                 await self._acknowledge(ids)
             except (*REDIS_FAILURES, GroupMissing):
                 self._metrics.redis_errors += 1
-                await backoff.wait()
+                await asyncio.sleep(backoff.next())
             else:
                 backoff.reset()
 

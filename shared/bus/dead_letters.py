@@ -1,11 +1,9 @@
-"""Dead letters: messages that failed too often or could not be read, kept in ``<stream>:dead``
-for people.
+"""Dead letters: messages that failed too often or could not be read, kept in ``<stream>:dead`` for people.
 
-The letter is written before the entry is acknowledged, as separate commands (a transaction is
-refused when Redis is full, F10): a crash between them leaves two letters, never none. What comes
-from another queue, under a name of its own (``once``), is known when it comes again. The key that
-failed is also put under quarantine for ten minutes, which a resync loop asks about so that it does
-not feed the same poison at once. The stream keeps about the last thousand letters.
+``dovetail dead-letters`` shows them, sends them again and drops them; no service reads them. The letter is written
+before the entry is acknowledged, as separate commands (a transaction is refused when Redis is full, F10): a crash
+between the two leaves two letters, never none. What comes from another queue has a name of its own (``once``), by
+which it is recognised when it comes again. The stream keeps about the last thousand letters.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ DEAD_LIMIT = 1000
 ERROR_LIMIT_CHARACTERS = 1024
 RAW_LIMIT_BYTES = 4096
 """What is kept of each field of an entry that is larger than any valid envelope."""
-QUARANTINE_MILLISECONDS = 600_000
 NAMES_LIMIT = 10_000
 NAMES_MILLISECONDS = 14 * 86_400_000
 """Of names that were buried ``once``: the latest so many, for as long as SQS may keep a message."""
@@ -63,11 +60,11 @@ class DeadLetters:
 
     def __init__(self, redis: Redis, prefix: str, stream: str) -> None:
         self._redis = redis
+        self._stream = stream
         self._stream_key = f"{prefix}{stream}"
         self._dead_key = f"{prefix}{stream}:dead"
         self._names_key = f"{self._dead_key}:names"
         self._bury_once = redis.register_script(_BURY_ONCE)
-        self._quarantine_prefix = f"{prefix}quarantine:{stream}:"
 
     async def bury(
         self,
@@ -91,11 +88,6 @@ class DeadLetters:
         }
         flat = [part for pair in letter.items() for part in pair]
         await self._park(flat, once)
-        key = fields.get(b"key")
-        if key:
-            quarantine = self._quarantine_key(group, key.decode(errors="replace"))
-            command = ("SET", quarantine, source, "PX", QUARANTINE_MILLISECONDS)
-            await ask(self._redis, "set the quarantine", *command)
 
     async def _park(self, flat: list[str | bytes | float], once: str) -> None:
         operation = "park a dead letter"
@@ -109,11 +101,6 @@ class DeadLetters:
         command = ("XADD", self._dead_key, "MAXLEN", "~", DEAD_LIMIT, "*", *flat)
         await ask(self._redis, operation, *command)
 
-    async def quarantined(self, group: str, key: str) -> bool:
-        """True while the object ``key`` has killed a message of ``group`` within ten minutes."""
-        quarantine = self._quarantine_key(group, key)
-        return bool(await ask(self._redis, "read the quarantine", "EXISTS", quarantine))
-
     async def count(self) -> int:
         """How many letters are kept."""
         return int(await ask(self._redis, "count dead letters", "XLEN", self._dead_key))
@@ -122,26 +109,32 @@ class DeadLetters:
         """The latest letters, newest first."""
         return await self._range("+", "-", count)
 
+    async def get(self, letter_id: str) -> DeadLetter:
+        """One letter. Raises NotFound for an unknown id."""
+        letters = await self._range(letter_id, letter_id, 1)
+        if not letters:
+            raise NotFound(f"no dead letter {letter_id} in {self._stream}")
+        return letters[0]
+
     async def replay(self, letter_id: str) -> None:
         """Put one letter back on its stream for the group that gave up on it, and remove it here.
 
         Raises NotFound for an unknown id, InvalidObject for an entry that cannot be read.
         """
-        letters = await self._range(letter_id, letter_id, 1)
-        if not letters:
-            raise NotFound(f"no dead letter {letter_id}")
-        letter = letters[0]
+        letter = await self.get(letter_id)
         if letter.envelope is None:
-            raise InvalidObject("is not a readable message, it cannot be replayed", field="letter")
+            text = f"{letter_id} in {self._stream} is not a message of Dovetail, so it cannot be sent again"
+            raise InvalidObject(text, field="letter")
         fresh = dataclasses.replace(letter.envelope, attempt=0, only_group=letter.group)
         flat = [part for pair in fresh.encode().items() for part in pair]
-        quarantine = self._quarantine_key(letter.group, letter.envelope.key)
-        await ask(self._redis, "lift the quarantine", "DEL", quarantine)
+        # First the message, then the letter: a crash between the two sends twice what is harmless twice.
         await ask(self._redis, "replay a dead letter", "XADD", self._stream_key, "*", *flat)
-        await ask(self._redis, "remove a dead letter", "XDEL", self._dead_key, letter_id)
+        await self.drop(letter_id)
 
-    def _quarantine_key(self, group: str, key: str) -> str:
-        return f"{self._quarantine_prefix}{group}:{key}"
+    async def drop(self, letter_id: str) -> None:
+        """Remove one letter. Raises NotFound for an unknown id."""
+        if not await ask(self._redis, "drop a dead letter", "XDEL", self._dead_key, letter_id):
+            raise NotFound(f"no dead letter {letter_id} in {self._stream}")
 
     async def _range(self, newest: str, oldest: str, count: int) -> list[DeadLetter]:
         command = ("XREVRANGE", self._dead_key, newest, oldest, "COUNT", count)
@@ -158,17 +151,26 @@ def _cut(fields: Mapping[bytes, bytes]) -> _RawFields:
 
 
 def _letter(letter_id: str, fields: Mapping[bytes, bytes]) -> DeadLetter:
-    raw = msgspec.msgpack.decode(fields[b"fields"], type=_RawFields)
+    """One entry of the dead letters, whoever wrote it: an entry of another form has empty fields and no envelope."""
+    raw = _raw_fields(fields.get(b"fields", b""))
     try:
         envelope = Envelope.decode(raw)
     except BadMessage:
         envelope = None
+    deliveries = fields.get(b"deliveries", b"")
     return DeadLetter(
         id=letter_id,
-        source=fields[b"source"].decode(),
-        group=fields[b"group"].decode(),
-        error=fields[b"error"].decode(),
-        deliveries=int(fields[b"deliveries"]),
+        source=fields.get(b"source", b"").decode(errors="replace"),
+        group=fields.get(b"group", b"").decode(errors="replace"),
+        error=fields.get(b"error", b"").decode(errors="replace"),
+        deliveries=int(deliveries) if deliveries.isdigit() else 0,
         envelope=envelope,
         fields=raw,
     )
+
+
+def _raw_fields(packed: bytes) -> _RawFields:
+    try:
+        return msgspec.msgpack.decode(packed, type=_RawFields)
+    except msgspec.MsgspecError:
+        return {}

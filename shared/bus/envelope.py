@@ -18,7 +18,7 @@ from shared.errors import DovetailError, InvalidObject
 SUPPORTED_VERSION = 1
 """Highest major version of an envelope that this build understands."""
 BODY_LIMIT_BYTES = 64 * 1024
-_TEXT_LIMITS = {"id": 128, "type": 64, "key": 512, "cause": 128, "trace": 256, "only_group": 64}
+_TEXT_LIMITS = {"id": 128, "type": 64, "key": 512, "cause": 128, "only_group": 64}
 """Longest value of each text field, in characters."""
 _REQUIRED = ("id", "type", "key")
 
@@ -40,7 +40,7 @@ class RetryLater(DovetailError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """One message. ``at`` is wall time in seconds since 1970; ``trace`` a W3C traceparent.
+    """One message. ``at`` is wall time in seconds since 1970.
 
     ``id`` identifies the fact, not the copy: the same id published twice within a minute rings
     once. ``attempt`` counts delayed retries; ``only_group`` names the one group a retry is for.
@@ -53,7 +53,6 @@ class Envelope:
     at: float
     version: int = SUPPORTED_VERSION
     cause: str = ""
-    trace: str = ""
     attempt: int = 0
     only_group: str = ""
 
@@ -87,7 +86,6 @@ class Envelope:
                 at=float(text["at"]),
                 version=int(text["version"]),
                 cause=text.get("cause", ""),
-                trace=text.get("trace", ""),
                 attempt=int(text.get("attempt", "0")),
                 only_group=text.get("only_group", ""),
             )
@@ -106,7 +104,6 @@ _ENCODED_AS_TEXT = (
     "key",
     "cause",
     "at",
-    "trace",
     "attempt",
     "only_group",
 )

@@ -20,6 +20,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from shared.clock import Clock
+from shared.concurrency.backoff import Backoff
 from shared.errors import (
     Conflict,
     InvalidObject,
@@ -30,7 +31,7 @@ from shared.errors import (
 )
 from shared.kube.connection import JSON, Answer, Connection, Observer, Timeouts
 from shared.kube.listing import KubeList, read_pages
-from shared.kube.pacing import Backoff, TokenBucket
+from shared.kube.pacing import TokenBucket
 from shared.kube.resources import PODS, Resource
 from shared.kube.statuses import Call, decode_object
 from shared.kube.watching import LineSplitter, WatchEvent, parse_event
@@ -159,15 +160,21 @@ class Kube:
             query["continue"] = metadata["continue"]
 
     async def create(
-        self, resource: Resource, body: Object, namespace: str | None = None
+        self,
+        resource: Resource,
+        body: Object,
+        namespace: str | None = None,
+        *,
+        owner: str | None = None,
+        subresource: str | None = None,
     ) -> Object:
-        """Create an object, in ``namespace`` or in the one its metadata names.
+        """Create an object, in ``namespace`` or in the one its metadata names; or a ``subresource`` of ``owner``.
 
         Raises AlreadyExists and InvalidObject.
         """
         if resource.namespaced:
             namespace = namespace or body["metadata"]["namespace"]
-        call = Call("create", resource, None, namespace)
+        call = Call("create", resource, owner, namespace, subresource)
         named = {"apiVersion": resource.api_version, "kind": resource.kind} | body
         return decode_object(call, await self._write(call, "POST", named))
 

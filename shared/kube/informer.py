@@ -32,12 +32,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from shared.clock import Clock
+from shared.concurrency.backoff import Backoff
+from shared.concurrency.waiting import run_until
 from shared.errors import ConfigurationError, DovetailError, Gone, TransientError, Unreachable
 from shared.kube.client import Kube
 from shared.kube.listing import KubeList
-from shared.kube.pacing import Backoff
 from shared.kube.resources import Resource
-from shared.kube.stopping import run_until
 from shared.kube.watching import WatchEvent
 from shared.log import get_logger
 

@@ -25,10 +25,10 @@ from random import Random
 from typing import Any
 
 from shared.clock import Clock
+from shared.concurrency.waiting import run_until
 from shared.errors import AlreadyExists, Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import LEASES
-from shared.kube.stopping import run_until
 from shared.log import get_logger
 
 log = get_logger(__name__)

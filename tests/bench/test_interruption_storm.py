@@ -6,13 +6,13 @@ from collections import Counter
 
 from bench.interruption import body_of, faults, instance_id, mix
 from bench.sqs_queue import Queue
-from services.interruption import notices
-from services.interruption.parsers import parse
+from services.interruption.notices.eventbridge import parse
+from services.interruption.notices.notice import NoticeKind
 
 
 def test_the_mix_is_karpenters_in_thirds() -> None:
     kinds = Counter(parse(body_of(number)).kind for number in range(30))
-    assert kinds == {notices.SPOT: 10, notices.SCHEDULED: 10, notices.STOPPED: 10}
+    assert kinds == {NoticeKind.SPOT: 10, NoticeKind.SCHEDULED: 10, NoticeKind.STOPPED: 10}
     assert parse(body_of(7)).instances == (instance_id(7),)
 
 

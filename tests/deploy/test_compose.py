@@ -143,6 +143,7 @@ def test_one_service_builds_the_image_and_nobody_pulls_it(part: str) -> None:
     """Seven builds of one name race; a registry has no dovetail:local."""
     assert PARTS[part]["image"] == "dovetail:local"
     assert ("build" in PARTS[part]) == (part == "aws")
+    assert PARTS["aws"]["build"]["target"] == "local"
     assert PARTS[part].get("pull_policy") == (None if part == "aws" else "never")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.watcher.records import KINDS
+from services.watcher.conversion import KINDS
 from tests.support.documents import documents
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"

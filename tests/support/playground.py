@@ -83,7 +83,7 @@ SERVICE_SETTINGS = {
     "MESSAGE_MIN_IDLE": "10s",
     "VALIDATION_DELAY": "500ms",
     "DISRUPTION_PERIOD": "500ms",
-    "FEATURE_GATES": "Drift=true",
+    "FEATURE_GATES": "Drift=true,NodeOverlay=true,StaticCapacity=true",
     "NOMINATE": "auto",
 }
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 from prometheus_client.samples import Sample
 
-from services.watcher.records import KINDS, Kind
+from services.watcher.conversion import KINDS, Kind
 from services.watcher.service import build
 from shared.bus import Bus
 from shared.clock import SystemClock

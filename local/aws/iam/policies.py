@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-IAM = Path(__file__).resolve().parents[3] / "deploy" / "iam"
+from shared.packaged import packaged
+
+IAM = packaged("deploy", "iam")
 ALL_SERVICES = "services"
 """All services in one process: its role has the policies of each."""
 _KEY_PREFIX = "DOVETAIL"

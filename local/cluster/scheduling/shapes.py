@@ -54,16 +54,22 @@ def shape_key(pod: Obj) -> bytes:
         metadata.get("labels"),
         (pod.get("status") or {}).get("nominatedNodeName"),
         [spec.get(name) for name in SPEC_FIELDS],
-        claim_names(spec),
+        claim_names(pod),
         containers,
     ]
     return orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
 
 
-def claim_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """The PersistentVolumeClaims that a pod mounts."""
-    sources = (v.get("persistentVolumeClaim") or {} for v in spec.get("volumes") or ())
-    return tuple(source["claimName"] for source in sources if source.get("claimName"))
+def claim_names(pod: Obj) -> tuple[str, ...]:
+    """The PersistentVolumeClaims that a pod mounts; that of an ephemeral volume is named after pod and volume."""
+    found: list[str] = []
+    for volume in pod["spec"].get("volumes") or ():
+        name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if volume.get("ephemeral"):
+            name = f"{pod['metadata']['name']}-{volume['name']}"
+        if name:
+            found.append(name)
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +192,7 @@ def compile_shape(pod: Obj, key: bytes) -> PodShape:
         spread=[_spread(c, namespace, labels) for c in spec.get("topologySpreadConstraints") or ()],
         nominated=(pod.get("status") or {}).get("nominatedNodeName") or None,
         preempts=spec.get("preemptionPolicy") != "Never",
-        claims=claim_names(spec),
+        claims=claim_names(pod),
     )
 
 

@@ -51,7 +51,7 @@ async def killed(server: RedisServer) -> None:
 
 
 def letters(bus: Bus) -> DeadLetters:
-    return DeadLetters(bus.redis, bus.prefix, streams.LAUNCHES)
+    return bus.dead_letters(streams.LAUNCHES)
 
 
 async def bury(bus: Bus) -> None:

@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.interruption.backlog import Backlog
-from services.interruption.bells import Bells
-from services.interruption.deeds import Deeds
+from services.interruption.actions.machine_actions import Deeds
+from services.interruption.actions.notifier import Bells
+from services.interruption.actions.webhook import Webhook
+from services.interruption.actions.worker import Worker
 from services.interruption.directory import KINDS, Directory
-from services.interruption.letters import keeping
-from services.interruption.queue_source import QueueSource
-from services.interruption.webhook import Webhook
-from services.interruption.worker import Worker
+from services.interruption.notices.backlog import Backlog
+from services.interruption.sources.dead_letters import keeping
+from services.interruption.sources.sqs import QueueSource
 from shared import streams
 from shared.api.machines import parse_machine
 from shared.api.node_claims import parse_node_claim
@@ -143,7 +143,7 @@ async def world(
     worker = Worker(Backlog(), directory, deeds, clock, metrics)
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="a")
     await writer.begin({})
-    letters = DeadLetters(bus.redis, bus.prefix, streams.INTERRUPTIONS)
+    letters = bus.dead_letters(streams.INTERRUPTIONS)
     made = World(
         kube, worker, deeds, bells, directory, reader, writer, metrics, clock, settings, letters
     )

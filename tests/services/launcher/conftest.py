@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from services.launcher.admission import CurrentEpoch, no_election
-from services.launcher.assembly import assemble
-from services.launcher.garbage import Garbage
-from services.launcher.launch import Launch
-from services.launcher.node_classes import NodeClasses
-from services.launcher.registration import Registration
-from services.launcher.template_store import TemplateStore
-from services.launcher.templates import Templates
-from services.launcher.writing import Writer
+from services.launcher.garbage_collection.controller import GarbageCollection
+from services.launcher.launch.admission import CurrentEpoch, no_election
+from services.launcher.launch.assembly import assemble
+from services.launcher.launch.controller import LaunchController
+from services.launcher.launch_template.cluster_dns import ClusterDns
+from services.launcher.launch_template.controller import LaunchTemplates
+from services.launcher.launch_template.store import TemplateStore
+from services.launcher.lifecycle.controller import Registration
+from services.launcher.machine_writer import MachineWriter
+from services.launcher.node_class.controller import NodeClasses
 from shared.bus import Bus
 from shared.cloud.session import Cloud
 from shared.domain.instance_types import Catalogue, encode_catalogue
@@ -44,8 +45,8 @@ __all__ = ["world"]
 class Launcher:
     """One incarnation of the service."""
 
-    launch: Launch
-    garbage: Garbage
+    launch: LaunchController
+    garbage: GarbageCollection
     registration: Registration
 
 
@@ -67,7 +68,7 @@ def build_launcher(
         clock.advance(seconds)
 
     machines = Machines(kube)
-    writer = Writer(machines, bus, clock, recorder)
+    writer = MachineWriter(machines, bus, clock, recorder)
     node_classes = NodeClasses(kube, cloud, clock, recorder, settings)
     use = TemplateUse(bus.redis, bus.prefix, clock)
     stored = TemplateStore(kube, cloud, clock, settings, use)
@@ -80,7 +81,7 @@ def build_launcher(
         settings=settings,
         metrics=metrics,
         node_classes=node_classes,
-        templates=Templates(node_classes, settings, stored),
+        templates=LaunchTemplates(node_classes.cluster, ClusterDns(kube, clock), settings, stored),
         catalogues=CatalogueStore(bus.redis, bus.prefix),
         unavailable=UnavailableOfferings(bus.redis, bus.prefix, clock),
         backoff=backoff,
@@ -90,7 +91,9 @@ def build_launcher(
     )
     health = PoolHealth(RegistrationOutcomes(bus.redis, bus.prefix), backoff)
     shifted = ShiftedZones(bus.redis, bus.prefix, clock)
-    garbage = Garbage(kube, machines, cloud, clock, settings, writer, metrics, health, shifted)
+    garbage = GarbageCollection(
+        kube, machines, cloud, clock, settings, writer, metrics, health, shifted
+    )
     registration = Registration(kube, machines, clock, settings, metrics, writer, health)
     return Launcher(launch, garbage, registration)
 

@@ -21,14 +21,15 @@ import pytest_asyncio
 
 from local.cluster.server import serve
 from local.cluster.store import Store
-from services.launcher import launch as launch_module
-from services.launcher.assembly import assemble
-from services.launcher.garbage import Garbage
-from services.launcher.launch import Launch
-from services.launcher.node_classes import NodeClasses
-from services.launcher.template_store import TemplateStore
-from services.launcher.templates import Templates
-from services.launcher.writing import Writer
+from services.launcher.garbage_collection.controller import GarbageCollection
+from services.launcher.launch import controller as launch_module
+from services.launcher.launch.assembly import assemble
+from services.launcher.launch.controller import LaunchController
+from services.launcher.launch_template.cluster_dns import ClusterDns
+from services.launcher.launch_template.controller import LaunchTemplates
+from services.launcher.launch_template.store import TemplateStore
+from services.launcher.machine_writer import MachineWriter
+from services.launcher.node_class.controller import NodeClasses
 from shared.bus import Bus
 from shared.clock import Clock, SystemClock
 from shared.cloud.session import Cloud
@@ -96,13 +97,17 @@ class CrashWorld:
         self.ending = Ending(self.kube, self.cloud, self.bus, self.clock)
         self._warm = self._looked_up(self.kube, self.cloud, SystemClock())
 
-    def _looked_up(self, kube: Any, cloud: Any, clock: Clock) -> tuple[NodeClasses, Templates]:
+    def _looked_up(
+        self, kube: Any, cloud: Any, clock: Clock
+    ) -> tuple[NodeClasses, LaunchTemplates]:
         node_classes = NodeClasses(kube, cloud, clock, self.recorder, self.settings)
         use = TemplateUse(self.bus.redis, self.bus.prefix, clock)
         stored = TemplateStore(kube, cloud, clock, self.settings, use)
-        return node_classes, Templates(node_classes, self.settings, stored)
+        return node_classes, LaunchTemplates(
+            node_classes.cluster, ClusterDns(kube, clock), self.settings, stored
+        )
 
-    def incarnation(self, life: Life, *, cold: bool = False) -> Launch:
+    def incarnation(self, life: Life, *, cold: bool = False) -> LaunchController:
         """A new launcher that remembers nothing. ``cold``: not even what AWS has for the classes."""
         kube: Any = Mortal(self.kube, life, create=self._noted(life))
         cloud: Any = Mortal(
@@ -129,7 +134,7 @@ class CrashWorld:
             catalogues=self.catalogues,
             unavailable=unavailable,
             backoff=self.backoff,
-            writer=Writer(machines, bus, self.clock, self.recorder),
+            writer=MachineWriter(machines, bus, self.clock, self.recorder),
             sleep=sleep,
         )
 
@@ -144,7 +149,7 @@ class CrashWorld:
 
         return create
 
-    def garbage(self, life: Life | None = None) -> Garbage:
+    def garbage(self, life: Life | None = None) -> GarbageCollection:
         """A new sweep."""
         kube: Any = Mortal(self.kube, life) if life else self.kube
         cloud: Any = (
@@ -152,8 +157,8 @@ class CrashWorld:
         )
         machines = Machines(kube)
         health = PoolHealth(RegistrationOutcomes(self.bus.redis, self.bus.prefix), self.backoff)
-        writer = Writer(machines, self.bus, self.clock, self.recorder)
-        return Garbage(
+        writer = MachineWriter(machines, self.bus, self.clock, self.recorder)
+        return GarbageCollection(
             kube, machines, cloud, self.clock, self.settings, writer, self.metrics, health,
             ShiftedZones(self.bus.redis, self.bus.prefix, self.clock),
         )  # fmt: skip
@@ -266,7 +271,7 @@ async def _served(store: Store) -> AsyncIterator[str]:
 
 
 async def launch_rounds(
-    world: CrashWorld, launch: Launch, life: Life, keys: Sequence[str], rounds: int
+    world: CrashWorld, launch: LaunchController, life: Life, keys: Sequence[str], rounds: int
 ) -> list[BaseException]:
     """Every machine is asked for until all is done, the launcher dies, or the rounds are over. What is left."""
     failed: list[BaseException] = []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from services.terminator.batched_lists import Listings
 from services.terminator.instances import Instances
-from services.terminator.listings import Listings
-from services.terminator.strays import LOOKS_APART_SECONDS, Strays
+from services.terminator.orphaned_instances import LOOKS_APART_SECONDS, Strays
 from shared import streams
 from shared.bus import Bus
 from shared.cloud.session import Cloud

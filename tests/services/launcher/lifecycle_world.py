@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from services.launcher.garbage import Garbage
-from services.launcher.registration import Registration
-from services.launcher.writing import Writer
+from services.launcher.garbage_collection.controller import GarbageCollection
+from services.launcher.lifecycle.controller import Registration
+from services.launcher.machine_writer import MachineWriter
 from shared.bus import Bus
 from shared.clock import rfc3339
 from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
@@ -53,7 +53,7 @@ class World:
     def __post_init__(self) -> None:
         self.settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
         self.machines = Machines(self.kube)
-        self.writer = Writer(self.machines, self.bus, self.clock, self.recorder)
+        self.writer = MachineWriter(self.machines, self.bus, self.clock, self.recorder)
         self.outcomes = RegistrationOutcomes(self.bus.redis, self.bus.prefix)
         self.backoff = LaunchBackoff(self.bus.redis, self.bus.prefix, self.clock)
         self.shifted = ShiftedZones(self.bus.redis, self.bus.prefix, self.clock)
@@ -64,7 +64,7 @@ class World:
     def restart(self) -> None:
         """A new incarnation remembers nothing of the last."""
         self.health = PoolHealth(self.outcomes, self.backoff)
-        self.garbage = Garbage(
+        self.garbage = GarbageCollection(
             self.kube, self.machines, self.cloud, self.clock, self.settings, self.writer,
             self.metrics, self.health, self.shifted,
         )  # fmt: skip

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from services.launcher.calling import Answers, Calling
-from services.launcher.launch import Launch
+from services.launcher.launch.controller import LaunchController
+from services.launcher.launch.saga import Answers, LaunchSaga
 from shared.bus import RetryLater
 from shared.cloud.records import FleetResult
 from shared.domain import labels as keys
@@ -51,7 +51,7 @@ class Calls:
         found: FleetResult = await self.ec2.create_fleet(request)
         return found
 
-    def follow(self, calling: Calling) -> None:
+    def follow(self, calling: LaunchSaga) -> None:
         """From the turn that a call gets to its answer no time passes."""
         turn, send = calling.turns.next, calling.send
 
@@ -93,7 +93,7 @@ def most_within(times: Sequence[float], seconds: float) -> int:
     return max((sum(first <= at < first + seconds for at in times) for first in times), default=0)
 
 
-def watched(world: CrashWorld) -> tuple[Launch, Calls]:
+def watched(world: CrashWorld) -> tuple[LaunchController, Calls]:
     """A launcher whose calls are noted."""
     launch = world.incarnation(Life())
     calls = Calls(world.cloud.ec2, world)
@@ -119,7 +119,7 @@ async def make(
 
 
 async def ask_until_done(
-    world: CrashWorld, launch: Launch, keys_wanted: Iterable[str], seconds: float
+    world: CrashWorld, launch: LaunchController, keys_wanted: Iterable[str], seconds: float
 ) -> dict[str, float]:
     """Ask for each when it is due, until none is left or the time is over. When each was done."""
     clock = world.clock

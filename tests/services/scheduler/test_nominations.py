@@ -8,10 +8,13 @@ from msgspec.structs import replace
 from services.scheduler.nominations import (
     BIND_SECONDS,
     JOIN_SECONDS,
+    LATE_SECONDS,
     MOST_PROMISES,
+    PROMISE_SECONDS,
     Homes,
     Order,
     Promise,
+    counted_on,
     holds,
     honours_nominations,
     newest,
@@ -217,11 +220,52 @@ def test_bound_nominated_and_refused_pods_are_left_alone() -> None:
     assert wanted(home, WAITING, refused="n2") == [Order(WAITING, "n")]
 
 
-def test_nodes_that_can_take_pods_come_before_those_that_cannot_yet() -> None:
-    coming = make_node("coming", labels=OURS, ready=False)
-    early, late, lost = make_pods(3)
+def test_ends_come_first_then_nodes_in_the_order_in_which_they_joined_then_ready_ones() -> None:
+    """A pod of a node that is not ready yet can still be nominated in time; all pods of one node together."""
+    second = make_node("a", labels=OURS, ready=False, created_at=20.0)
+    first = make_node("b", labels=OURS, ready=False, created_at=10.0)
+    one, two, late, three, lost = make_pods(5)
     lost = replace(lost, nominated_node="gone")
-    promises = {early.uid: Promise("coming", LONG), late.uid: Promise("n", LONG)}
-    pods = {pod.uid: pod for pod in (early, late, lost)}
-    found = orders(pods, promises, homes(coming, make_node("n")), {}, {}, now=0)
-    assert found == [Order(lost, ""), Order(late, "n"), Order(early, "coming")]
+    targets = {two.uid: "a", late.uid: "n", one.uid: "b", three.uid: "b"}
+    promises = {uid: Promise(target, LONG) for uid, target in targets.items()}
+    pods = {pod.uid: pod for pod in (one, two, late, three, lost)}
+    found = orders(pods, promises, homes(second, first, make_node("n")), {}, {}, now=0)
+    assert found[0] == Order(lost, "")
+    assert [order.node for order in found[1:]] == ["b", "b", "a", "n"]
+
+
+def counted(home: Homes, *pods: Pod, target: str, refused: str = "", since: float = 0) -> list[str]:
+    """The places of pods that were all promised ``target`` at 0, ``since`` seconds after its node could take pods."""
+    promises = {pod.uid: Promise(target, PROMISE_SECONDS) for pod in pods}
+    bindable = dict.fromkeys(home.nodes, 0.0)
+    refusals = {pod.uid: refused for pod in pods}
+    return list(counted_on(pods, promises, refusals, home, bindable, now=since).values())
+
+
+def test_a_promised_pod_counts_on_its_machine_then_on_its_joining_node() -> None:
+    """To plan it once more beside pods that are nominated already broke up what one plan had put together."""
+    machine = make_machine("m", provider_id="aws:///us-west-2a/i-1")
+    node = make_node("n", labels=OURS, ready=False, provider_id=machine.provider_id)
+    assert counted(homes(machines=(machine,)), WAITING, target="m") == ["m"]
+    assert counted(homes(node, machines=(machine,)), WAITING, target="m", since=600) == ["n"]
+
+
+def test_a_promise_of_a_machine_that_goes_or_is_gone_counts_nothing() -> None:
+    going = make_machine("m", terminating=True)
+    assert counted(homes(machines=(going,)), WAITING, target="m") == []
+    assert counted(homes(), WAITING, target="m") == []
+    assert counted(homes(make_node("n")), WAITING, target="n", since=PROMISE_SECONDS) == []
+
+
+def test_once_its_node_takes_pods_a_promise_counts_while_bindings_are_being_written() -> None:
+    home = homes(make_node("n"))
+    assert counted(home, WAITING, target="n", since=LATE_SECONDS) == ["n"]
+    assert counted(home, WAITING, target="n", since=LATE_SECONDS + 1) == []
+
+
+def test_a_promise_that_was_refused_or_found_no_room_counts_nothing() -> None:
+    large = [make_pod(name, cpu="3") for name in ("a", "b")]
+    large = [replace(pod, unschedulable=True) for pod in large]
+    home = homes(make_node("n"))
+    assert counted(home, WAITING, target="n", refused="n") == []
+    assert counted(home, *large, target="n") == ["n"]

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from services.terminator.repairing import NodeRepair
+from services.terminator.repair.controller import NodeRepair
 from shared.domain.nodepools import V1, V1ALPHA5
 from shared.kube.machines import Machines
 from shared.kube.resources import MACHINES
 from shared.kube.statuses import Call
 from tests.services.conftest import Control, create_machine
-from tests.services.terminator.test_deadlines import TOLERATES_ALL, attach, detach
-from tests.services.terminator.test_repairing import HALF_AN_HOUR, fall_ill
+from tests.services.terminator.repair.test_controller import HALF_AN_HOUR, fall_ill
+from tests.services.terminator.test_termination_deadlines import TOLERATES_ALL, attach, detach
 from tests.services.terminator.world import World
 
 MANIFEST = Path(__file__).parents[3] / "deploy" / "kubernetes" / "terminator.yaml"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.watcher import soundness
-from services.watcher.records import KINDS, Kind
+from services.watcher.conversion import KINDS, Kind
+from services.watcher.mirror import soundness
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.kube import informer as informing

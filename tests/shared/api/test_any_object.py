@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.watcher.records import KINDS as WATCHED
+from services.watcher.conversion import KINDS as WATCHED
 from shared.api.crd import root_schema
 from shared.api.faults import field_text
 from shared.api.node_overlays import parse_node_overlay

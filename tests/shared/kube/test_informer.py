@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.clock import SystemClock
+from shared.concurrency.backoff import Backoff
 from shared.errors import Unavailable, Unreachable
 from shared.kube.client import Kube
 from shared.kube.connection import Timeouts
@@ -30,7 +31,6 @@ from shared.kube.informer import (
     compare_versions,
     pause_after,
 )
-from shared.kube.pacing import Backoff
 from shared.kube.resources import CONFIG_MAPS, PODS
 from tests.support.cluster_fixture import Cluster, connect, eventually, write_kubeconfig
 from tests.support.fake_clock import FakeClock

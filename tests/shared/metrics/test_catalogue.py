@@ -18,6 +18,7 @@ from shared.metrics.declaring import Declarations
 from shared.metrics.requests import RequestMetrics
 from shared.metrics.summaries import Summary
 from shared.metrics.work import WorkMetrics
+from shared.version import VERSION
 from tests.support.metrics import Scraped
 
 ROOT = Path(__file__).parents[3]
@@ -86,7 +87,7 @@ def name_of(metric: MetricWrapperBase | Summary) -> str:
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_fresh_service_answers_a_scrape(service: str) -> None:
     scraped = Scraped(Metrics(service, commit="abc1234").text())
-    labels = {"service": service, "version": "0.1.0", "commit": "abc1234"}
+    labels = {"service": service, "version": VERSION, "commit": "abc1234"}
     assert scraped.value("karpenter_build_info", **labels) == 1
 
 

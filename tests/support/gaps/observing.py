@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import aiohttp
 
 from cli.demo.snapshot import Snapshot
-from services.watcher.records import KINDS
+from services.watcher.conversion import KINDS
 from shared.bus import connect
 from shared.bus.connection import ask, key_prefix
 from shared.domain.nodes import provider_instance_id

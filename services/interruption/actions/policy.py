@@ -1,0 +1,96 @@
+"""What a pool wants done about a notice, and so what is done now: pure (INT-40, INT-43).
+
+Without annotations and settings this is Karpenter's table (area 8.3): recommendations are only told, everything else
+takes the machine away at once.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from services.interruption.notices.notice import ANNOUNCED, ENDED, OVER, Notice, NoticeKind
+from services.interruption.notices.scheduled_events import held_by
+from shared.domain.machines import Machine
+from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE, NodePool
+from shared.settings import InterruptionSettings
+
+TELL, REPLACE, WAIT, REOPEN = "tell", "replace", "wait", "reopen"
+"""Beside DELETE and CORDON: only tell; have the scheduler replace it first; wait for the lead time; undo."""
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """One pool's choices."""
+
+    mode: str = DELETE
+    rebalance: str = IGNORE
+    lead_seconds: float = float("inf")
+    webhook: bool = True
+
+    @property
+    def dry_run(self) -> bool:
+        return self.mode == DRY_RUN
+
+
+def policy_of(pool: NodePool | None, settings: InterruptionSettings) -> Policy:
+    """What the pool says, else what the settings say."""
+    if pool is None:
+        pool = NodePool(uid="", name="")
+    lead = pool.maintenance_lead_seconds
+    return Policy(
+        mode=pool.interruption or settings.interruption_mode,
+        rebalance=pool.rebalance or settings.rebalance,
+        lead_seconds=settings.maintenance_lead if lead is None else lead,
+        webhook=not pool.webhook_off,
+    )
+
+
+def step_for(notice: Notice, policy: Policy, *, now: float) -> str:
+    """What to do with a machine now; in a dry run, what would be done. ``now``: seconds since the epoch."""
+    if notice.kind in OVER:
+        return REOPEN
+    if notice.kind == NoticeKind.REBALANCE:
+        return _for_recommendation(policy)
+    if notice.kind in ANNOUNCED and not _is_due(notice, policy, now):
+        return WAIT
+    # An instance that has ended needs its record and its node gone, whatever a pool thinks of draining.
+    return CORDON if policy.mode == CORDON and notice.kind not in ENDED else DELETE
+
+
+def caused(notice: Notice, machine: Machine, policy: Policy) -> bool:
+    """Was this machine ordered to go because of ``notice``, perhaps by a process that was killed before it said so?
+
+    Then its deletion, which knows whole seconds only, is not older than the announcement. EC2 announces the end of
+    every instance, also of those that we end for another reason: in the same second, that is no cause. When a
+    scheduled event was announced only the queue tells: of the others the machine itself does.
+    """
+    if not machine.terminating:
+        return False
+    if notice.at is None:
+        return _went_for_event(notice, machine, policy)
+    said = int(notice.at)
+    return machine.deleted_at > said if notice.kind in ENDED else machine.deleted_at >= said
+
+
+def _went_for_event(notice: Notice, machine: Machine, policy: Policy) -> bool:
+    """Was it deleted when the event that stands on it was due?"""
+    held = held_by(machine)
+    if notice.kind not in ANNOUNCED or held is None:
+        return False
+    same = (held.source, held.event) == (notice.source, notice.event)
+    return same and machine.deleted_at + 1 > held.start - policy.lead_seconds
+
+
+def step_for_hook(settings: InterruptionSettings) -> str:
+    """What to do with a node that its auto scaling group ends: IGNORE, CORDON or DRAIN; in a dry run, what would be."""
+    wanted = settings.lifecycle_hooks
+    return CORDON if wanted == DRAIN and settings.interruption_mode == CORDON else wanted
+
+
+def _for_recommendation(policy: Policy) -> str:
+    if policy.rebalance == IGNORE:
+        return TELL
+    return REPLACE if policy.rebalance == DRAIN and policy.mode != CORDON else CORDON
+
+
+def _is_due(notice: Notice, policy: Policy, now: float) -> bool:
+    return notice.deadline is None or now >= notice.deadline - policy.lead_seconds

@@ -1,0 +1,104 @@
+"""Ailments of instances -> notices: pure (INT-15, INT-30).
+
+A check that fails for a moment heals by itself; only after two minutes is the instance given up, and only after two
+minutes is it believed to be healthy again. A scheduled event is certain and acted on at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from services.interruption.notices.notice import STATUS_CHECKS, Notice, NoticeKind
+from services.interruption.notices.scheduled_events import Maintenance, held_by
+from shared.cloud.instance_status import EVENT_STATUS, Ailment
+from shared.domain.machines import Machine
+
+IMPAIRED_SECONDS = 120.0
+HEALTHY_SECONDS = 120.0
+Name = tuple[str, str]
+"""(instance, category)."""
+
+
+def name_of(ailment: Ailment) -> Name:
+    """Under which an ailment is remembered."""
+    return (ailment.instance, ailment.category)
+
+
+def first_seen(
+    ailments: Iterable[Ailment], before: Mapping[Name, float], *, now: float
+) -> dict[Name, float]:
+    """Since when each ailment lasts: as EC2 says, or since we saw it first. What healed is forgotten."""
+    return {
+        name_of(one): before.get(name_of(one), now) if one.since is None else one.since
+        for one in ailments
+    }
+
+
+def serious(
+    ailments: Iterable[Ailment], since: Mapping[Name, float], *, now: float
+) -> list[Ailment]:
+    """Those that are acted on now."""
+    return [
+        one
+        for one in ailments
+        if one.category == EVENT_STATUS or now - since[name_of(one)] >= IMPAIRED_SECONDS
+    ]
+
+
+def notice_of(ailment: Ailment, since: float, *, now: float) -> Notice:
+    """The notice that EC2 did not send. Since when an event is announced EC2 does not say."""
+    scheduled = ailment.category == EVENT_STATUS
+    stamp = ailment.due if scheduled else since
+    return Notice(
+        id=f"{ailment.category}/{ailment.instance}/{int(stamp or 0)}",
+        kind=NoticeKind(ailment.category),
+        instances=(ailment.instance,),
+        at=None if scheduled else since,
+        deadline=ailment.due if scheduled else now,
+        received_at=now,
+        source=STATUS_CHECKS,
+    )
+
+
+def called_off(
+    waiting: Iterable[tuple[str, Machine]], ailments: Iterable[Ailment], *, now: float
+) -> list[Notice]:
+    """Notices that events are over which machines wait for because of us, and EC2 no longer lists."""
+    scheduled = {one.instance for one in ailments if one.category == EVENT_STATUS}
+    return [
+        _over(instance, held, now)
+        for instance, machine in waiting
+        if instance not in scheduled
+        and (held := held_by(machine)) is not None
+        and held.source == STATUS_CHECKS
+    ]
+
+
+def _over(instance: str, held: Maintenance, now: float) -> Notice:
+    name = f"over/{instance}/{int(held.start)}"
+    return Notice(name, NoticeKind.SCHEDULED_OVER, (instance,), now, None, now, STATUS_CHECKS)
+
+
+def passing_since(
+    closed: Iterable[str], ailments: Iterable[Ailment], before: Mapping[str, float], *, now: float
+) -> dict[str, float]:
+    """Since when each of the ``closed`` instances passes both status checks, as far as we looked."""
+    failing = {one.instance for one in ailments if one.category != EVENT_STATUS}
+    return {one: before.get(one, now) for one in closed if one not in failing}
+
+
+def healed(passing: Mapping[str, float], *, now: float) -> list[Notice]:
+    """Notices that instances are healthy, once that lasted."""
+    return [
+        Notice(
+            f"healthy/{one}/{int(since)}",
+            NoticeKind.HEALED,
+            (one,),
+            since,
+            None,
+            now,
+            STATUS_CHECKS,
+        )
+        for one, since in passing.items()
+        if now - since >= HEALTHY_SECONDS
+    ]

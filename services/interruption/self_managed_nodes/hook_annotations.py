@@ -1,0 +1,97 @@
+"""Writes a lifecycle action on its node, by compare-and-set: several hooks, services and people write there.
+
+One patch closes the node and says why, so that no crash leaves a node that is closed for nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from services.interruption.notices.taints import OURS
+from shared.api.nodes import parse_node, taint_objects
+from shared.clock import rfc3339
+from shared.domain import labels as keys
+from shared.domain.expressions import NO_SCHEDULE, Taint
+from shared.domain.lifecycle_actions import (
+    Hook,
+    LifecycleAction,
+    ended,
+    joined,
+    parse_lifecycle_action,
+)
+from shared.domain.nodes import Node
+from shared.errors import Conflict, NotFound
+from shared.kube.client import Kube
+from shared.kube.resources import NODES
+
+TRIES = 3
+TAINT = Taint(keys.LIFECYCLE_TAINT_KEY, NO_SCHEDULE, OURS)
+"""INT-42."""
+
+
+@dataclass
+class HookMarks:
+    """Reads the node afresh before each write. Raises NotFound, also when the name is another node's by now."""
+
+    kube: Kube
+
+    async def begin(self, node: Node, new: LifecycleAction) -> bool:
+        """Close the node and have it drained. False: it says so already."""
+
+        def change(found: Node, held: LifecycleAction | None) -> dict[str, Any] | None:
+            wanted = joined(held, new)
+            if wanted == held:
+                return None
+            notes: dict[str, str | None] = {keys.LIFECYCLE_ANNOTATION: wanted.text}
+            if wanted == new:
+                notes[keys.DRAINED_ANNOTATION] = None  # of an earlier life of the instance
+            others = tuple(taint for taint in found.taints if taint.key != TAINT.key)
+            spec = {"unschedulable": True, "taints": taint_objects((*others, TAINT))}
+            return {"metadata": {"annotations": notes}, "spec": spec}
+
+        return await self._write(node, change)
+
+    async def end(self, node: Node, hook: Hook, how: str) -> bool:
+        """This hook waits no longer. False: it says so already."""
+
+        def change(_: Node, held: LifecycleAction | None) -> dict[str, Any] | None:
+            wanted = held and ended(held, hook, how)
+            if wanted is None or wanted == held:
+                return None
+            return {"metadata": {"annotations": {keys.LIFECYCLE_ANNOTATION: wanted.text}}}
+
+        return await self._write(node, change)
+
+    async def _write(
+        self,
+        node: Node,
+        change: Callable[[Node, LifecycleAction | None], dict[str, Any] | None],
+    ) -> bool:
+        for attempt in range(TRIES):
+            raw = await self.kube.get(NODES, node.name)
+            if raw["metadata"]["uid"] != node.uid:
+                raise NotFound(f"node {node.name} is another by now")
+            found = parse_node(raw)
+            body = change(found, action_of(found))
+            if body is None:
+                return False
+            body["metadata"]["resourceVersion"] = raw["metadata"]["resourceVersion"]
+            try:
+                await self.kube.patch(NODES, node.name, body)
+                return True
+            except Conflict:
+                if attempt == TRIES - 1:
+                    raise
+        return False
+
+
+def action_of(node: Node) -> LifecycleAction | None:
+    """What stands on the node."""
+    return parse_lifecycle_action(node.annotations.get(keys.LIFECYCLE_ANNOTATION, ""))
+
+
+def until_text(action: LifecycleAction) -> str:
+    """For people."""
+    return rfc3339(action.until)

@@ -1,0 +1,177 @@
+"""Keeps lifecycle hooks waiting while their nodes drain, then ends them (INT-41).
+
+What it knows stands on the nodes, seen through the watcher's mirror; when it beat last and whom AWS refused is all that
+a restart forgets, and a beat too many is harmless. What may go wrong: AWS does not answer, or does not let us. It is
+asked again with growing pauses, the node says so in an event, and at worst the hook's own timeout ends the instance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from services.interruption.actions.action import NORMAL, WARNING
+from services.interruption.actions.webhook import Told, Webhook
+from services.interruption.directory import Directory
+from services.interruption.notices.notice import NoticeKind
+from services.interruption.self_managed_nodes.hook_annotations import HookMarks, action_of
+from services.interruption.self_managed_nodes.hook_timing import BEAT, REST, due
+from services.interruption.self_managed_nodes.lifecycle_hooks import OVER, REASON
+from shared.api.references import to_node
+from shared.clock import Clock
+from shared.cloud.autoscaling import CONTINUE, AutoScaling, Token
+from shared.concurrency.backoff import Backoff
+from shared.domain import labels as keys
+from shared.domain.lifecycle_actions import Hook, LifecycleAction
+from shared.domain.nodes import Node
+from shared.errors import DovetailError, NotFound
+from shared.kube.recorder import Recorder
+from shared.log import get_logger
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+PERIOD_SECONDS = 1.0
+AT_ONCE = 8
+"""Calls to EC2 Auto Scaling in hand."""
+CALL_SECONDS, LOOK_SECONDS = 5.0, 20.0
+"""For one hook, and for all of one look: whom AWS keeps waiting gets a pause, and the others their turn."""
+LONGEST_PAUSE_SECONDS = 30.0
+FAILED_SECONDS = 600.0
+"""How often a node says that its hook cannot be reached."""
+
+Key = tuple[str, tuple[str, str, str]]
+"""Node UID, identity of the hook."""
+Case = tuple[Node, LifecycleAction, Hook]
+
+
+@dataclass
+class Attempts:
+    """What is remembered of one hook."""
+
+    beat_at: float
+    """Since the epoch."""
+    backoff: Backoff
+    again_at: float = float("-inf")
+    """Monotonic; not asked before."""
+    how: str = ""
+    """How it ended at AWS; the node may not say so yet."""
+    told: bool = False
+
+
+@dataclass
+class HookKeeper:
+    """``look`` every second."""
+
+    autoscaling: AutoScaling
+    directory: Directory
+    marks: HookMarks
+    webhook: Webhook
+    clock: Clock
+    random: Random
+    metrics: Metrics
+    recorder: Recorder
+    problem: str = ""
+    """What AWS said last, empty when it took the last call."""
+    _attempts: dict[Key, Attempts] = field(default_factory=dict)
+    _cases: dict[Key, Case] = field(default_factory=dict)
+    """As of the last look."""
+
+    @property
+    def waiting(self) -> int:
+        """Hooks that wait for us."""
+        return len(self._cases)
+
+    async def look(self) -> None:
+        """Give each hook what it needs now. Failures are told and tried again."""
+        seen = {(case[0].uid, case[2].identity): case for case in self._open()}
+        # A node that is missing may be so because the mirror is behind: its hook is kept waiting until that is certain.
+        missing = {
+            key: case
+            for key, case in self._cases.items()
+            if key not in seen and not self.directory.shows_node(case[0].name)
+        }
+        lost = {key for key, case in missing.items() if self.directory.has_lost(case[0].name)}
+        self._cases = {**seen, **missing}
+        self._attempts = {k: one for k, one in self._attempts.items() if k in self._cases}
+        gate = asyncio.Semaphore(AT_ONCE)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                cases = list(self._cases.items())
+                await asyncio.gather(*(self._keep(k, case, k in lost, gate) for k, case in cases))
+
+    def _open(self) -> Iterator[Case]:
+        for node in self.directory.hooked():
+            action = action_of(node)
+            if action is not None:
+                yield from ((node, action, hook) for hook in action.waiting)
+
+    async def _keep(self, key: Key, case: Case, lost: bool, gate: asyncio.Semaphore) -> None:
+        node, action, hook = case
+        known = self._attempts.setdefault(key, Attempts(action.at, self._pauses()))
+        drained = lost or keys.DRAINED_ANNOTATION in node.annotations
+        now = self.clock.now()
+        step = due(action, hook, drained=drained, last_beat=known.beat_at, now=now)
+        waits = self.clock.monotonic() < known.again_at
+        if waits or (step == REST and not known.how):
+            return
+        async with gate:
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    await self._ask(case, known, step)
+            except (DovetailError, TimeoutError) as error:
+                known.again_at = self.clock.monotonic() + known.backoff.next()
+                await self._complain(node, hook, error)
+                return
+        known.backoff.reset()
+        self.problem = ""
+        if lost:
+            del self._cases[key]
+
+    def _pauses(self) -> Backoff:
+        return Backoff(self.random, first=1.0, cap=LONGEST_PAUSE_SECONDS)
+
+    async def _ask(self, case: Case, known: Attempts, step: str) -> None:
+        node, action, hook = case
+        token = Token(hook.group, hook.name, hook.token, action.instance)
+        if step == BEAT and not known.how:
+            if await self.autoscaling.heartbeat(token):
+                known.beat_at = self.clock.now()
+                self.metrics.lifecycle_actions.labels("heartbeat").inc()
+                log.info("lifecycle hook waits on", node=node.name, hook=hook.name)
+                return
+            known.how = OVER
+        if not known.how:
+            known.how = CONTINUE if await self.autoscaling.complete(token) else OVER
+        await self._write(case, known)
+
+    async def _write(self, case: Case, known: Attempts) -> None:
+        """The node says how its hook ended; a node that is gone needs nothing."""
+        node, _, hook = case
+        try:
+            await self.marks.end(node, hook, known.how)
+        except NotFound:
+            log.info("node is gone", node=node.name)
+        if known.told:
+            return
+        known.told = True
+        self.metrics.lifecycle_actions.labels(known.how.lower()).inc()
+        end = "waits no longer" if known.how == OVER else f"was ended: {known.how}"
+        log.info("lifecycle hook ended", node=node.name, hook=hook.name, how=known.how)
+        text = f"Lifecycle hook {hook.name} of {hook.group} {end}"
+        await self.recorder.publish(to_node(node), NORMAL, REASON, text)
+        self.webhook.tell(Told(NoticeKind.LIFECYCLE, REASON, known.how.lower(), node, node.name))
+
+    async def _complain(self, node: Node, hook: Hook, error: DovetailError | TimeoutError) -> None:
+        self.metrics.lifecycle_actions.labels("failed").inc()
+        problem = getattr(error, "message", f"no answer within {CALL_SECONDS:.0f} s")
+        if problem != self.problem:
+            log.warning("lifecycle hook not reached", node=node.name, problem=problem)
+        self.problem = problem
+        text = f"Lifecycle hook {hook.name} of {hook.group} is not reached: {problem}"
+        await self.recorder.publish(
+            to_node(node), WARNING, REASON, text, dedupe_seconds=FAILED_SECONDS
+        )

@@ -1,0 +1,30 @@
+"""Where messages go that nobody can read: among the dead letters of the stream ``interruptions``, each once.
+
+What may go wrong: the service is killed between keeping a message and deleting it from the queue. The message comes
+again and is known by its id and its body.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from services.interruption.sources.sqs import Bury
+from shared.bus.dead_letters import DeadLetters
+
+GROUP = "interruption"
+
+
+def keeping(letters: DeadLetters) -> Bury:
+    """Keeps a message among ``letters``."""
+
+    async def bury(message: str, body: bytes, error: Exception) -> None:
+        await letters.bury(
+            source=f"sqs/{message}",
+            group=GROUP,
+            fields={b"body": body},
+            deliveries=1,
+            error=error,
+            once=f"{message}/{sha256(body).hexdigest()}",
+        )
+
+    return bury

@@ -1,0 +1,111 @@
+"""EC2's status checks as a source of notices, every minute, with or without a queue (INT-30, INT-31).
+
+An ailment that lasts is announced again each time: it costs nothing once the machine is being deleted, and a handling
+that failed is repeated without any memory of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from services.interruption.directory import Directory
+from services.interruption.notices.backlog import Backlog, Entry
+from services.interruption.notices.notice import rank
+from services.interruption.notices.status_checks import (
+    Name,
+    called_off,
+    first_seen,
+    healed,
+    name_of,
+    notice_of,
+    passing_since,
+    serious,
+)
+from shared.clock import Clock
+from shared.cloud.instance_status import Ailment, InstanceStatuses
+from shared.concurrency.waiting import pause, run_until
+from shared.errors import DovetailError, Unauthorized
+from shared.log import get_logger
+from shared.metrics import Metrics
+from shared.settings import InterruptionSettings
+
+log = get_logger(__name__)
+
+OFF_LOOK_SECONDS = 15.0
+OFTEN_SECONDS = 60.0
+"""With a longer period than this, silence is no sign of trouble."""
+DENIED = "UnauthorizedOperation"
+
+
+@dataclass
+class StatusSource:
+    """Asks EC2 and puts notices about our machines into the backlog."""
+
+    settings: InterruptionSettings
+    statuses: InstanceStatuses
+    backlog: Backlog
+    directory: Directory
+    clock: Clock
+    metrics: Metrics
+    stopped: bool = False
+    """We may not ask, and have said so."""
+    problem: str = ""
+    last_progress: float = 0.0
+    _since: dict[Name, float] = field(default_factory=dict)
+    _passing: dict[str, float] = field(default_factory=dict)
+    """Instance -> since when it passes its checks, while its node is still closed."""
+    _counted: set[Name] = field(default_factory=set)
+
+    def progress(self) -> float:
+        """Monotonic time of the last question; now while there is none to ask."""
+        waits = self.stopped or self.settings.instance_status_period > OFTEN_SECONDS
+        return self.clock.monotonic() if waits else self.last_progress
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Ask until ``stop``, or until EC2 says that we may not."""
+        await run_until(stop, self.directory.loaded())  # else nothing would be ours
+        while not stop.is_set() and not self.stopped:
+            period = self.settings.instance_status_period
+            if period > 0:
+                await self._ask()
+            self.last_progress = self.clock.monotonic()
+            await pause(stop, period or OFF_LOOK_SECONDS)
+        await stop.wait()
+
+    async def _ask(self) -> None:
+        try:
+            await self.look(await self.statuses.ailments())
+            self.problem = ""
+        except Unauthorized as error:
+            self.stopped = error.context.get("code") == DENIED
+            self._complain(error)
+        except DovetailError as error:
+            self._complain(error)
+
+    def _complain(self, error: DovetailError) -> None:
+        if error.message != self.problem:
+            log.error("cannot read instance statuses", problem=error.message, gives_up=self.stopped)
+        self.problem = error.message
+
+    async def look(self, ailments: tuple[Ailment, ...]) -> None:
+        """Take over what EC2 says now; foreign instances are none of our business."""
+        now = self.clock.now()
+        ours = [one for one in ailments if self.directory.count([one.instance])]
+        self._since = first_seen(ours, self._since, now=now)
+        found = serious(ours, self._since, now=now)
+        self._count(found)
+        for one in found:
+            notice = notice_of(one, self._since[name_of(one)], now=now)
+            await self.backlog.put(Entry(notice), rank(notice, 1))
+        self._passing = passing_since(self.directory.impaired(), ours, self._passing, now=now)
+        over = called_off(self.directory.scheduled(), found, now=now)
+        for notice in (*over, *healed(self._passing, now=now)):
+            await self.backlog.put(Entry(notice), rank(notice, 1))
+
+    def _count(self, found: list[Ailment]) -> None:
+        """INT-31: once per instance and category while it lasts."""
+        names = {name_of(one) for one in found}
+        for _, category in names - self._counted:
+            self.metrics.instances_unhealthy.labels(category).inc()
+        self._counted = names

@@ -1,0 +1,247 @@
+"""The SQS queue as a source of notices (INT-01..04).
+
+One long poll at a time while it is quiet; a poll that comes back half full calls the others, so a storm is read by
+several pollers at once. A message is deleted when it was handled, in batches, or when it cannot be read: then its
+first 4 KiB stay among the dead letters of the stream ``interruptions``.
+
+What may go wrong: the queue is missing or forbidden: ``problem`` says so on /readyz, and it is looked for again, ever
+more slowly. A deletion fails: the message comes again and is found to be handled; ``undeleted`` says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+
+from services.interruption.directory import Directory
+from services.interruption.notices.backlog import Backlog, Entry
+from services.interruption.notices.eventbridge import parse
+from services.interruption.notices.notice import rank
+from shared.bus import BadMessage
+from shared.clock import Clock
+from shared.cloud.sqs import BATCH, QueueMessage, Sqs
+from shared.concurrency.backoff import Backoff
+from shared.concurrency.waiting import pause, run_until
+from shared.errors import DovetailError, NotFound
+from shared.log import get_logger
+from shared.metrics import Metrics
+from shared.settings import InterruptionSettings
+
+log = get_logger(__name__)
+
+POLLERS = 8
+VISIBILITY_SECONDS = 20
+MARGIN_SECONDS = 1.0
+"""A delivery counts as run out this much before SQS thinks so."""
+STORM_MESSAGES = BATCH // 2
+"""SQS may hand out fewer than it has; as many at once are a storm."""
+STORM_WAIT_SECONDS = 1
+LOOK_SECONDS = 5.0
+"""How often an empty INTERRUPTION_QUEUE is read again: it may stand in the ConfigMap (OPS-04)."""
+LONGEST_BACKOFF_SECONDS = 30.0
+DELETERS = 4
+"""Batches of deletions on their way."""
+GATHER_SECONDS = 0.2
+"""How long a batch of deletions may gather: each call costs as much as handling several messages."""
+WAITING_RECEIPTS = 10_000
+FLUSH_SECONDS = 3.0
+LETTER_BYTES = 4096
+UNDELETED_SECONDS = 3.0 * VISIBILITY_SECONDS
+LETTERS_PAUSE_SECONDS = 5.0
+"""After a letter that could not be kept no other is tried for this long: warnings must not wait behind it."""
+UNREADABLE = "unreadable"
+
+Bury = Callable[[str, bytes, Exception], Awaitable[None]]
+"""(message id, body, what is wrong with it) -> kept for people. Raises TransientError."""
+
+
+@dataclass
+class QueueSource:
+    """Reads one queue into the backlog."""
+
+    settings: InterruptionSettings
+    sqs: Sqs
+    backlog: Backlog
+    directory: Directory
+    bury: Bury
+    clock: Clock
+    random: Random
+    metrics: Metrics
+    url: str = ""
+    problem: str = ""
+    last_progress: float = 0.0
+    """Monotonic time of the last poll that SQS answered, or of the last look at an empty setting."""
+    _done: asyncio.Queue[str] = field(default_factory=lambda: asyncio.Queue(WAITING_RECEIPTS))
+    _idle: bool = False
+    _letters_from: float = 0.0
+    """Monotonic time until which Redis is not asked again."""
+    _undeleted: str = ""
+    _undeleted_at: float = float("-inf")
+
+    @property
+    def undeleted(self) -> str:
+        """Why messages that are done with cannot be deleted, empty: they can. Those come again and say so again."""
+        fresh = self.clock.monotonic() - self._undeleted_at < UNDELETED_SECONDS
+        return self._undeleted if fresh else ""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Read until ``stop``. Messages that were received and not handled by then come again."""
+        backoff = Backoff(self.random, first=1.0, cap=LONGEST_BACKOFF_SECONDS)
+        while not stop.is_set():
+            name = self.settings.interruption_queue
+            if not name:
+                self._say_idle()
+                await pause(stop, LOOK_SECONDS)
+                continue
+            try:
+                await run_until(stop, self._read(name, backoff))
+            except DovetailError as error:
+                self._complain(name, error)
+                await pause(stop, backoff.next())
+
+    def _say_idle(self) -> None:
+        """INT-01, scenario 40: one line, not one per look."""
+        if not self._idle:
+            log.warning("INTERRUPTION_QUEUE is empty: spot interruptions are not handled")
+        self._idle, self.url, self.problem, self._undeleted = True, "", "", ""
+        self.last_progress = self.clock.monotonic()
+
+    def _complain(self, name: str, error: DovetailError) -> None:
+        problem = error.message
+        if isinstance(error, NotFound):
+            problem = f"queue {name} does not exist; create it or mend INTERRUPTION_QUEUE"
+        if problem != self.problem:
+            log.error("cannot read the interruption queue", problem=problem)
+        self.problem = problem  # the address stays: handled messages are still to be deleted
+        self.last_progress = self.clock.monotonic()
+
+    async def _read(self, name: str, backoff: Backoff) -> None:
+        """Read this queue until the setting names another one."""
+        self.url = await self.sqs.queue_url(name)
+        log.info("reading interruption queue", url=self.url)
+        self._idle = False
+        await self.directory.loaded()
+        while self.settings.interruption_queue == name:
+            received = await self._receive(self.settings.receive_wait_seconds)
+            self.problem = ""
+            backoff.reset()
+            if received >= STORM_MESSAGES:
+                await self._drain()
+
+    async def _drain(self) -> None:
+        """Several pollers until each finds nothing more; raises what one of them met."""
+
+        async def drain() -> None:
+            while await self._receive(STORM_WAIT_SECONDS):
+                pass
+
+        ends = await asyncio.gather(*(drain() for _ in range(POLLERS)), return_exceptions=True)
+        for end in ends:
+            if end is not None:
+                raise end
+
+    async def _receive(self, wait_seconds: int) -> int:
+        """How many messages came; all of them are in the backlog or done with."""
+        messages = await self.sqs.receive(
+            self.url, wait_seconds=wait_seconds, visibility_seconds=VISIBILITY_SECONDS
+        )
+        self.last_progress = now = self.clock.monotonic()
+        for message in messages:
+            await self._accept(message, now + VISIBILITY_SECONDS - MARGIN_SECONDS)
+        return len(messages)
+
+    async def _accept(self, message: QueueMessage, until: float) -> None:
+        try:
+            notice = parse(message.body, received_at=self.clock.now())
+        except BadMessage as error:
+            await self._keep(message, error.message)
+            return
+        except Exception as error:  # a fault of our own must not stop the queue again and again
+            log.exception("cannot parse an interruption message", id=message.id)
+            await self._keep(message, repr(error))
+            return
+        self.metrics.interruptions_received.labels(notice.kind).inc()
+        entry = Entry(notice, partial(self._delete, message.receipt), until)
+        await self.backlog.put(entry, rank(notice, self.directory.count(notice.instances)))
+
+    async def _keep(self, message: QueueMessage, fault: str) -> None:
+        """INT-04: no repeat cures it. It is deleted once it is kept."""
+        log.error("unreadable interruption message", id=message.id, error=fault)
+        self.metrics.interruptions_received.labels(UNREADABLE).inc()
+        if self.clock.monotonic() < self._letters_from:
+            return
+        try:
+            body = message.body.encode("utf-8", "replace")[:LETTER_BYTES]
+            await self.bury(message.id, body, BadMessage(fault))
+        except DovetailError as failure:
+            self._letters_from = self.clock.monotonic() + LETTERS_PAUSE_SECONDS
+            log.warning("cannot keep the message, it comes again", error=failure.message)
+            return
+        self._delete(message.receipt)
+
+    def _delete(self, receipt: str) -> None:
+        """Have it deleted soon; forgotten when too many wait, as it comes again."""
+        try:
+            self._done.put_nowait(receipt)
+        except asyncio.QueueFull:
+            log.warning("too many messages wait to be deleted, one comes again")
+
+    async def run_deletions(self, stop: asyncio.Event) -> None:
+        """Delete what is done with until ``stop``, then what is left, for at most three seconds."""
+        await run_until(stop, self._delete_for_ever())
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                while not self._done.empty():
+                    waiting = min(BATCH, self._done.qsize())
+                    await self._delete_batch([self._done.get_nowait() for _ in range(waiting)])
+        except TimeoutError:
+            log.warning("messages were not deleted, they come again", count=self._done.qsize())
+
+    async def _delete_for_ever(self) -> None:
+        """One gathers, so that batches are full; several are on their way, so that a slow answer holds up none."""
+        gate = asyncio.Semaphore(DELETERS)
+        unfinished: list[list[str]] = []
+
+        def ended(batch: list[str], task: asyncio.Task[None]) -> None:
+            gate.release()
+            if not task.cancelled():
+                unfinished.remove(batch)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    await gate.acquire()
+                    batch: list[str] = []
+                    unfinished.append(batch)
+                    await self._gather(batch)
+                    deleting = group.create_task(self._delete_batch(batch))
+                    deleting.add_done_callback(partial(ended, batch))
+        finally:
+            # The last round has them; to delete one twice does no harm.
+            for receipt in (receipt for batch in unfinished for receipt in batch):
+                self._delete(receipt)
+
+    async def _gather(self, batch: list[str]) -> None:
+        """Fill ``batch``, or take what comes within ``GATHER_SECONDS`` of the first."""
+        batch.append(await self._done.get())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GATHER_SECONDS):
+                while len(batch) < BATCH:
+                    batch.append(await self._done.get())
+
+    async def _delete_batch(self, receipts: list[str]) -> None:
+        if not self.url:
+            return  # the setting names no queue any more
+        try:
+            failed = await self.sqs.delete(self.url, receipts)
+        except DovetailError as error:
+            if error.message != self.undeleted:
+                log.warning("messages were not deleted, they come again", error=error.message)
+            self._undeleted, self._undeleted_at = error.message, self.clock.monotonic()
+            return
+        self._undeleted = ""
+        self.metrics.interruptions_deleted.inc(len(receipts) - len(failed))

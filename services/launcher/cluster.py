@@ -1,0 +1,44 @@
+"""The EKS cluster as EKS describes it: version for images, endpoint and certificate authority for user data (EC-23)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from shared.clock import Clock
+from shared.cloud.eks import EksCluster
+from shared.cloud.session import Cloud
+from shared.log import get_logger
+from shared.settings import LauncherSettings
+
+log = get_logger(__name__)
+
+FRESH_SECONDS = 300.0
+"""How long an answer of EKS is used."""
+
+
+@dataclass
+class ClusterDescription:
+    """Asks EKS, at most every five minutes."""
+
+    cloud: Cloud
+    clock: Clock
+    settings: LauncherSettings
+    _held: tuple[float, EksCluster] | None = None
+
+    async def described(self) -> EksCluster:
+        """The EKS cluster: version for images, endpoint and CA for user data. Asked every five minutes."""
+        now = self.clock.monotonic()
+        if self._held is not None and now - self._held[0] < FRESH_SECONDS:
+            return self._held[1]
+        found = await self.cloud.eks.cluster(self.settings.cluster_name)
+        if self._held is None or self._held[1].version != found.version:
+            log.debug("discovered kubernetes version", **{"kubernetes-version": found.version})
+        self._held = (now, found)
+        return found
+
+    def authority(self) -> str:
+        """A digest of the certificate authority that new machines are told of; empty before EKS was asked for one."""
+        held = self._held[1].certificate_authority if self._held else ""
+        bundle = self.settings.cluster_ca_bundle or held
+        return hashlib.sha256(bundle.encode()).hexdigest()[:16] if bundle else ""

@@ -1,0 +1,133 @@
+"""Asks pods to go, again and again but with growing pauses, and tells what holds them (TRM-08, TRM-09, TRM-11, F22).
+
+A budget is never overruled before the machine's own deadline. What may go wrong: a pod that two budgets protect can
+never be evicted (500): it is told like a full budget, and waits for the deadline or for a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from services.terminator.drain.pods import Deletion, DrainStep
+from services.terminator.writer import Writer
+from shared.clock import Clock
+from shared.domain import labels as keys
+from shared.domain.nodes import Node
+from shared.domain.pods import Pod
+from shared.errors import Conflict, DovetailError, EvictionBlocked, NotFound, TransientError
+from shared.kube.client import Kube
+from shared.kube.resources import PODS
+from shared.log import get_logger
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 10.0
+FRESH_SECONDS = 1.0
+"""A list of pods older than this is not worked on: many on it may have gone. The next round looks again."""
+
+
+class Retry(NamedTuple):
+    """When a pod may be asked again (monotonic), and how long the pause after that is."""
+
+    at: float
+    pause: float
+
+
+@dataclass
+class Evictions:
+    """Remembers whom it asked when. A restart forgets, which costs one more request per pod."""
+
+    kube: Kube
+    clock: Clock
+    writer: Writer
+    metrics: Metrics
+    _retries: dict[str, dict[str, Retry]] = field(default_factory=dict)
+    """Node UID -> pod UID -> when again."""
+
+    async def carry_out(self, node: Node, step: DrainStep, why: str) -> None:
+        """One round. ``why``: the reason of the disruption, for the pods' events.
+
+        A call that fails for the moment (F28: somebody's webhook is away) holds up that one pod.
+        """
+        fresh_until = self.clock.monotonic() + FRESH_SECONDS
+        asked = [*(deletion.pod for deletion in step.delete), *step.evict]
+        self._keep(node, asked)
+        for deletion in step.delete:
+            if self._may_ask(node, deletion.pod):
+                await self._delete(node, deletion, why)
+        for pod in step.held:
+            await self.writer.blocked(
+                node, pod, f"it has the annotation {keys.DO_NOT_DISRUPT} (or {keys.DO_NOT_EVICT})"
+            )
+        for place, pod in enumerate(step.evict):
+            if self.clock.monotonic() >= fresh_until:
+                return
+            if self._may_ask(node, pod):
+                await self._evict(node, pod, why, place / len(step.evict))
+
+    def forget(self, node: Node) -> None:
+        """The node is drained, or gone."""
+        self._retries.pop(node.uid, None)
+
+    def _keep(self, node: Node, pods: Iterable[Pod]) -> None:
+        known = self._retries.get(node.uid, {})
+        self._retries[node.uid] = {pod.uid: known[pod.uid] for pod in pods if pod.uid in known}
+
+    def _may_ask(self, node: Node, pod: Pod) -> bool:
+        retry = self._retries[node.uid].get(pod.uid)
+        return retry is None or self.clock.monotonic() >= retry.at
+
+    async def _evict(self, node: Node, pod: Pod, why: str, place: float) -> None:
+        try:
+            await self.kube.evict(pod.name, pod.namespace, uid=pod.uid)
+        except NotFound:
+            code = "404"
+        except Conflict:
+            code = "409"
+        except EvictionBlocked as error:
+            code = "500" if error.context.get("multiple") else "429"
+            await self._postpone(node, pod, error, place)
+        except TransientError as error:
+            code = str(error.context.get("code") or "none")
+            await self._postpone(node, pod, error, place)
+        else:
+            code = "201"
+            log.info("evicted pod", pod=pod.key, node=node.name)
+            self._count(pod, why)
+            await self.writer.evicted(pod, why)
+        self.metrics.evictions.labels(code).inc()
+
+    async def _postpone(
+        self, node: Node, pod: Pod, error: DovetailError, place: float = 0.0
+    ) -> None:
+        """``place``: the pod's among those that are asked, from 0 to 1. The later ones come up to half a pause early:
+        pods of one budget that all ask at the same moment leave it unused until the next.
+        """
+        known = self._retries[node.uid].get(pod.uid)
+        pause = min(known.pause * 2, LONGEST_PAUSE_SECONDS) if known else FIRST_PAUSE_SECONDS
+        self._retries[node.uid][pod.uid] = Retry(
+            self.clock.monotonic() + pause * (1 - place / 2), pause
+        )
+        await self.writer.blocked(node, pod, error.message)
+
+    def _count(self, pod: Pod, why: str) -> None:
+        """MET-04: each pod once, however often it is asked."""
+        if not pod.terminating:
+            self.metrics.pods_drained.labels(why.lower()).inc()
+
+    async def _delete(self, node: Node, deletion: Deletion, why: str) -> None:
+        """TRM-11: past budgets and annotations, because the machine's time ends."""
+        pod, grace = deletion.pod, deletion.grace_seconds
+        try:
+            await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=grace)
+        except (NotFound, Conflict):
+            return
+        except TransientError as error:
+            await self._postpone(node, pod, error)
+            return
+        self._count(pod, why)
+        log.info("deleted pod at the end of its machine", pod=pod.key, grace=grace)
+        await self.writer.disrupted(pod, grace)

@@ -1,0 +1,107 @@
+"""Drains nodes that are not ours, whose auto scaling group ends them and waits (INT-41).
+
+Until when stands on the node, in the interruption service's annotation; that the node is empty is written beside it.
+Where only a cordon is wanted, nothing is evicted: the node is empty when its pods have ended by themselves.
+The node itself, its instance and its volumes are others' to take away. Daemon pods stay, as for ``kubectl drain``.
+
+What may go wrong: a budget refuses to the end. Then the pods are deleted so early that their grace fits, as for a
+machine with a termination grace period (TRM-11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.terminator.drain.eviction import Evictions
+from services.terminator.drain.pods import DrainStep, next_step
+from services.terminator.termination import AGAIN, DONE
+from shared.api.nodes import parse_node
+from shared.api.pods import parse_pod
+from shared.api.references import to_node
+from shared.clock import Clock, rfc3339
+from shared.domain import labels as keys
+from shared.domain.lifecycle_actions import LifecycleAction, parse_lifecycle_action
+from shared.domain.nodepools import V1ALPHA5
+from shared.domain.nodes import Node
+from shared.errors import Conflict, NotFound
+from shared.kube.client import Kube
+from shared.kube.recorder import Recorder
+from shared.kube.resources import NODES, PODS
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+WHY = "its auto scaling group ends the instance"
+REASON = "ASGLifecycle"
+
+
+@dataclass
+class HookedNodes:
+    """One step at a time, by the node's name. A restart forgets only which pods were asked when."""
+
+    kube: Kube
+    clock: Clock
+    evictions: Evictions
+    recorder: Recorder
+    _nodes: dict[str, Node] = field(default_factory=dict)
+    """By name, those that are being drained."""
+
+    async def step(self, name: str) -> bool:
+        """One round of evictions. DONE when the node says that it is drained, or needs no drain."""
+        try:
+            node = parse_node(await self.kube.get(NODES, name))
+        except NotFound:
+            return self._forget(name)
+        action = _open_action(node)
+        if action is None:
+            return self._forget(name)
+        self._nodes[name] = node
+        step = await self._next(node, action)
+        late = self.clock.now() >= action.until
+        if action.evict:
+            await self.evictions.carry_out(node, step, WHY)
+        if step.left and not late:
+            return AGAIN
+        await self._drained(node, step.left)
+        return self._forget(name)
+
+    def _forget(self, name: str) -> bool:
+        node = self._nodes.pop(name, None)
+        if node is not None:
+            self.evictions.forget(node)
+        return DONE
+
+    async def _next(self, node: Node, action: LifecycleAction) -> DrainStep:
+        listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={node.name}")
+        pods = [pod for pod in map(parse_pod, listed.items) if not pod.is_daemon]
+        # The node is cordoned, which is how v1alpha5 closes one.
+        return next_step(pods, V1ALPHA5, now=self.clock.now(), deadline=action.until)
+
+    async def _drained(self, node: Node, left: int) -> None:
+        now = rfc3339(self.clock.now())
+        metadata = {"uid": node.uid, "annotations": {keys.DRAINED_ANNOTATION: now}}
+        try:
+            await self.kube.patch(NODES, node.name, {"metadata": metadata})
+        except (NotFound, Conflict):
+            return
+        log.info("drained node for a lifecycle hook", node=node.name, left=left)
+        text = f"Node is drained, {left} pods are left" if left else "Node is drained"
+        kind = "Warning" if left else "Normal"
+        await self.recorder.publish(to_node(node), kind, REASON, text)
+
+
+def needs_drain(raw: Mapping[str, Any]) -> bool:
+    """Does this node of a listing wait for us?"""
+    annotations = raw["metadata"].get("annotations") or {}
+    if keys.LIFECYCLE_ANNOTATION not in annotations or keys.DRAINED_ANNOTATION in annotations:
+        return False
+    return parse_lifecycle_action(annotations[keys.LIFECYCLE_ANNOTATION]) is not None
+
+
+def _open_action(node: Node) -> LifecycleAction | None:
+    """None: drained, or never asked for; a node that is ours is drained for its machine."""
+    if keys.DRAINED_ANNOTATION in node.annotations or keys.FINALIZER in node.finalizers:
+        return None
+    return parse_lifecycle_action(node.annotations.get(keys.LIFECYCLE_ANNOTATION, ""))

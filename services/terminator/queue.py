@@ -1,0 +1,177 @@
+"""The terminator's list of open terminations: one task each, all of them found again after a crash.
+
+What may go wrong: thousands at once. Then each is looked at more rarely, so that all together ask the API server no
+more than it takes; a drain that waits for ever holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from services.terminator.drain.lifecycle_hooks import HookedNodes, needs_drain
+from services.terminator.orphaned_instances import Strays
+from services.terminator.termination import DONE, Termination
+from shared.bus import Envelope
+from shared.concurrency.waiting import pause
+from shared.domain import labels as keys
+from shared.errors import Conflict, DovetailError
+from shared.kube.client import Kube
+from shared.kube.machines import split_key
+from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
+from shared.log import get_logger
+from shared.messages import DrainNode, EndInstance, TerminateMachine, decode
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+STEPS_AT_ONCE = 100
+STEPS_PER_SECOND = 100
+"""A step costs about three requests. 200 drains look every 2 s, 1000 every 10 s."""
+LONGEST_PAUSE_SECONDS = 10.0
+NODE = "Node"
+DRAIN = "Drain"
+"""Of a node that is not ours."""
+INSTANCE = "Instance"
+"""Of no machine."""
+
+
+class Listed(NamedTuple):
+    """What the timed look wants to know of a machine or node, and all that it keeps in memory."""
+
+    name: str
+    provider_id: str
+    leaves: bool
+    """It is being deleted and waits for us."""
+    is_hooked: bool
+
+
+@dataclass
+class Work:
+    """Open terminations by (kind, name)."""
+
+    termination: Termination
+    kube: Kube
+    metrics: Metrics
+    poll_seconds: float
+    hooked: HookedNodes
+    """Drains for lifecycle hooks."""
+    strays: Strays
+    """Instances without a machine."""
+    last_progress: float = 0.0
+    """Monotonic time of the last look for new work."""
+    _new: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
+    _open: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def open(self) -> list[str]:
+        """For the status page."""
+        return sorted(f"{kind}/{name}" for kind, name in self._open)
+
+    async def handle(self, envelope: Envelope) -> None:
+        """A message: look at this object. Its deletion timestamp decides, not the message."""
+        message = decode(envelope)
+        if isinstance(message, TerminateMachine):
+            self.add(message.kind, message.name)
+        elif isinstance(message, DrainNode):
+            self.add(DRAIN, message.node)
+        elif isinstance(message, EndInstance):
+            log.info("asked to end an instance", id=message.instance, reason=message.reason)
+            self.add(INSTANCE, message.instance)
+
+    async def resync(self) -> None:
+        """List everything that is being deleted (R2). A node goes with its machine, if that goes already."""
+        before = len(self._open)
+        going = set()
+        for resource in (MACHINES, NODE_CLAIMS):
+            for one in await self.kube.read_all(resource, _listed):
+                if one.leaves:
+                    going.add(one.provider_id)
+                    self.add(resource.kind, one.name)
+        for one in await self.kube.read_all(NODES, _listed):
+            if one.is_hooked:
+                self.add(DRAIN, one.name)
+            if one.leaves and not (one.provider_id and one.provider_id in going):
+                self.add(NODE, one.name)
+        self.metrics.resync_found_work.labels("terminator").inc(max(0, len(self._open) - before))
+
+    def add(self, kind: str, name: str) -> None:
+        """Work on this from now on, if nobody does."""
+        if (kind, name) not in self._open:
+            self._open.add((kind, name))
+            self._new.put_nowait((kind, name))
+
+    async def step(self, kind: str, name: str) -> bool:
+        """The next step for one object. DONE when there is none left for it."""
+        if kind == DRAIN:
+            return await self.hooked.step(name)
+        if kind == INSTANCE:
+            return await self.strays.step(name)
+        if kind != NODE:
+            return await self.termination.step_machine(f"{kind}/{name}")
+        machine = await self.termination.machine_of(name)
+        if machine:
+            self.add(*split_key(machine))
+            return DONE
+        return await self.termination.step_node(name)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work on everything that is open until ``stop``."""
+        gate = asyncio.Semaphore(STEPS_AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            while not stop.is_set():
+                self.last_progress = self.termination.clock.monotonic()
+                try:
+                    item = await asyncio.wait_for(self._new.get(), 1.0)
+                except TimeoutError:
+                    continue
+                group.create_task(self._terminate(item, gate, stop))
+
+    async def _terminate(
+        self, item: tuple[str, str], gate: asyncio.Semaphore, stop: asyncio.Event
+    ) -> None:
+        try:
+            await self._until_done("/".join(item), partial(self.step, *item), gate, stop)
+        finally:
+            self._open.discard(item)
+
+    async def _until_done(
+        self,
+        name: str,
+        step: Callable[[], Awaitable[bool]],
+        gate: asyncio.Semaphore,
+        stop: asyncio.Event,
+    ) -> None:
+        failures = 0
+        while not stop.is_set():
+            try:
+                async with gate:
+                    if await step() is DONE:
+                        return
+                failures = 0
+            except Conflict:
+                failures = 0
+            except DovetailError as error:
+                log.warning("termination step failed", name=name, error=error.message)
+                failures += 1
+            await pause(stop, self._wait(failures))
+
+    def _wait(self, failures: int) -> float:
+        """Seconds to the next step of one termination."""
+        slow = min(self.poll_seconds * float(2 ** min(failures, 10)), LONGEST_PAUSE_SECONDS)
+        return max(slow, len(self._open) / STEPS_PER_SECOND)
+
+
+def _listed(raw: Mapping[str, Any]) -> Listed:
+    meta = raw["metadata"]
+    ours = keys.FINALIZER in (meta.get("finalizers") or ())
+    holder = raw.get("spec" if raw["kind"] == NODE else "status") or {}
+    return Listed(
+        name=meta["name"],
+        provider_id=str(holder.get("providerID") or ""),
+        leaves=bool(meta.get("deletionTimestamp")) and ours,
+        is_hooked=raw["kind"] == NODE and needs_drain(raw),
+    )

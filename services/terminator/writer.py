@@ -1,0 +1,239 @@
+"""What the terminator writes to nodes and Machines, and whom it tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from services.terminator.terminating_node import Departure
+from shared import streams
+from shared.api.references import to_machine, to_node, to_pod
+from shared.bus import Bus
+from shared.clock import Clock, parse_rfc3339, rfc3339
+from shared.domain import labels as keys
+from shared.domain.machines import (
+    DRAINED,
+    INSTANCE_TERMINATING,
+    VOLUMES_DETACHED,
+    Condition,
+    Machine,
+)
+from shared.domain.nodepools import V1
+from shared.domain.nodes import Node
+from shared.domain.pods import Pod
+from shared.errors import Conflict, DovetailError, NotFound
+from shared.kube.client import Kube
+from shared.kube.machines import Machines
+from shared.kube.node_marks import NodeMarks, is_closed
+from shared.kube.recorder import Recorder
+from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, Resource
+from shared.log import get_logger
+from shared.messages import MachineTerminated, send
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+RECORDS = {resource.kind: resource for resource in (MACHINES, NODE_CLAIMS)}
+EXCLUDED = {keys.EXCLUDE_FROM_BALANCERS: "karpenter"}
+ELAPSED = "TerminationGracePeriodElapsed"
+BLOCKED_SECONDS = 300.0
+"""F22: how often a drain that waits says so."""
+
+
+@dataclass
+class Writer:
+    """Every write names the UID it means, or is a compare-and-set. Machines of both generations, nodes, events."""
+
+    kube: Kube
+    machines: Machines
+    bus: Bus
+    clock: Clock
+    recorder: Recorder
+    metrics: Metrics
+
+    async def close(self, node: Node, generation_api: str) -> None:
+        """TRM-03, TRM-04: no new pods, no traffic from load balancers. Raises Conflict: do not drain an open node."""
+        closed = is_closed(node) if generation_api == V1 else node.unschedulable
+        if closed and keys.EXCLUDE_FROM_BALANCERS in node.labels:
+            return
+        try:
+            await NodeMarks(self.kube).close(node.name, generation_api, EXCLUDED, uid=node.uid)
+        except NotFound:
+            return
+        log.info("tainted node" if generation_api == V1 else "cordoned node", node=node.name)
+
+    async def deadline(self, machine: Machine, node: Node | None) -> Machine:
+        """TRM-10: when a machine's drain ends, written once from its terminationGracePeriod."""
+        grace = machine.termination_grace_seconds
+        if grace is None or machine.terminate_at is not None or not machine.deleted_at:
+            return machine
+        at = machine.deleted_at + grace
+        text = f"All pods will be deleted by {rfc3339(at)}"
+        subjects = [to_machine(machine), *([to_node(node)] if node else [])]
+        for involved in subjects:
+            await self.recorder.publish(involved, "Warning", "TerminationGracePeriodExpiring", text)
+        note = {"annotations": {keys.TERMINATION_TIMESTAMP: rfc3339(at)}}
+        try:
+            await self.machines.patch(machine, note)
+        except (NotFound, Conflict):
+            return machine
+        return replace(machine, terminate_at=at)
+
+    async def delete_node(self, node: Node) -> None:
+        """The machine was deleted: so is its node (TRM-02)."""
+        try:
+            await self.kube.delete(NODES, node.name, uid=node.uid)
+        except (NotFound, Conflict):
+            log.info("node changed meanwhile", node=node.name)
+
+    async def delete_machine(self, machine: Machine) -> None:
+        """The node was deleted: so is its machine (TRM-02)."""
+        await self.machines.delete(machine)
+
+    async def draining(self, departure: Departure) -> None:
+        """TRM-05."""
+        await self._tell(departure.machine, DRAINED, Condition("Unknown", "Draining"))
+
+    async def drained(self, departure: Departure) -> None:
+        """TRM-05."""
+        log.info("drained node", node=departure.node.name)
+        self.metrics.nodes_drained.labels(departure.node.pool).inc()
+        self.forget_drain(departure.node)
+        await self._tell(departure.machine, DRAINED, Condition("True", DRAINED))
+
+    def forget_drain(self, node: Node) -> None:
+        """The gauge of a drain goes with it."""
+        try:
+            self.metrics.drain_seconds.remove(node.name)
+        except KeyError:
+            return
+
+    async def awaiting_volumes(self, departure: Departure, volumes: list[str]) -> None:
+        """TRM-13."""
+        text = f"Awaiting deletion of volume attachments: {', '.join(volumes[:5])}"
+        if len(volumes) > 5:
+            text += f" and {len(volumes) - 5} more"
+        reason = "AwaitingVolumeDetachment"
+        await self.recorder.publish(to_node(departure.node), "Normal", reason, text)
+        await self._tell(departure.machine, VOLUMES_DETACHED, Condition("Unknown", reason, text))
+
+    async def volumes_detached(self, departure: Departure, *, elapsed: bool) -> None:
+        """TRM-12, TRM-13. What was true stays true when the time is over."""
+        machine = departure.machine
+        if machine is None or (elapsed and machine.has(VOLUMES_DETACHED)):
+            return
+        status, reason = ("False", ELAPSED) if elapsed else ("True", VOLUMES_DETACHED)
+        await self._tell(machine, VOLUMES_DETACHED, Condition(status, reason))
+
+    async def instance_terminating(self, machine: Machine) -> None:
+        """TRM-14."""
+        await self._tell(machine, INSTANCE_TERMINATING, Condition("True", INSTANCE_TERMINATING))
+
+    async def termination_failed(
+        self, node: Node | None, machine: Machine | None, error: DovetailError
+    ) -> None:
+        """EVT-02: EC2 did not take the order; it is given again."""
+        labels = machine.labels if machine else node.labels if node else {}
+        place = (labels.get(keys.ZONE, ""), labels.get(keys.ZONE_ID, ""))
+        self.metrics.termination_failures.labels(*place).inc()
+        text = f"Failed to terminate node, {error.message}"
+        for involved in (node and to_node(node), machine and to_machine(machine)):
+            if involved:
+                await self.recorder.publish(involved, "Warning", "FailedTermination", text)
+
+    async def unlikely_absence(
+        self, node: Node | None, machine: Machine | None, instance_id: str
+    ) -> None:
+        """F23: EC2 does not know an instance whose node is Ready. Nothing is let go until one of them changes."""
+        text = f"EC2 does not know {instance_id} although its node is Ready; are region and account right?"
+        for involved in (node and to_node(node), machine and to_machine(machine)):
+            if involved:
+                await self.recorder.publish(
+                    involved, "Warning", "FailedTermination", text, dedupe_seconds=BLOCKED_SECONDS
+                )
+
+    async def _tell(self, machine: Machine | None, kind: str, condition: Condition) -> None:
+        """v1 only: a Machine has no such conditions. Nobody waits for them, so a lost race is no failure."""
+        if machine is None or machine.generation_api != V1:
+            return
+        known = machine.conditions.get(kind)
+        if known and (known.status, known.message) == (condition.status, condition.message):
+            return
+        now = replace(condition, since=self.clock.now())
+        try:
+            await self.machines.write_condition(machine, kind, now)
+        except Conflict as error:
+            log.info("condition not written", machine=machine.name, error=error.message)
+
+    async def release_node(self, node: Node) -> None:
+        """Take our finalizer off the node: it disappears (TRM-15). One that never had it is deleted."""
+        seconds = await self._release(NODES, node.name, node.uid)
+        if not node.terminating:
+            await self.delete_node(node)
+        if seconds is None:
+            return
+        log.info("deleted node", node=node.name)
+        lifetime = max(0.0, self.clock.now() - node.created_at)
+        self.metrics.count_gone(node, seconds=seconds, lifetime=lifetime)
+
+    async def release_machine(self, machine: Machine) -> None:
+        """Take our finalizer off the machine, count it, tell the scheduler."""
+        seconds = await self._release(RECORDS[machine.kind], machine.name, machine.uid)
+        if seconds is None:
+            return
+        text = "deleted nodeclaim" if machine.generation_api == V1 else "deleted machine"
+        log.info(text, machine=machine.name, provider_id=machine.provider_id)
+        self.metrics.machines_terminated.labels(
+            machine.pool, machine.capacity_type, machine.zone
+        ).inc()
+        self.metrics.count_event(machine, "terminated")
+        self.metrics.machine_termination_seconds.labels(machine.pool).observe(seconds)
+        message = MachineTerminated(machine=machine.key)
+        await send(self.bus, streams.MACHINES, message, cause=machine.uid, clock=self.clock)
+
+    async def _release(self, resource: Resource, name: str, uid: str) -> float | None:
+        """Compare-and-set on the finalizer list (TRM-15). Seconds since the deletion was ordered; None: nothing to
+        release.
+        """
+        try:
+            raw = await self.kube.get(resource, name)
+        except NotFound:
+            return None
+        meta = raw["metadata"]
+        finalizers = meta.get("finalizers") or []
+        if meta["uid"] != uid or keys.FINALIZER not in finalizers:
+            return None
+        left = [finalizer for finalizer in finalizers if finalizer != keys.FINALIZER]
+        body = {
+            "metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}
+        }
+        try:
+            await self.kube.patch(resource, name, body)
+        except NotFound:
+            return None
+        ordered = meta.get("deletionTimestamp")
+        return max(0.0, self.clock.now() - parse_rfc3339(ordered)) if ordered else 0.0
+
+    async def evicted(self, pod: Pod, why: str) -> None:
+        """TRM-08: the pod's own event."""
+        await self.recorder.publish(to_pod(pod), "Normal", "Evicted", f"Evicted pod: {why}")
+
+    async def disrupted(self, pod: Pod, grace_seconds: int) -> None:
+        """TRM-11."""
+        cut = f" of its {pod.grace_seconds} s" if grace_seconds < pod.grace_seconds else ""
+        text = (
+            f"Deleted pod with {grace_seconds} s{cut} of grace, past budgets and annotations: "
+            "its node's termination grace period ends"
+        )
+        await self.recorder.publish(to_pod(pod), "Normal", "Disrupted", text)
+
+    async def blocked(self, node: Node, pod: Pod, why: str) -> None:
+        """TRM-08: say on the node what holds its drain."""
+        await self.recorder.publish(
+            to_node(node),
+            "Warning",
+            "FailedDraining",
+            f"Failed to drain node, pod {pod.key} stays: {why}",
+            dedupe_seconds=BLOCKED_SECONDS,
+        )

@@ -1,0 +1,206 @@
+"""Compares what the watcher holds with a fresh list of every kind, now and then, and has read again what differs.
+
+A watch is trusted to tell everything; this finds out when it did not, whatever the cause: a fault of ours, of a proxy,
+of the API server's cache. Only metadata is listed. A list shows the cluster at one version. What the watches told is
+compared with it only when they are at or past that version, or had ample time to get there, so a change that is under
+way is no difference; and a difference counts only if a second list shows it too, because an object may have gone
+between the first list and the look at it.
+
+What differs is read again by the informer, which hands it over anew. Until a later list shows no difference the
+watcher is not ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+from services.watcher.conversion import Kind
+from services.watcher.mirror.journal import Journal
+from shared.clock import Clock
+from shared.concurrency.waiting import pause, run_until
+from shared.errors import DovetailError, Unavailable
+from shared.kube.client import Kube
+from shared.kube.informer import Informer, Key, Known, compare_versions, key_of, known_of
+from shared.log import get_logger
+from shared.metrics import Metrics
+from shared.runtime import Loop
+
+log = get_logger(__name__)
+
+MISSING, GHOST, STALE = "missing", "ghost", "stale"
+CATCH_UP_SECONDS = 75.0
+"""A watch gets to the version of a list within this, by a bookmark if by nothing else."""
+LOOK_SECONDS = 0.25
+HEAL_SECONDS = 60.0
+LISTS_AT_ONCE = 2
+SHOWN = 5
+"""Objects that a log line names."""
+
+
+class Difference(NamedTuple):
+    """``direction``: missing from what is held, ghost (held, but not there), or stale (held in an older version)."""
+
+    direction: str
+    uid: str
+
+
+Differences = dict[Key, Difference]
+
+
+class Watch(NamedTuple):
+    """One kind and who watches it."""
+
+    kind: Kind
+    informer: Informer
+
+
+def differences(
+    listed: Mapping[Key, Known], held: Mapping[Key, Known], version: str
+) -> Differences:
+    """How ``held``, of a watch that is at or past ``version``, differs from the list of that version.
+
+    What is newer than the list is no difference; what is missing may have gone after the list.
+    """
+    found: Differences = {}
+    for key, there in listed.items():
+        here = held.get(key)
+        if here is None:
+            found[key] = Difference(MISSING, there.uid)
+        elif _is_stale(here, there, version):
+            found[key] = Difference(STALE, here.uid)
+    for key, here in held.items():
+        if key not in listed and compare_versions(here.version, version) <= 0:
+            found[key] = Difference(GHOST, here.uid)
+    return found
+
+
+def _is_stale(here: Known, there: Known, version: str) -> bool:
+    if here.uid == there.uid:
+        return compare_versions(here.version, there.version) < 0
+    return compare_versions(here.version, version) <= 0
+
+
+def in_both(first: Differences, second: Differences) -> Differences:
+    """What both lists show."""
+    return {key: one for key, one in second.items() if first.get(key) == one}
+
+
+@dataclass
+class Comparison:
+    """``loop`` compares for ever; ``complaints`` says what is not healed yet."""
+
+    kube: Kube
+    watches: Sequence[Watch]
+    journal: Journal
+    metrics: Metrics
+    clock: Clock
+    random: Random
+    last_progress: float = field(init=False)
+    _unhealed: dict[str, str] = field(default_factory=dict)
+    """Plural of a kind -> what differs."""
+    _listing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LISTS_AT_ONCE))
+
+    def __post_init__(self) -> None:
+        self.last_progress = self.clock.monotonic()
+
+    def loop(self, seconds: float) -> Loop:
+        """Compares every ``seconds`` +-20 %; the first time after one such period."""
+
+        async def run(stop: asyncio.Event) -> None:
+            while await pause(stop, seconds * self.random.uniform(0.8, 1.2)):
+                await run_until(stop, self.compare())
+                self.last_progress = self.clock.monotonic()
+
+        longest = 3 * CATCH_UP_SECONDS + HEAL_SECONDS
+        late = 2 * (seconds + longest)
+        return Loop("compare", run, late_seconds=late, progress=lambda: self.last_progress)
+
+    def complaints(self) -> list[str]:
+        """Why the picture is wrong, as far as is known."""
+        return list(self._unhealed.values())
+
+    @property
+    def unhealed(self) -> Set[str]:
+        """Plurals of the kinds whose picture is known to be wrong."""
+        return self._unhealed.keys()
+
+    async def compare(self) -> None:
+        """Every kind once. One that cannot be listed is left for the next time."""
+        async with asyncio.TaskGroup() as group:
+            for watch in self.watches:
+                group.create_task(self._attempt(watch))
+
+    async def _attempt(self, watch: Watch) -> None:
+        plural = watch.kind.resource.plural
+        try:
+            await self._compare_kind(watch)
+        except DovetailError as error:
+            log.warning("cannot compare with a fresh list", kind=plural, error=error.message)
+
+    async def _compare_kind(self, watch: Watch) -> None:
+        plural = watch.kind.resource.plural
+        found = await self._seen_twice(watch, await self._differences(watch))
+        if found:
+            self._report(watch, found)
+            await self._heal(watch, found)
+            found = in_both(found, await self._differences(watch))
+        if not found and self._unhealed.pop(plural, ""):
+            log.info("the picture agrees with the API server again", kind=plural)
+
+    async def _seen_twice(self, watch: Watch, found: Differences) -> Differences:
+        return in_both(found, await self._differences(watch)) if found else {}
+
+    def _report(self, watch: Watch, found: Differences) -> None:
+        kind, plural = watch.kind.resource.kind, watch.kind.resource.plural
+        counts = Counter(one.direction for one in found.values())
+        for direction, count in counts.items():
+            self.metrics.watch_differences.labels(kind, direction).inc(count)
+        text = ", ".join(f"{count} {direction}" for direction, count in sorted(counts.items()))
+        self._unhealed[plural] = f"{plural} differ from a fresh list ({text}) and are read again"
+        shown = [str(key) for key in list(found)[:SHOWN]]
+        log.error("the picture differs from a fresh list", kind=plural, found=text, objects=shown)
+
+    async def _heal(self, watch: Watch, found: Differences) -> None:
+        """Have the objects handed over again. Raises Unavailable when the informer does not come to it."""
+        watch.informer.doubt({key: one.uid for key, one in found.items()})
+        deadline = self.clock.monotonic() + HEAL_SECONDS
+        while watch.informer.doubts:
+            if self.clock.monotonic() > deadline:
+                raise Unavailable(f"it was not listed again within {HEAL_SECONDS:.0f} s")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _differences(self, watch: Watch) -> Differences:
+        """Raises Unavailable when the watch is not sound: then readiness knows, and nothing can be compared."""
+        async with self._listing:
+            listed, version = await self._list(watch.kind)
+        await self._catch_up(watch.informer, version)
+        if not watch.informer.sound:
+            raise Unavailable("its watch is not open")
+        return {
+            **differences(listed, self.journal.held(watch.kind), version),
+            **differences(listed, watch.informer.known, version),
+        }
+
+    async def _list(self, kind: Kind) -> tuple[dict[Key, Known], str]:
+        """Raises DovetailError."""
+        found: dict[Key, Known] = {}
+        version = ""
+        async with aclosing(self.kube.pages(kind.resource, metadata_only=True)) as pages:
+            async for page in pages:
+                found |= {key_of(item): known_of(item) for item in page.items}
+                version = page.resource_version
+        return found, version
+
+    async def _catch_up(self, informer: Informer, version: str) -> None:
+        """Wait until the watch is at ``version``, or had the time to get there."""
+        deadline = self.clock.monotonic() + CATCH_UP_SECONDS
+        while compare_versions(informer.position, version) < 0:
+            if self.clock.monotonic() > deadline:
+                return
+            await asyncio.sleep(LOOK_SECONDS)

@@ -1,0 +1,103 @@
+"""Reads each object that the watches show, and tells all who remember objects of it.
+
+What may go wrong: code of ours fails on one object. That must not stop the watch of ten thousand others, nor come back
+with every list: it is counted, logged once per version of the object, and the object is unusable, as one with faults
+of its own is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from services.watcher.conversion import Json, Kind
+from services.watcher.metrics.conditions import Conditions
+from services.watcher.metrics.pods import PodGauges
+from services.watcher.mirror.journal import Journal
+from services.watcher.object_faults import ObjectFaults, Sight
+from services.watcher.status.controller import Statuses
+from services.watcher.status.joined_nodes import Joins
+from services.watcher.status.pod_events import PodEvents
+from shared.api.faults import Fault, Parsed
+from shared.domain.nodes import Node
+from shared.domain.pods import Pod
+from shared.domain.records import NODES
+from shared.kube.informer import Deleted, Event, key_of, known_of
+
+Act = Callable[[], None]
+
+
+@dataclass
+class Intake:
+    """Tell it every event of every watch. Nothing that it is told makes it raise."""
+
+    journal: Journal
+    statuses: Statuses
+    conditions: Conditions
+    pod_events: PodEvents
+    joins: Joins
+    faults: ObjectFaults
+    pods: PodGauges
+
+    def take(self, kind: Kind, event: Event, *, first: bool) -> None:
+        """``first``: it comes from the first list."""
+        if isinstance(event, Deleted):
+            self._forget(kind, event)
+        else:
+            self._put(kind, event.object, first=first)
+
+    def _put(self, kind: Kind, raw: dict[str, Any], *, first: bool) -> None:
+        sight = Sight(kind, key_of(raw), known_of(raw).version)
+        parsed = self._convert(sight, raw)
+        with self.faults.contained(sight) as noting:
+            self.journal.note(kind, raw, parsed.record)
+        if noting.failed:
+            self._each(sight, partial(self.journal.note, kind, raw, None))
+        self._each(
+            sight,
+            partial(self.statuses.note, kind, raw, parsed),
+            partial(self.conditions.note, kind, raw),
+            partial(self.pods.note, kind, raw, first=first),
+            partial(self._note_pod, parsed.record, first=first),
+            partial(self._note_node, kind, sight.key.name, parsed.record),
+        )
+
+    def _forget(self, kind: Kind, gone: Deleted) -> None:
+        self._each(
+            Sight(kind, gone.key, gone.version),
+            partial(self.journal.forget, kind, gone),
+            partial(self.statuses.forget, kind, gone.key),
+            partial(self.conditions.forget, kind, gone.uid),
+            partial(self.pods.forget, kind, gone.uid),
+            partial(self.pod_events.forget, gone.uid),
+            partial(self._note_node, kind, gone.key.name, None),
+        )
+        self.faults.forget(kind, gone.key)
+
+    def _convert(self, sight: Sight, raw: Json) -> Parsed[Any]:
+        with self.faults.contained(sight):
+            return sight.kind.convert(raw)
+        return UNREADABLE
+
+    def _note_pod(self, record: object, *, first: bool) -> None:
+        if isinstance(record, Pod):
+            self.pod_events.note(record, first=first)
+
+    def _note_node(self, kind: Kind, name: str, record: Node | None) -> None:
+        if kind.name == NODES:
+            self.joins.note(name, record)
+            self.pods.note_node(name, record)
+
+    def _each(self, sight: Sight, *acts: Act) -> None:
+        """Every one of them, whatever happens to the others."""
+        for act in acts:
+            with self.faults.contained(sight):
+                act()
+
+
+UNREADABLE: Parsed[Any] = Parsed(
+    None,
+    (Fault(("object",), "cannot be read because of a fault of Dovetail; its log says more"),),
+)

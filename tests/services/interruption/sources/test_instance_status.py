@@ -1,0 +1,151 @@
+"""EC2's status checks as notices (INT-30, INT-31), without a queue too."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, NoticeKind
+from services.interruption.notices.scheduled_events import Maintenance
+from services.interruption.sources.instance_status import StatusSource
+from shared.api.machines import parse_machine
+from shared.api.node_claims import parse_node_claim
+from shared.api.nodes import parse_node
+from shared.cloud.instance_status import EVENT_STATUS, SYSTEM_STATUS, Ailment, InstanceStatuses
+from shared.domain.labels import MAINTENANCE_ANNOTATION
+from shared.domain.nodepools import CORDON, V1
+from shared.errors import DovetailError, Unauthorized, Unavailable
+from shared.kube.resources import NODES
+from tests.services.interruption.conftest import INSTANCES, NAMES, RESOURCES, World
+from tests.support.builders import make_pool
+from tests.support.waiting import wait_until
+
+OURS, FOREIGN = INSTANCES["Machine"], "i-00000000000000000"
+UNHEALTHY = "karpenter_interruption_instance_status_unhealthy_total"
+
+
+class Answers(InstanceStatuses):
+    """EC2 as a script: what it says or raises, the last for ever."""
+
+    def __init__(self, *script: tuple[Ailment, ...] | DovetailError) -> None:
+        self.script = list(script)
+        self.asked = 0
+
+    async def ailments(self) -> tuple[Ailment, ...]:
+        self.asked += 1
+        said = self.script[min(self.asked, len(self.script)) - 1]
+        if isinstance(said, DovetailError):
+            raise said
+        return said
+
+
+def source(world: World, *script: Any, period: float = 0.01) -> StatusSource:
+    settings = world.settings.model_copy(update={"instance_status_period": period})
+    return StatusSource(
+        settings, Answers(*script), world.worker.backlog, world.directory, world.clock,
+        world.metrics,
+    )  # fmt: skip
+
+
+async def test_an_impaired_instance_of_ours_is_deleted_without_grace(world: World) -> None:
+    """INT-30, 8.3; a foreign one and one that fails for a moment only are left alone."""
+    since = world.clock.now() - 121
+    ailments = (
+        Ailment(OURS, SYSTEM_STATUS, since=since),
+        Ailment(FOREIGN, SYSTEM_STATUS, since=since),
+        Ailment(INSTANCES["NodeClaim"], SYSTEM_STATUS, since=since + 60),
+    )
+    looking = source(world)
+    await looking.look(ailments)
+    await looking.look(ailments)
+    assert world.counted(UNHEALTHY, category=SYSTEM_STATUS) == 1
+    entries = [await world.worker.backlog.take(lambda: 0.0) for _ in range(2)]
+    assert len(world.worker.backlog) == 0
+    assert {entry.notice.instances for entry in entries} == {(OURS,)}
+    for entry in entries:
+        await world.worker.work(entry)
+    assert world.deeds.deleted == 1
+    assert (await world.is_deleted("Machine"), await world.is_deleted("NodeClaim")) == (True, False)
+
+
+async def test_a_category_is_counted_again_after_it_healed(world: World) -> None:
+    """INT-31: once per instance and category while unhealthy."""
+    looking = source(world)
+    event = Ailment(OURS, EVENT_STATUS, due=world.clock.now() + 3600)
+    for ailments in ((event,), (event,), (), (event,)):
+        await looking.look(ailments)
+    assert world.counted(UNHEALTHY, category=EVENT_STATUS) == 2
+    assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == NoticeKind.EVENT_STATUS
+
+
+async def test_an_event_that_ec2_no_longer_lists_is_called_off(world: World) -> None:
+    """Only what the status checks announced; what the queue announced is the queue's to call off."""
+    due = world.clock.now() + 3600
+    for kind, source_ in (("Machine", STATUS_CHECKS), ("NodeClaim", QUEUE)):
+        note = {MAINTENANCE_ANNOTATION: Maintenance(due, source_).text}
+        body = {"metadata": {"annotations": note}}
+        raw = await world.kube.patch(RESOURCES[kind], NAMES[kind], body)
+        parse = parse_machine if kind == "Machine" else parse_node_claim
+        await world.show("machines", parse(raw))
+    looking = source(world)
+    await looking.look((Ailment(OURS, EVENT_STATUS, due=due),))
+    assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == NoticeKind.EVENT_STATUS
+    await looking.look(())
+    over = (await world.worker.backlog.take(lambda: 0.0)).notice
+    assert (over.kind, over.instances) == (NoticeKind.SCHEDULED_OVER, (OURS,))
+    assert len(world.worker.backlog) == 0
+
+
+async def test_a_closed_node_is_opened_when_its_instance_passes_for_two_minutes(
+    world: World,
+) -> None:
+    """From the node in the mirror alone, so that a restart knows it."""
+    await world.show("nodepools", make_pool("default", generation_api=V1, interruption=CORDON))
+    ours = INSTANCES["NodeClaim"]
+    failing = Ailment(ours, SYSTEM_STATUS, since=world.clock.now() - 121)
+    await source(world).look((failing,))
+    await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
+    await world.show("nodes", parse_node(await world.kube.get(NODES, "node-1")))
+    restarted = source(world)
+    for ailments, later in (((), 60), ((failing,), 60), ((), 119), ((), 1)):
+        await restarted.look(ailments)
+        while len(world.worker.backlog):
+            await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
+        assert parse_node(await world.kube.get(NODES, "node-1")).taints
+        world.clock.advance(later)
+    await restarted.look(())
+    await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
+    assert not parse_node(await world.kube.get(NODES, "node-1")).taints
+
+
+async def test_without_permission_it_says_so_once_and_stops_asking(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """INT-30."""
+    denied = Unauthorized("allow ec2:DescribeInstanceStatus", code="UnauthorizedOperation")
+    looking, stop = source(world, denied), asyncio.Event()
+    running = asyncio.create_task(looking.run(stop))
+    await wait_until(lambda: looking.stopped, "it stops")
+    stop.set()
+    await running
+    assert isinstance(looking.statuses, Answers)
+    assert looking.statuses.asked == 1
+    assert capsys.readouterr().out.count("cannot read instance statuses") == 1
+    assert looking.progress() > 0
+
+
+async def test_any_other_failure_is_tried_again(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = Unavailable("EC2 is away")
+    looking, stop = source(world, away, away, ()), asyncio.Event()
+    running = asyncio.create_task(looking.run(stop))
+    assert isinstance(looking.statuses, Answers)
+    statuses = looking.statuses
+    await wait_until(lambda: statuses.asked >= 3, "it asks again")
+    await wait_until(lambda: not looking.problem, "it is read")
+    stop.set()
+    await running
+    assert capsys.readouterr().out.count("cannot read instance statuses") == 1

@@ -1,0 +1,62 @@
+"""When the picture of a kind may be out of date, and what is said then."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from services.watcher.mirror import soundness
+from services.watcher.mirror.soundness import complaint, positions
+from shared.clock import SystemClock
+from shared.errors import Unavailable
+from shared.kube.client import Kube
+from shared.kube.connection import Timeouts
+from shared.kube.informer import Event, Informer
+from shared.kube.resources import PODS, Resource
+from tests.support.waiting import wait_until
+
+CLOCK = SystemClock()
+BOOKMARK_SECONDS = 60.0
+"""How often an API server sends one, at least (Kubernetes API concepts, watch bookmarks)."""
+
+
+def informer_of(kube: Kube, resource: Resource = PODS) -> Informer:
+    async def take(_event: Event) -> None:
+        return None
+
+    return Informer(kube, resource, on_event=take, clock=CLOCK, random=Random(1))
+
+
+def test_a_silent_watch_is_opened_again_before_it_is_told_and_after_a_bookmark_is_due() -> None:
+    assert BOOKMARK_SECONDS < Timeouts().watch_silence < soundness.SILENT_SECONDS
+
+
+async def test_a_kind_that_was_never_listed_says_so_with_the_reason(kube: Kube) -> None:
+    informer = informer_of(kube)
+    assert complaint("pods", informer, CLOCK.monotonic()) == "pods were never listed"
+    informer.last_error = Unavailable("list pods: overloaded (503)")
+    told = complaint("pods", informer, CLOCK.monotonic())
+    assert told == "pods were never listed: list pods: overloaded (503)"
+
+
+async def test_an_open_watch_is_sound_until_it_is_closed_or_silent_for_long(
+    kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    informer, stop = informer_of(kube), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(informer.run(stop))
+        await wait_until(lambda: informer.sound, "the watch is open")
+        heard = informer.last_progress
+        told = positions({"pods": informer}, frozenset(), heard)["pods"]
+        assert (told.version, told.sound) == (informer.position, True)
+        assert not positions({"pods": informer}, {"pods"}, heard)["pods"].sound, "known to be wrong"
+        assert complaint("pods", informer, heard + soundness.SILENT_SECONDS) == ""
+        silent = complaint("pods", informer, heard + soundness.SILENT_SECONDS + 1)
+        assert silent == "the watch of pods has been silent for 81 s"
+        stop.set()
+    assert not informer.sound
+    assert complaint("pods", informer, CLOCK.monotonic()) == "", "not yet"
+    monkeypatch.setattr(soundness, "UNSOUND_SECONDS", -1.0)
+    assert "pods have not been watched for 0 s" in complaint("pods", informer, CLOCK.monotonic())
