@@ -1,4 +1,4 @@
-"""What each kind of notice asks for: pure (area 8.3)."""
+"""What each kind of notice asks for: pure (INT-16)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a pool wants done about a notice, and so what is done now: pure (INT-40, INT-43).
 
-Without annotations and settings this is Karpenter's table (area 8.3): recommendations are only told, everything else
+Without annotations and settings this is Karpenter's table (INT-16): recommendations are only told, everything else
 takes the machine away at once.
 """
 

@@ -1,4 +1,4 @@
-"""Acts on notices: Kubernetes first, then the source hears that its message is done with (area 8.3).
+"""Acts on notices: Kubernetes first, then the source hears that its message is done with (INT-16).
 
 That order makes it safe: a notice whose handling failed, or whose handler was killed, comes again, and a second
 handling changes nothing. Many notices are in hand at once; two about one machine delete it once (INT-21).

@@ -104,7 +104,7 @@ class QueueSource:
                 await pause(stop, backoff.next())
 
     def _say_idle(self) -> None:
-        """INT-01, scenario 40: one line, not one per look."""
+        """INT-01, ACC-40: one line, not one per look."""
         if not self._idle:
             log.warning("INTERRUPTION_QUEUE is empty: spot interruptions are not handled")
         self._idle, self.url, self.problem, self._undeleted = True, "", "", ""

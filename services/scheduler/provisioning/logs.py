@@ -1,6 +1,6 @@
 """The log lines of one planning round, in the words of each generation: operators match on them (BAT-09, BAT-10).
 
-v1 speaks as Karpenter does now. v1alpha5 speaks as v0.24 did before a machine is written (scenario 14) and as v0.29 did
+v1 speaks as Karpenter does now. v1alpha5 speaks as v0.24 did before a machine is written (ACC-14) and as v0.29 did
 after it. A round that buys nothing and fills nothing says nothing.
 """
 
@@ -104,7 +104,7 @@ def _computed(generation: str, wanted: Sequence[PlannedMachine]) -> None:
 
 
 def _launching(machine: PlannedMachine) -> str:
-    """BAT-10, the line of v0.24: requests include those of the daemons (scenario 13)."""
+    """BAT-10, the line of v0.24: requests include those of the daemons (ACC-13)."""
     return (
         f"launching machine with {len(machine.pods)} pods requesting {amounts(machine.requests)}"
         f" from types {some(machine.instance_types)}"

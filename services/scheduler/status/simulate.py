@@ -1,4 +1,4 @@
-"""``POST /simulate``: what the planner would do with the objects in the body (design, section 8).
+"""``POST /simulate``: what the planner would do with the objects in the body (docs/spec/design.md).
 
 Never touches the cluster. One request at a time, in a process of its own that yields to this one, with bounds on its
 time and memory: the rounds that buy never wait for it. A second request is told to come back (429).

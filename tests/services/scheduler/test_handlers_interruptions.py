@@ -63,7 +63,7 @@ def test_pods_whose_budget_refuses_their_eviction_get_no_new_place_yet(
 
 @pytest.mark.parametrize(("now", "moves"), [(1000.0, False), (1000.0 + 1801, True)])
 def test_a_timed_annotation_holds_a_pod_until_its_time_is_over(now: float, moves: bool) -> None:
-    """POD-10, scenario 76."""
+    """POD-10, ACC-76."""
     pod = replace(running("p", "n", do_not_disrupt="30m"), started_at=1000.0)
     found = pods_to_move(make_snapshot(pod, machines=(LEAVING,)), now=now)
     assert found == ({"uid-p"} if moves else set())
@@ -144,7 +144,7 @@ def cheapest(machine: PlannedMachine) -> tuple[str, str, str]:
 async def test_a_replacement_avoids_the_pool_that_was_interrupted(
     scheduler: Scheduler, kube: Kube
 ) -> None:
-    """Scenario 47: the offering is unavailable for three minutes."""
+    """ACC-47: the offering is unavailable for three minutes."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod("first")])
     await scheduler.plan("a")
     assert scheduler.planner.last_plan is not None

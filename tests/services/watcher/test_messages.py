@@ -1,4 +1,4 @@
-"""What a change of the cluster is told to whom (design section 4)."""
+"""What a change of the cluster is told to whom (docs/spec/design.md)."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def test_a_start_without_a_zone_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     "text", ["", "{", "[]", "5", "null", '"x"', '{"detail": 5}', '{"detail": null}']
 )
 def test_what_is_no_event_is_a_bad_message(text: str) -> None:
-    """INT-04, scenario 77."""
+    """INT-04, ACC-77."""
     with pytest.raises(BadMessage):
         parse(text)
 

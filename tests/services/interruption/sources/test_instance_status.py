@@ -50,7 +50,7 @@ def source(world: World, *script: Any, period: float = 0.01) -> StatusSource:
 
 
 async def test_an_impaired_instance_of_ours_is_deleted_without_grace(world: World) -> None:
-    """INT-30, 8.3; a foreign one and one that fails for a moment only are left alone."""
+    """INT-30, INT-16; a foreign one and one that fails for a moment only are left alone."""
     since = world.clock.now() - 121
     ailments = (
         Ailment(OURS, SYSTEM_STATUS, since=since),

@@ -142,7 +142,7 @@ def test_a_machine_that_is_as_it_was_made_did_not_drift() -> None:
     ],
 )
 def test_a_pool_drifts_by_its_template_only(path: str, value: Any, expected: str) -> None:
-    """Scenario 79, NP-19, DRF-05."""
+    """ACC-79, NP-19, DRF-05."""
     assert verdict(replace(FACTS, pool=pool_of(changed(POOL, path, value)))) == expected
 
 
@@ -225,7 +225,7 @@ def test_a_new_certificate_authority_of_the_cluster_is_drift(
 def test_an_instance_drifts_from_what_its_class_selects(
     change: dict[str, Any], expected: str | None
 ) -> None:
-    """DRF-03; scenario 79: a new image."""
+    """DRF-03; ACC-79: a new image."""
     assert verdict(replace(FACTS, instance=replace(INSTANCE, **change))) == expected
 
 
@@ -279,7 +279,7 @@ def test_what_is_not_known_is_no_drift(unknown: dict[str, Any]) -> None:
     ],
 )
 def test_a_hash_of_another_version_is_no_drift(annotations: dict[str, str]) -> None:
-    """Scenario 79, NP-20: after an upgrade nothing is known until the watcher wrote today's hash."""
+    """ACC-79, NP-20: after an upgrade nothing is known until the watcher wrote today's hash."""
     machine = replace(MACHINE, annotations={**MACHINE.annotations, **annotations})
     assert verdict(machine=machine) is None
     assert verdict(machine=replace(MACHINE, annotations={})) is None

@@ -43,7 +43,7 @@ def chosen(
 
 
 def test_spot_comes_first_where_it_is_allowed() -> None:
-    """LCH-47, scenario 17."""
+    """LCH-47, ACC-17."""
     kind = make_type(capacity_types=BOTH)
     assert chosen(wanting(capacity(*BOTH)), kind)[0] == keys.SPOT
     assert chosen(wanting(), kind)[0] == keys.SPOT
@@ -51,7 +51,7 @@ def test_spot_comes_first_where_it_is_allowed() -> None:
 
 
 def test_on_demand_takes_over_when_no_spot_is_left() -> None:
-    """LCH-47, scenario 17: by the catalogue, or by what EC2 refused."""
+    """LCH-47, ACC-17: by the catalogue, or by what EC2 refused."""
     kind = make_type(capacity_types=BOTH)
     refused = frozenset((keys.SPOT, kind.name, zone) for zone in ZONES)
     assert chosen(wanting(capacity(*BOTH)), make_type())[0] == keys.ON_DEMAND
@@ -99,7 +99,7 @@ def test_only_zones_with_a_subnet_and_allowed_ones_are_asked_for() -> None:
 
 
 def test_at_most_sixty_types_the_cheapest_first() -> None:
-    """LCH-46, scenario 61."""
+    """LCH-46, ACC-61."""
     types = [make_type(f"m5.x{n:03d}", price=1000 - n) for n in range(100)]
     _, names = chosen(wanting(), *types)
     assert names == [f"m5.x{n:03d}" for n in range(99, 99 - MOST_TYPES, -1)]
@@ -140,7 +140,7 @@ def test_metal_and_accelerators_go_while_plain_types_remain() -> None:
 
 
 def test_spot_dearer_than_the_cheapest_on_demand_is_dropped() -> None:
-    """LCH-45, scenario 17: spot of the big one (300) costs more than the small one on demand (100)."""
+    """LCH-45, ACC-17: spot of the big one (300) costs more than the small one on demand (100)."""
     small = make_type("m5.small", price=100, capacity_types=BOTH)
     big = make_type("m5.big", price=1000, capacity_types=BOTH)
     assert chosen(wanting(capacity(*BOTH)), small, big) == (keys.SPOT, ["m5.small"])

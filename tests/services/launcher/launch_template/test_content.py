@@ -109,7 +109,7 @@ def test_the_defaults_are_an_encrypted_disk_and_tokens_for_metadata() -> None:
 
 
 def test_the_template_of_the_seed_is_asked_for_as_written() -> None:
-    """Scenario 23, seed 002: the whole data, from the published manifest."""
+    """ACC-23, seed 002: the whole data, from the published manifest."""
     node_class = parse_node_template(yaml.safe_load(SEED.read_text())).require("seed")
     found = Resolved(node_class, (), GROUPS, IMAGES, node_class.instance_profile)
     made = template_data(MACHINE, found, Variant("ami-1", 29), "#!/bin/sh", cluster="demo")

@@ -139,7 +139,7 @@ def test_a_node_is_initialised_when_nothing_is_missing(node: dict[str, Any], rea
 def test_launch_and_registration_have_their_time_and_initialisation_any(
     conditions: dict[str, Condition], age: float, reason: str
 ) -> None:
-    """LCH-76, scenario 66: 5 min since Launched changed, 15 min since Registered was first set, never.
+    """LCH-76, ACC-66: 5 min since Launched changed, 15 min since Registered was first set, never.
 
     ``created_at`` is 500.
     """

@@ -44,7 +44,7 @@ async def test_a_registered_claim_names_its_instance_once(
 
 
 async def test_the_users_own_name_stays(world: World, tagging: Tagging, control: Control) -> None:
-    """LCH-56, scenario 23."""
+    """LCH-56, ACC-23."""
     machine = await world.registered("default-a", V1)
     await world.cloud.ec2.tag([provider_instance_id(machine.provider_id)], {"Name": "mine"})
     await tagging.tag_some()

@@ -145,7 +145,7 @@ async def test_a_pinned_release_is_another_image(images: Images) -> None:
 async def test_a_v1alpha1_class_without_selector_gets_its_familys_image(
     images: Images, family: str
 ) -> None:
-    """T-04, table 1.9."""
+    """T-04, MAP-04."""
     node_class = make_node_class(generation_api=V1ALPHA5, ami_family=family)
     same = v1(alias(f"{family.lower()}@latest"), family=family)
     assert await images.find(node_class, K8S) == await images.find(same, K8S)
@@ -184,7 +184,7 @@ async def test_what_a_user_selects_suits_every_type_of_its_architecture(images: 
 async def test_new_images_are_logged_once(
     images: Images, generation: str, events: list[str]
 ) -> None:
-    """LCH-09, scenario 15: each generation in its words, the older with the query that found it."""
+    """LCH-09, ACC-15: each generation in its words, the older with the query that found it."""
     node_class = make_node_class(generation_api=generation, ami_family="AL2023")
     with structlog.testing.capture_logs() as logs:
         await images.find(node_class, K8S)

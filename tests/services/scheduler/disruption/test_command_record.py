@@ -49,7 +49,7 @@ def test_a_deletion_that_a_dead_scheduler_began_is_decided_anew() -> None:
 
 
 def test_a_lost_replacement_ends_the_command() -> None:
-    """EXE-05, scenario 74."""
+    """EXE-05, ACC-74."""
     assert next_of(RECORD, OLD) == "roll back"
     assert next_of(RECORD, OLD, make_machine("new", terminating=True)) == "roll back"
 

@@ -210,7 +210,7 @@ async def test_a_machine_that_was_just_deleted_is_in_no_second_command(
 async def test_budgets_are_shown_with_what_uses_them_up(
     oversized: Scheduler, kube: Kube, events: Any
 ) -> None:
-    """DIS-24, DIS-25, scenario 67: a schedule that is none allows nothing, which the pool is told; a node that is down
+    """DIS-24, DIS-25, ACC-67: a schedule that is none allows nothing, which the pool is told; a node that is down
     counts."""
     broken = Budget("100%", schedule="61 25 * * *", duration_seconds=60.0)
     await oversized.show(nodepools=[replace(POOL, budgets=(broken,))])
@@ -281,7 +281,7 @@ def forget(commands: Commands) -> None:
 async def test_a_lost_replacement_puts_the_old_node_back_to_work(
     oversized: Scheduler, kube: Kube
 ) -> None:
-    """Scenario 74, EXE-05: no taint, no record, no reason."""
+    """ACC-74, EXE-05: no taint, no record, no reason."""
     replacement = await begun(oversized, kube)
     await kube.patch(NODE_CLAIMS, replacement.name, {"metadata": {"finalizers": None}})
     await kube.delete(NODE_CLAIMS, replacement.name)
@@ -306,7 +306,7 @@ async def test_a_command_that_cannot_begin_is_taken_back(oversized: Scheduler, k
 
 
 async def test_a_stray_taint_is_taken_off(oversized: Scheduler, kube: Kube) -> None:
-    """DIS-02, scenario 81: fail-over mid-command."""
+    """DIS-02, ACC-81: fail-over mid-command."""
     await kube.patch(NODES, "large", {"spec": {"taints": taint_objects((DISRUPTED,))}})
     await shown(oversized, kube)
     await oversized.commands.clean()

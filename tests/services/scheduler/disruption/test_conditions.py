@@ -1,4 +1,4 @@
-"""Marks on machines that tell how far they are from being disrupted (DIS-16, DIS-20, DIS-32..34, scenarios 28-30)."""
+"""Marks on machines that tell how far they are from being disrupted (DIS-16, DIS-20, DIS-32..34, ACC-28..ACC-30)."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def v1(**changes: Any) -> tuple[Machine, NodePool]:
 
 
 def test_an_empty_machine_is_marked_once() -> None:
-    """DIS-32, scenario 28."""
+    """DIS-32, ACC-28."""
     assert marks(machine()) == [(EMPTY, True)]
     assert marks(machine(**marked(EMPTY))) == []
 
 
 def test_a_pod_takes_the_mark_off() -> None:
-    """DIS-32, scenario 29; a mark taken off is not taken off again."""
+    """DIS-32, ACC-29; a mark taken off is not taken off again."""
     pod = make_bound_pod("p", "n")
     assert marks(machine(**marked(EMPTY)), pod) == [(EMPTY, False)]
     assert marks(machine(**{EMPTY: Condition("False", since=NOW)}), pod) == []

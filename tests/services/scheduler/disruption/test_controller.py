@@ -98,7 +98,7 @@ async def test_a_node_that_was_saved_once_is_looked_at_again(
 async def test_a_pod_takes_the_mark_off(
     scheduler: Scheduler, kube: Kube, initialised: None
 ) -> None:
-    """DIS-32, scenario 29; and the next emptiness starts a new clock."""
+    """DIS-32, ACC-29; and the next emptiness starts a new clock."""
     await scheduler.disruption.step()
     await shown(scheduler, kube)
     await scheduler.show(pods=[make_bound_pod("web", "node-1")])

@@ -104,7 +104,7 @@ async def test_more_pods_are_packed_into_what_is_on_its_way(
 async def test_a_limit_that_is_reached_buys_nothing(
     scheduler: Scheduler, kube: Kube, events: Any, usage: str, bought: int
 ) -> None:
-    """P-10, BAT-08, scenario 26."""
+    """P-10, BAT-08, ACC-26."""
     pool = await pool_of(kube, limits={"resources": {"cpu": "10"}})
     capacity = {"cpu": int(usage) * 1000, "memory": 1}
     full = {"cpu": 1, "memory": 1, "pods": 1}
@@ -179,7 +179,7 @@ async def test_unavailable_offerings_are_not_planned_with(
 async def test_many_pods_become_few_machines_with_parallel_writes(
     scheduler: Scheduler, kube: Kube, published: Any
 ) -> None:
-    """Scenario 400 pods; each Machine is rung for once."""
+    """ACC-400 pods; each Machine is rung for once."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=make_pods(400, cpu="1"))
     await scheduler.plan()
     names = {f"Machine/{raw['metadata']['name']}" for raw in await machines(kube)}

@@ -117,7 +117,7 @@ async def test_a_pool_that_filters_every_type_out_is_told_so(room: Room) -> None
 
 
 async def test_without_any_pool_the_log_says_so_once(room: Room) -> None:
-    """API-04, scenario 1: no error loop."""
+    """API-04, ACC-01: no error loop."""
     said = [
         [line["event"] for line in (await room.told(make_snapshot(make_pod(), pools=())))[1]]
         for _ in range(2)
