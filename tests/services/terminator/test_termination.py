@@ -159,7 +159,7 @@ async def test_a_ready_node_speaks_for_an_instance_that_ec2_does_not_know(
 async def test_an_order_that_ec2_does_not_take_is_told_and_given_again(
     world: World, place: Place, control: Control, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TRM-14, MET-10."""
+    """TRM-14: the end of an instance; MET-10: metrics of the cloud."""
     refused = 0
 
     async def refuse(*_: Any, **__: Any) -> list[Any]:

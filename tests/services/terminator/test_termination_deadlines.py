@@ -192,7 +192,7 @@ async def test_the_instance_waits_for_its_volumes(
 
 
 async def test_volumes_are_not_waited_for_past_the_deadline(world: World, control: Control) -> None:
-    """TRM-12, TRM-13."""
+    """TRM-12: past the deadline nothing is waited for; TRM-13: waiting for volumes."""
     (place,) = await world.places([V1], terminationGracePeriod="60s")
     attach(world, place.node, "pv-1")
     world.delete(place)

@@ -88,7 +88,7 @@ async def test_other_kinds_delete_and_leave_the_offering_alone(world: World, kin
 
 
 async def test_a_reclaimed_reservation_is_marked_as_such(world: World) -> None:
-    """INT-14."""
+    """INT-14: a reservation that takes its instance back."""
     await world.worker.handle(notice(NoticeKind.CAPACITY_RESERVATION, INSTANCES["Machine"]))
     await world.bells.tell()
     assert await world.is_deleted("Machine")

@@ -123,7 +123,7 @@ async def test_a_closed_node_is_opened_when_its_instance_passes_for_two_minutes(
 async def test_without_permission_it_says_so_once_and_stops_asking(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """INT-30."""
+    """INT-30: status checks."""
     denied = Unauthorized("allow ec2:DescribeInstanceStatus", code="UnauthorizedOperation")
     looking, stop = source(world, denied), asyncio.Event()
     running = asyncio.create_task(looking.run(stop))

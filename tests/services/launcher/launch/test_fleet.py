@@ -202,7 +202,7 @@ def test_a_nodeclaims_instance_carries_the_tags_of_v1() -> None:
 
 
 def test_a_claim_without_a_pool_is_still_found_by_the_pools_tag() -> None:
-    """NC-10, LCH-83."""
+    """NC-10: a NodeClaim without pool; LCH-83: which instances are listed."""
     machine = make_machine("c", pool="", generation_api=V1)
     tags = instance_tags(machine, make_node_class(generation_api=V1), "dev")
     assert tags[keys.NODE_POOL] == ""

@@ -209,7 +209,7 @@ async def test_a_token_whose_instance_is_gone_starts_another_attempt(
 async def test_a_missing_launch_template_is_made_again(
     start: Start, kube: Kube, machine: dict[str, Any], control: Control
 ) -> None:
-    """LCH-25."""
+    """LCH-25: a template that is gone."""
     code = "InvalidLaunchTemplateId.NotFound"
     control.post("faults", action="CreateFleet", code=code, status=400)
     launcher = start()

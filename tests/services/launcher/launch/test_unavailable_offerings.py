@@ -66,7 +66,7 @@ async def world(bus: Bus, clock: FakeClock, metrics: Metrics) -> World:
 
 
 def test_every_code_is_known() -> None:
-    """LCH-60."""
+    """LCH-60: codes for no capacity."""
     assert set(ICE) == CAPACITY_CODES
 
 

@@ -139,7 +139,7 @@ def recorded_runs(control: Control, instance: dict[str, Any]) -> list[dict[str, 
 async def test_a_nodeclaims_launch_is_told_in_the_words_of_v1(
     kube: Kube, start: Callable[[], Launcher], control: Control
 ) -> None:
-    """LCH-72."""
+    """LCH-72: the log line of a launch."""
     await create_node_class(kube)
     await create_node_claim(kube)
     with capture_logs() as lines:

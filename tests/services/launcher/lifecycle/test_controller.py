@@ -92,7 +92,7 @@ async def test_a_node_is_initialised_once_nothing_is_missing(
 
 
 async def test_the_timed_look_does_the_same_without_messages(world: World) -> None:
-    """R2."""
+    """R2: own work is listed."""
     machine = await launched(world)
     assert await review(world, machine) == 0
     assert (await world.now(machine)).conditions[REGISTERED].reason == "NodeNotFound"
@@ -129,7 +129,7 @@ async def test_two_nodes_with_one_provider_id_are_one_too_many(world: World) -> 
 
 
 async def test_a_node_that_renders_its_taints_itself_is_left_with_them(world: World) -> None:
-    """LCH-39."""
+    """LCH-39: taints that registration leaves alone."""
     machine = await launched(world)
     await world.join(machine)
     labels = {keys.DO_NOT_SYNC_TAINTS: "true"}
@@ -211,7 +211,7 @@ async def test_a_launcher_that_was_away_registers_before_it_looks_at_the_time(wo
 
 
 async def test_initialisation_never_times_out(world: World) -> None:
-    """LCH-76, ACC-66."""
+    """LCH-76: launch and registration timeouts; ACC-66: timeouts."""
     machine = await launched(world)
     await world.join(machine, ready=False)
     await world.registration.node_changed(NODE)

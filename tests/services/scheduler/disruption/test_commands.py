@@ -147,7 +147,7 @@ async def is_deleted(kube: Kube, name: str = LARGE.machine.name) -> bool:
 async def test_a_replacement_is_ready_before_the_old_node_goes(
     oversized: Scheduler, kube: Kube, published: Any, events: Any
 ) -> None:
-    """EXE-02, EXE-04, EXE-06."""
+    """EXE-02: order of a command's steps (EXE-04, EXE-06)."""
     replacement = await begun(oversized, kube)
     assert await tainted(kube)
     assert not await is_deleted(kube)
@@ -314,7 +314,7 @@ async def test_a_stray_taint_is_taken_off(oversized: Scheduler, kube: Kube) -> N
 
 
 async def test_a_machine_is_in_one_command_only(oversized: Scheduler, kube: Kube) -> None:
-    """EXE-08."""
+    """EXE-08: one command per machine."""
     await begun(oversized, kube)
     for _ in range(3):
         await oversized.disruption.step()

@@ -44,7 +44,7 @@ def v1(**changes: Any) -> tuple[Machine, NodePool]:
 
 
 def test_an_empty_machine_is_marked_once() -> None:
-    """DIS-32, ACC-28."""
+    """DIS-32: time after empty; ACC-28: an empty node goes after its time."""
     assert marks(machine()) == [(EMPTY, True)]
     assert marks(machine(**marked(EMPTY))) == []
 
@@ -75,7 +75,7 @@ def test_only_pods_that_live_on_the_node_keep_it(pod: Pod, counts: bool) -> None
 
 
 def test_nothing_starts_before_the_machine_is_initialised() -> None:
-    """DIS-33."""
+    """DIS-33: the time begins at initialization."""
     assert marks(make_machine("m", node_name="n")) == []
 
 
@@ -100,7 +100,7 @@ def test_a_pool_without_ttl_marks_nothing_empty(pool: NodePool) -> None:
 
 
 def test_an_expired_machine_says_so() -> None:
-    """M-03."""
+    """M-03: conditions of a Machine."""
     pool = make_pool(expire_seconds=100.0)
     assert marks(machine(), pool=pool) == [(EXPIRED, True)]
     assert marks(machine(), pool=replace(pool, expire_seconds=101.0)) == []
@@ -116,7 +116,7 @@ def test_v1_machines_are_consolidatable_when_pods_have_settled() -> None:
 
 
 def test_a_new_pod_starts_the_wait_again() -> None:
-    """DIS-20."""
+    """DIS-20: the condition Consolidatable."""
     found, pool = v1(last_pod_event_at=NOW - 1)
     consolidatable = replace(found, conditions={**found.conditions, **marked(CONSOLIDATABLE)})
     assert marks(consolidatable, pool=pool) == [(CONSOLIDATABLE, False)]

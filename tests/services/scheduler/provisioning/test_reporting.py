@@ -77,7 +77,7 @@ def cluster(generation_api: str, **changes: Any) -> Snapshot:
 async def test_a_pod_hears_of_the_machine_that_is_made_for_it(
     room: Room, generation_api: str, noun: str
 ) -> None:
-    """SCH-110."""
+    """SCH-110: the event Nominated."""
     ((pod, reason, text, _),), _ = await room.told(cluster(generation_api))
     assert (pod, reason) == ("web", "Nominated")
     assert text.startswith(f"Pod should schedule on: {noun}/default-")
@@ -127,7 +127,7 @@ async def test_without_any_pool_the_log_says_so_once(room: Room) -> None:
 
 
 async def test_pods_that_are_not_planned_at_all_are_no_errors(room: Room) -> None:
-    """POD-03, POD-08, SCH-111."""
+    """POD-03: a faulty pod is left out; POD-08: resource claims; SCH-111: the event FailedScheduling."""
     pods = (
         make_pod("odd", faults=("spec.x: wrong",)),
         make_pod("gpu", claims_devices=True),

@@ -53,14 +53,14 @@ def test_each_condition_is_tolerated_for_its_time(
 
 
 def test_there_are_no_other_illnesses() -> None:
-    """TRM-20."""
+    """TRM-20: which conditions are repaired."""
     assert len(PATIENCE) == 7
     healthy = [("Ready", "True"), ("StorageReady", "Unknown"), ("MemoryPressure", "True")]
     assert illness_of(node_with(*((kind, status, SINCE) for kind, status in healthy))) is None
 
 
 def test_of_several_illnesses_the_one_that_is_due_first_counts() -> None:
-    """TRM-20."""
+    """TRM-20: which conditions are repaired."""
     long_ill = ("Ready", "Unknown", SINCE - 1500)
     found = illness_of(node_with(long_ill, ("AcceleratedHardwareReady", "False", SINCE)))
     assert found == Illness("Ready", "Unknown", SINCE + 300)
@@ -68,7 +68,7 @@ def test_of_several_illnesses_the_one_that_is_due_first_counts() -> None:
 
 @pytest.mark.parametrize("status", [None, {"conditions": "ill"}, {"conditions": [{}]}, []])
 def test_a_node_that_cannot_be_read_is_not_ill(status: object) -> None:
-    """F27."""
+    """F27: faulty objects."""
     assert illness_of({"metadata": {"name": "n"}, "status": status}) is None
     undated = {"type": "Ready", "status": "False", "lastTransitionTime": "yesterday"}
     assert illness_of({"metadata": {}, "status": {"conditions": [undated]}}) is None
@@ -82,7 +82,7 @@ def patient(
 
 
 def test_only_what_is_due_and_does_not_go_already_is_repaired() -> None:
-    """TRM-20, TRM-22."""
+    """TRM-20: which conditions are repaired; TRM-22: a repair does not wait."""
     now = SINCE
     ill = patient("ill", ILL)
     others = [
@@ -98,7 +98,7 @@ def test_only_what_is_due_and_does_not_go_already_is_repaired() -> None:
     [(1, 1, False), (1, 4, False), (2, 5, True), (2, 6, False), (2, 10, False), (3, 10, True), (3, 11, False)],
 )  # fmt: skip
 def test_more_than_a_fifth_rounded_up_is_an_epidemic(ill: int, all_: int, blocked: bool) -> None:
-    """TRM-21."""
+    """TRM-21: a limit on repairs."""
     group = [patient(str(n), ILL if n < ill else None) for n in range(all_)]
     assert is_epidemic(group) is blocked
 
