@@ -60,7 +60,7 @@ format: $(DEVELOPMENT) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-crds: $(RUNTIME) ## Write deploy/crds and docs/reference.md from the models
+crds: $(RUNTIME) ## Write deploy/crds, docs/reference.md and the event rules of deploy/iam from the code
 	$(BIN)/python -m deploy.generate_crds
 
 spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test cites

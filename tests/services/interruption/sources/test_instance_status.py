@@ -50,7 +50,7 @@ def source(world: World, *script: Any, period: float = 0.01) -> InstanceStatusSo
 
 
 async def test_an_impaired_instance_of_ours_is_deleted_without_grace(world: World) -> None:
-    """INT-30, 8.3; a foreign one and one that fails for a moment only are left alone."""
+    """INT-30, INT-16; a foreign one and one that fails for a moment only are left alone."""
     since = world.clock.now() - 121
     ailments = (
         Ailment(OURS, SYSTEM_STATUS, since=since),
@@ -123,7 +123,7 @@ async def test_a_closed_node_is_opened_when_its_instance_passes_for_two_minutes(
 async def test_without_permission_it_says_so_once_and_stops_asking(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """INT-30."""
+    """INT-30: status checks."""
     denied = Unauthorized("allow ec2:DescribeInstanceStatus", code="UnauthorizedOperation")
     looking, stop = source(world, denied), asyncio.Event()
     running = asyncio.create_task(looking.run(stop))

@@ -410,7 +410,7 @@ async def test_a_server_that_takes_no_nominations_is_left_alone_for_a_while(
 async def test_the_loop_writes_without_being_asked_but_never_on_a_stale_picture(
     scheduler: Scheduler, kube: Kube
 ) -> None:
-    """OPS-13."""
+    """OPS-13: nothing is decided by an incomplete mirror."""
     handover, problem, stop = scheduler.planner.handover, "stale", asyncio.Event()
 
     async def nominated() -> Any:

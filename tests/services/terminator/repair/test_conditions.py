@@ -70,7 +70,7 @@ def test_of_several_conditions_the_one_that_is_due_first_counts() -> None:
 
 @pytest.mark.parametrize("status", [None, {"conditions": "ill"}, {"conditions": [{}]}, []])
 def test_a_node_that_cannot_be_read_is_not_ill(status: object) -> None:
-    """F27."""
+    """F27: faulty objects."""
     assert unhealthy_condition({"metadata": {"name": "n"}, "status": status}) is None
     undated = {"type": "Ready", "status": "False", "lastTransitionTime": "yesterday"}
     assert unhealthy_condition({"metadata": {}, "status": {"conditions": [undated]}}) is None
@@ -84,7 +84,7 @@ def one(
 
 
 def test_only_what_is_due_and_does_not_go_already_is_repaired() -> None:
-    """TRM-20, TRM-22."""
+    """TRM-20: which conditions are repaired; TRM-22: a repair does not wait."""
     now = SINCE
     ill = one("ill", ILL)
     others = [
