@@ -9,7 +9,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 LIMITS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["sizes"]
-TOPS = ("services", "shared", "local", "cli", "deploy", "bench", "tests")
+TOPS = ("services", "shared", "local", "cli", "deploy", "bench", "release", "tests")
 
 
 def sources() -> Iterator[tuple[str, str]]:
