@@ -15,8 +15,8 @@ from typing import Any
 BAR = 85
 HEAD = """# What the tests run
 
-`make coverage` writes this page. Measured are lines and branches that the small tests run, in pytest's workers and in the
-processes that tests start; the end-to-end tests come on top. A part below {bar} % is printed in bold.
+`make coverage` writes this page. Measured are lines and branches that the small tests run, in pytest's workers and in
+the processes that tests start; the end-to-end tests come on top. A part below {bar} % is printed in bold.
 
 | part | statements | branches | covered |
 |---|---|---|---|
