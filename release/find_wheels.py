@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from packaging.markers import Environment, default_environment
+from packaging.markers import default_environment
 from packaging.requirements import Requirement
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -49,7 +49,8 @@ def pins(text: str) -> list[str]:
 def wanted(text: str, platform: str, python: str) -> dict[str, str]:
     """Entries of the lock that are for this platform, by name."""
     system, machine, _ = PLATFORMS[platform]
-    there: Environment = default_environment() | {
+    there = {
+        **{name: str(value) for name, value in default_environment().items()},
         "sys_platform": system,
         "platform_machine": machine,
         "python_version": python,
@@ -58,7 +59,7 @@ def wanted(text: str, platform: str, python: str) -> dict[str, str]:
     return {
         one.name: entry
         for one, entry in locked(text).items()
-        if one.marker is None or one.marker.evaluate({**there})
+        if one.marker is None or one.marker.evaluate(there)
     }
 
 

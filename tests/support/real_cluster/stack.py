@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cli.secrets import NAMESPACE
 from local.cluster.system_workloads import DAEMON_REQUESTS, daemon_set
@@ -64,7 +65,7 @@ def create_daemon_sets(plane: ControlPlane) -> None:
 
 
 @contextlib.contextmanager
-def real_stack(plane: ControlPlane, directory: Path, **extra: str) -> Iterator[Stack]:
+def real_stack(plane: ControlPlane, directory: Path, **extra: Any) -> Iterator[Stack]:
     """A stack on ``plane``, where ``deploy`` was applied. ``extra``: more variables for the services."""
     settings = replace(short_settings(directory, **extra), mirror_key=secrets.token_hex(16))
     _prepare(plane, directory)
