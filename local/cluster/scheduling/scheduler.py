@@ -117,6 +117,8 @@ class Scheduler:
                 if why or not self._preempt(pod):
                     message = evaluation.message(why if pod.shape.nominated else "")
                     self._queue.park(group, message, time.monotonic())
+                    if pod.shape.nominated and not why:
+                        self._take_nominations(list(group.pods))
                 else:
                     self._queue.requeue(group)
                 return
@@ -135,6 +137,17 @@ class Scheduler:
         for victim in chosen.victims:
             self._evict(victim, pod, chosen.node.name)
         return True
+
+    def _take_nominations(self, keys: list[Key]) -> None:
+        """Of pods that fit nowhere, not even with preemption: kube-scheduler ends the nomination, whoever wrote it."""
+        body = {"status": {"nominatedNodeName": None}}
+        for key in keys:
+            try:
+                self._store.patch(
+                    "pods", key.name, body, namespace=key.namespace, subresource="status"
+                )
+            except ApiError as error:
+                log.info("nomination not ended", pod=str(key), error=error.message)
 
     def _nominate(self, pod: PodInfo, node: str) -> bool:
         """Say on the pod which node it waits for. Before the room is made: no other pod shall take it."""
@@ -297,8 +310,15 @@ class Scheduler:
             self._report_gated(pod)
             return
         info = self._state.info(pod)
-        self._dequeue_other_shape(info)
-        self._queue.add(info)
+        before = self._queue.waiting(key)
+        if before is not None and info.is_renominated(before):
+            self._state.drop_nomination(before)
+            self._queue.renominate(info)
+            if before.shape.nominated:
+                self._stir()
+        else:
+            self._dequeue_other_shape(info)
+            self._queue.add(info)
         self._state.nominate(info)
         self._wake.set()
 

@@ -304,6 +304,36 @@ async def test_a_pod_whose_nominated_node_has_no_room_goes_elsewhere() -> None:
         assert await cluster.bound("hinted") == "large"
 
 
+async def test_a_nomination_is_taken_back_from_a_pod_that_was_tried_in_vain() -> None:
+    """As kube-scheduler does once preemption has not helped either, whoever has nominated the pod."""
+    async with control_plane() as cluster:
+        cluster.pod("hinted", cpu="2")
+        await cluster.refused("hinted")
+        status = {"status": {"nominatedNodeName": "coming"}}
+        cluster.store.patch("pods", "hinted", status, namespace="default", subresource="status")
+        cluster.node("small", cpu="1")
+        await wait_until(
+            lambda: not cluster.find_pod("hinted")["status"].get("nominatedNodeName"),
+            "the nomination is gone",
+        )
+        assert cluster.node_of("hinted") is None
+
+
+async def test_a_nomination_alone_is_no_reason_to_try_a_pod_again() -> None:
+    """Nothing in the cluster has changed: it keeps its nomination, and is tried with the next node."""
+    async with control_plane() as cluster:
+        cluster.node("small", cpu="1")
+        cluster.pod("hinted", cpu="2")
+        await cluster.refused("hinted")
+        status = {"status": {"nominatedNodeName": "coming"}}
+        cluster.store.patch("pods", "hinted", status, namespace="default", subresource="status")
+        cluster.pod("other", cpu="3")
+        await cluster.refused("other")  # the scheduler has seen all that came before
+        assert cluster.find_pod("hinted")["status"]["nominatedNodeName"] == "coming"
+        cluster.node("coming", cpu="4")
+        assert await cluster.bound("hinted") == "coming"
+
+
 async def test_among_many_nodes_the_nominated_one_is_tried_first() -> None:
     """Of 150 nodes only 100 are looked at for a pod without a nomination."""
     async with control_plane() as cluster:
