@@ -108,12 +108,14 @@ class Fleet:
         provider_id = f"aws:///{instance.zone}/{instance.instance_id}"
         node = node_object(instance, self._configuration(instance), rfc3339(now))
         machine = Machine(instance.private_dns_name, provider_id, now + self._times.ready)
-        self._machines[instance.instance_id] = machine
         try:
             created = self._store.create("nodes", node)
         except ApiError as error:
             log.warning("node not registered", node=machine.node_name, error=error.message)
-            return
+            if error.reason == "AlreadyExists":
+                self._machines[instance.instance_id] = machine
+            return  # else it registers at the next poll, as a kubelet that does not reach the API server
+        self._machines[instance.instance_id] = machine
         self._alive.add(machine.node_name)
         log.info("node registered", node=machine.node_name, instance=instance.instance_id)
         text = f"Node {machine.node_name} event: Registered Node in Controller"
