@@ -160,7 +160,7 @@ class SchedulerSettings(ServiceSettings):
         description="kube-scheduler's configuration, or a path to it: its default spread constraints hold (SCH-85).",
     )
     nominate: str = Field(
-        "off",
+        "auto",
         pattern="^(auto|on|off)$",
         description="Tell kube-scheduler each pod's planned node (status.nominatedNodeName): on, off; auto: "
         "where it listens, from Kubernetes 1.35 on.",
