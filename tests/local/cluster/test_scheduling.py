@@ -4,6 +4,7 @@ scheduling docs).
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -332,6 +333,22 @@ async def test_a_nomination_alone_is_no_reason_to_try_a_pod_again() -> None:
         assert cluster.find_pod("hinted")["status"]["nominatedNodeName"] == "coming"
         cluster.node("coming", cpu="4")
         assert await cluster.bound("hinted") == "coming"
+
+
+async def test_a_bounded_scheduler_writes_no_faster_than_that() -> None:
+    """As kube-scheduler with its default limits, where a burst of pods is called unschedulable for many seconds."""
+    rate, count = 20, 60
+    async with control_plane(scheduler_writes_per_second=rate) as cluster:
+        begin = time.monotonic()
+        for number in range(count):
+            cluster.pod(f"p{number}", cpu="1")
+        for number in range(count):
+            await cluster.refused(f"p{number}")
+        assert time.monotonic() - begin >= (count - 2 * rate) / rate - 0.1
+        cluster.node("n1", cpu="100")
+        for number in range(count):
+            assert await cluster.bound(f"p{number}") == "n1"
+        assert time.monotonic() - begin >= (2 * count - 2 * rate) / rate - 0.1
 
 
 async def test_among_many_nodes_the_nominated_one_is_tried_first() -> None:
