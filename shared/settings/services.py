@@ -158,7 +158,7 @@ class SchedulerSettings(ServiceSettings):
         description="kube-scheduler's configuration, or a path to it: its default spread constraints hold.",
     )
     nominate: str = Field(
-        "off",
+        "auto",
         pattern="^(auto|on|off)$",
         description="Tell kube-scheduler each pod's planned node (status.nominatedNodeName): on, off; auto: "
         "where it listens, from Kubernetes 1.35 on.",

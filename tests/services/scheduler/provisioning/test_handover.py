@@ -186,8 +186,7 @@ async def test_a_pod_that_kube_scheduler_placed_elsewhere_is_counted_as_that(
 async def test_switched_off_nothing_is_nominated(
     scheduler: Scheduler, kube: Kube, handover: Handover
 ) -> None:
-    """As it is by default."""
-    off = read(SchedulerSettings, cluster_name=CLUSTER, batch_idle_duration=0.01)
+    off = read(SchedulerSettings, cluster_name=CLUSTER, batch_idle_duration=0.01, nominate="off")
     apply(scheduler.planner.settings, off)
     await planned_on_node(scheduler, kube, handover)
     await handover.step()
