@@ -144,7 +144,6 @@ class Fleet:
         """A kubelet that was started again finds its Node; a namesake is somebody else's."""
         node = self._node(machine)
         if error.reason != "AlreadyExists" or node is None:
-            log.warning("node not registered", node=machine.node_name, error=error.message)
             return
         machine.became_ready = is_true(node, "Ready")
         self._alive.add(machine.node_name)

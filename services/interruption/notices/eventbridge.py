@@ -183,4 +183,6 @@ _READERS: dict[str, Callable[[Json, float | None], Reading]] = {
     LIFECYCLE.name: _lifecycle,
 }
 """By the name of the rule that sends the event."""
-_PARSERS = {("0", rule.source, rule.detail_type): _READERS[rule.name] for rule in EVENT_RULES}
+_PARSERS: dict[tuple[str, ...], Callable[[Json, float | None], Reading]] = {
+    ("0", rule.source, rule.detail_type): _READERS[rule.name] for rule in EVENT_RULES
+}

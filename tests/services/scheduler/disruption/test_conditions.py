@@ -1,4 +1,4 @@
-"""Conditions of machines that say how far they are from being disrupted (DIS-16, DIS-20, DIS-32..34, ACC-28..ACC-30)."""
+"""Conditions of machines: how far they are from being disrupted (DIS-16, DIS-20, DIS-32..34, ACC-28..ACC-30)."""
 
 from __future__ import annotations
 
