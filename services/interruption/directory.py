@@ -68,7 +68,7 @@ class InstanceLookup(Protocol):
         """None: no Machine has this instance."""
 
     def node(self, instance: str, /) -> Node | None:
-        """Its node, as far as that is known without asking anybody."""
+        """Its node, as far as that is known without a call."""
 
     async def any_node(self, instance: str, /) -> Node | None:
         """Its node, also one that no pool owns. None: there is none."""

@@ -70,7 +70,7 @@ class Worker:
             task.add_done_callback(lambda _: slots.release())
 
     async def work(self, entry: Entry) -> None:
-        """Handle one entry and tell its source; a failure is logged and the source gives it again."""
+        """Handle one entry and call its ``done``; after a failure, which is logged, its source puts it again."""
         notice = entry.notice
         try:
             await self.handle(notice)

@@ -21,7 +21,7 @@ SPOT_ACTION = "meta-data/spot/instance-action"
 REBALANCE_AT = "meta-data/events/recommendations/rebalance"
 SCHEDULED_EVENTS = "meta-data/events/maintenance/scheduled"
 LIFECYCLE_STATE = "meta-data/autoscaling/target-lifecycle-state"
-ENDING = "Terminated"
+TERMINATED_STATE = "Terminated"
 """Other states are InService, Standby, Detached and the states of a warm pool."""
 _TIME = "%d %b %Y %H:%M:%S GMT"
 MAINTENANCE_ID = "maintenance/"
@@ -47,7 +47,7 @@ def rebalance_notice(text: str, instance: str, *, now: float) -> Notice:
 
 def lifecycle_notice(text: str, instance: str, *, now: float) -> Notice | None:
     """From ``autoscaling/target-lifecycle-state``, which names neither hook nor time. None: it goes on running."""
-    if text.strip() != ENDING:
+    if text.strip() != TERMINATED_STATE:
         return None
     return Notice(f"lifecycle/{instance}", NoticeKind.LIFECYCLE, (instance,), now, None, now, IMDS)
 

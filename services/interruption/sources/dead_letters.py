@@ -14,11 +14,11 @@ from shared.bus.dead_letters import DeadLetters
 GROUP = "interruption"
 
 
-def keeping(letters: DeadLetters) -> Bury:
-    """A function that keeps one message among ``letters``."""
+def keeping(dead_letters: DeadLetters) -> Bury:
+    """A function that keeps one message among ``dead_letters``."""
 
     async def bury(message: str, body: bytes, error: Exception) -> None:
-        await letters.bury(
+        await dead_letters.bury(
             source=f"sqs/{message}",
             group=GROUP,
             fields={b"body": body},

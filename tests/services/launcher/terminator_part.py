@@ -19,7 +19,7 @@ from tests.support.fake_clock import FakeClock
 
 
 @dataclass
-class TerminatorPart:
+class Ending:
     """Ends what the launcher ordered since the last time."""
 
     kube: Kube
@@ -36,15 +36,15 @@ class TerminatorPart:
         return [one.instance for one in new if isinstance(one, EndInstance)]
 
     async def carry_out(self) -> None:
-        """Both reads of the terminator. Time goes on only when there is an order."""
+        """Both steps of the terminator. Time goes on only when there is an order."""
         machines = Machines(self.kube)
-        orphaned = OrphanedInstances(
+        orphans = OrphanedInstances(
             machines, BatchedLists(self.kube, machines), Instances(self.cloud.ec2, self.clock),
             ShiftedZones(self.bus.redis, self.bus.prefix, self.clock), self.clock, CLUSTER,
         )  # fmt: skip
         if ids := sorted(set(await self.orders())):
             for instance in ids:
-                await orphaned.step(instance)
+                await orphans.step(instance)
             self.clock.advance(CONFIRM_AFTER_SECONDS + 1)
             for instance in ids:
-                await orphaned.step(instance)
+                await orphans.step(instance)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from services.watcher.messages import Record, news
+from services.watcher.messages import Record, messages_for
 from shared import streams
 from shared.domain import labels as keys
 from shared.domain.nodepools import V1
@@ -30,7 +30,7 @@ from tests.support.builders import (
 
 
 def told(old: Record, new: Record) -> list[tuple[str, Message]]:
-    return news(old, new, generation=7, version="55")
+    return messages_for(old, new, generation=7, version="55")
 
 
 POD = make_pod("p")

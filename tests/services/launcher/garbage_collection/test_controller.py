@@ -10,7 +10,7 @@ import pytest
 from services.launcher.garbage_collection.controller import FIRST_ROUNDS
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.journal import Journal
-from services.watcher.status.joined_nodes import Joins
+from services.watcher.status.joined_nodes import JoinedNodes
 from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
 from shared.domain.machines import REGISTERED
@@ -173,7 +173,7 @@ async def test_a_machine_whose_node_was_deleted_before_it_was_registered_goes(
     machine = await world.launched("default-a", generation_api)
     booting = await world.launched("default-b", generation_api)
     await world.join(booting)
-    joined = Joins(world.clock)
+    joined = JoinedNodes(world.clock)
     journal = Journal(
         MirrorWriter(world.bus.redis, world.bus.prefix, epoch="a"), world.bus, world.clock
     )
