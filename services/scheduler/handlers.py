@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from services.scheduler.planning import Planner
-from services.scheduler.view import View
+from services.scheduler.view import View, waiting_pods
 from shared.bus import Envelope, RetryLater
 from shared.messages import (
     InterruptionReceived,
@@ -58,7 +58,8 @@ class Handlers:
         self.planner.trigger(f"interruption/{message.event}")
 
     def _trigger_waiting(self) -> None:
-        for pod in self.planner.waiting():
+        """Pods that are promised a machine too: the mirror may not show yet that theirs is the one that is gone."""
+        for pod in (*self.planner.waiting(), *waiting_pods(self.view.pods())):
             self.planner.trigger(pod.uid)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from services.scheduler.handlers import Handlers
 from services.scheduler.handover import (
     MOST_TRIES,
     MOST_TRIES_JOINING,
@@ -19,10 +20,12 @@ from services.scheduler.handover import (
 )
 from services.scheduler.nominations import BIND_SECONDS
 from shared.api.pods import parse_pod
+from shared.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.pods import Pod, is_provisionable
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS, Resource
+from shared.messages import LaunchFailed, encode
 from shared.settings import SchedulerSettings, apply, read
 from tests.services.conftest import CLUSTER
 from tests.services.scheduler.conftest import Scheduler
@@ -372,6 +375,21 @@ async def test_pods_that_are_promised_a_machine_are_not_planned_again_with_the_n
     assert second is not None
     targets = (*second.existing.values(), *(machine.pods for machine in second.machines))
     assert sum(map(len, targets)) == 1
+
+
+async def test_a_failed_launch_opens_the_window_for_pods_that_are_promised_its_machine(
+    scheduler: Scheduler, kube: Kube, handover: Handover
+) -> None:
+    """The mirror does not show yet that the machine goes: else its pods waited for the next timed look."""
+    pods = [await waiting_pod(kube, "a", "3")]
+    await scheduler.show(nodepools=[await pool_of(kube)], pods=pods)
+    await scheduler.plan()
+    planner = scheduler.planner
+    assert (planner.waiting(), planner.window.opened_at) == ([], None)
+    (raw,) = (await kube.list(MACHINES)).items
+    news = LaunchFailed(machine=f"Machine/{raw['metadata']['name']}")
+    await Handlers(planner, planner.view).machines(encode(news, cause="c", clock=SystemClock()))
+    assert planner.window.seen == {pods[0].uid}
 
 
 async def test_after_a_restart_what_stands_on_pods_is_judged_anew(
