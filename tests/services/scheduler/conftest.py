@@ -33,6 +33,7 @@ from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import SchedulerSettings, read
 from tests.services.conftest import CLUSTER
 from tests.support.builders import make_catalogue, make_node_class
+from tests.support.fake_clock import FakeClock
 from tests.support.real_pods import store_pods
 from tests.support.waiting import wait_until
 
@@ -158,3 +159,12 @@ async def scheduler(
         assert await reader.wait_until_verified(60)
         yield Scheduler(planner, disruption, reader, writer, kube)
         stop.set()
+
+
+@pytest.fixture
+async def handover(scheduler: Scheduler, clock: FakeClock) -> Handover:
+    """The planner's own, with time in the test's hand; it knows the server already."""
+    made = scheduler.planner.handover
+    made.clock = clock
+    await made.step()
+    return made
