@@ -35,7 +35,7 @@ class Handlers:
     async def machines(self, envelope: Envelope) -> None:
         """A launch failed or a machine is gone: pods that counted on it wait again."""
         if isinstance(decode(envelope), LaunchFailed | MachineTerminated):
-            self.planner.trigger_waiting()
+            self.planner.trigger_unbound()
 
     async def interruptions(self, envelope: Envelope) -> None:
         """EC2 takes instances back: their pods need new ones while they drain (INT-22)."""

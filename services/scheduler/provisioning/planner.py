@@ -96,6 +96,12 @@ class Planner:
         for pod in self.waiting():
             self.trigger(pod.uid)
 
+    def trigger_unbound(self) -> None:
+        """Pods that are promised a machine too: the mirror may not show yet that theirs is the one that is gone."""
+        for pod in waiting_pods(self.cluster.view.pods()):
+            self.trigger(pod.uid)
+        self.trigger_waiting()
+
     def reconsider(self) -> None:
         """A pool or a node class changed: what no plan could place may have a place now."""
         self._must_recheck = True

@@ -14,6 +14,7 @@ import pytest
 
 from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.controller import Disruption
+from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.planner import Planner
 from services.scheduler.service import Parts, compose
 from services.scheduler.state.cluster import ClusterState
@@ -36,6 +37,7 @@ from shared.mirror.offerings import CatalogueStore
 from shared.settings import SchedulerSettings, read
 from tests.services.conftest import CLUSTER, create_pool
 from tests.support.builders import make_catalogue, make_node_class
+from tests.support.fake_clock import FakeClock
 from tests.support.real_pods import store_pods
 from tests.support.waiting import wait_until
 
@@ -205,3 +207,12 @@ def machines_at(version: str, **changes: Any) -> dict[str, Position]:
     """Sound watches, that of machines at this version."""
     position = msgspec.structs.replace(SOUND["machines"], version=version, **changes)
     return {**SOUND, "machines": position}
+
+
+@pytest.fixture
+async def handover(scheduler: Scheduler, clock: FakeClock) -> Handover:
+    """The planner's own, with time in the test's hand; it knows the server already."""
+    made = scheduler.planner.handover
+    made.clock = clock
+    await made.step()
+    return made

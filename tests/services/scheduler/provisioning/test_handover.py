@@ -12,9 +12,7 @@ from msgspec.structs import replace
 from services.scheduler.provisioning.handover import (
     MIRROR_LAG_SECONDS,
     MOST_TRIES,
-    MOST_TRIES_JOINING,
     PROBLEM_SECONDS,
-    WRITES_PER_STEP,
     Handover,
 )
 from services.scheduler.provisioning.nominations import BIND_SECONDS
@@ -56,15 +54,6 @@ async def seen(scheduler: Scheduler, kube: Kube, name: str) -> Pod:
     pod = parse_pod(await kube.get(PODS, name, "default"))
     await scheduler.show(pods=[pod])
     return pod
-
-
-@pytest.fixture
-async def handover(scheduler: Scheduler, clock: FakeClock) -> Handover:
-    """The planner's own, with time in the test's hand; it knows the server already."""
-    made = scheduler.planner.handover
-    made.clock = clock
-    await made.step()
-    return made
 
 
 async def test_auto_asks_the_server_whose_scheduler_listens(handover: Handover) -> None:
@@ -261,116 +250,6 @@ async def test_a_nomination_that_is_taken_back_is_written_a_few_times_and_no_mor
         await kube.patch(PODS, "web", status, "default", subresource="status")
         clock.advance(MIRROR_LAG_SECONDS + 1)
     assert written == ["n"] * MOST_TRIES + [None]
-
-
-async def planned_on_joining_node(
-    scheduler: Scheduler, kube: Kube, pods: list[Pod], cpu: str = "64"
-) -> None:
-    """The pods are planned on node ``n``, which is there and not ready."""
-    size = {"cpu": 1000 * int(cpu), "memory": 2**38, "pods": 1000}
-    node = make_node("n", labels=OURS, ready=False, allocatable=size, capacity=size)
-    await scheduler.show(nodepools=[await pool_of(kube)], pods=pods, nodes=[node])
-    await scheduler.plan()
-
-
-async def take_back(kube: Kube, name: str) -> None:
-    """As kube-scheduler does when a pod fits nowhere."""
-    status = {"status": {"nominatedNodeName": None}}
-    await kube.patch(PODS, name, status, "default", subresource="status")
-
-
-async def test_a_nomination_taken_back_before_its_node_is_ready_is_written_again_when_that_shows(
-    scheduler: Scheduler, kube: Kube, handover: Handover
-) -> None:
-    """At each failed try, of which there are many while other nodes join; without any time passing."""
-    await planned_on_joining_node(scheduler, kube, [await waiting_pod(kube, "web")])
-    written = []
-    for _ in range(MOST_TRIES_JOINING + 1):
-        await handover.step()
-        written.append(await nomination(kube, "web"))
-        await seen(scheduler, kube, "web")
-        await handover.step()
-        await take_back(kube, "web")
-        await seen(scheduler, kube, "web")
-    assert written == ["n"] * MOST_TRIES_JOINING + [None]
-
-
-async def test_pods_of_a_joining_node_are_nominated_with_one_request_each(
-    scheduler: Scheduler, kube: Kube, handover: Handover, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are to be in time: a read before each write would double it."""
-    asked: list[str] = []
-    get = kube.get
-
-    async def counted(resource: Resource, name: str, *more: Any, **how: Any) -> Any:
-        asked.append(name)
-        return await get(resource, name, *more, **how)
-
-    await planned_on_joining_node(scheduler, kube, [await waiting_pod(kube, "web")])
-    monkeypatch.setattr(kube, "get", counted)
-    await handover.step()
-    assert asked == []
-    monkeypatch.undo()
-    assert await nomination(kube, "web") == "n"
-
-
-async def test_more_pods_than_one_step_writes_are_nominated_without_a_pause(
-    scheduler: Scheduler, kube: Kube, handover: Handover
-) -> None:
-    """With time standing still: the loop's next step would be a second later."""
-    names = [f"web-{number}" for number in range(WRITES_PER_STEP + 1)]
-    pods = list(await asyncio.gather(*(waiting_pod(kube, name) for name in names)))
-    await planned_on_joining_node(scheduler, kube, pods)
-    stop = asyncio.Event()
-
-    async def all_nominated() -> bool:
-        listed = (await kube.list(PODS, "default")).items
-        return all(raw["status"].get("nominatedNodeName") == "n" for raw in listed)
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(handover.run(stop, lambda: ""))
-        await wait_until(all_nominated, "all pods are nominated")
-        stop.set()
-
-
-async def test_an_end_that_was_overtaken_is_not_tried_again(
-    scheduler: Scheduler, kube: Kube, handover: Handover, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """kube-scheduler took the nomination back and nothing showed it: the pod has none to end."""
-    tries: list[str] = []
-    patch = kube.json_patch
-
-    async def counted(resource: Resource, name: str, *more: Any, **how: Any) -> Any:
-        tries.append(name)
-        return await patch(resource, name, *more, **how)
-
-    await planned_on_node(scheduler, kube, handover)
-    await handover.step()
-    await take_back(kube, "web")
-    await scheduler.hide("nodes", "n")
-    monkeypatch.setattr(kube, "json_patch", counted)
-    for _ in range(3):
-        await handover.step()
-    assert tries == ["web"]
-
-
-async def test_pods_that_are_promised_a_machine_are_not_planned_again_with_the_next_one(
-    scheduler: Scheduler, kube: Kube, handover: Handover
-) -> None:
-    """A second plan of the same pods breaks up what the first has put together."""
-    pods = [await waiting_pod(kube, name, "3") for name in ("a", "b")]
-    await scheduler.show(nodepools=[await pool_of(kube)], pods=pods)
-    await scheduler.plan()
-    first = scheduler.planner.last_plan
-    assert scheduler.planner.waiting() == []
-    await scheduler.show(pods=[await waiting_pod(kube, "c", "1")])
-    assert [pod.name for pod in scheduler.planner.waiting()] == ["c"]
-    await scheduler.plan("again")
-    second = scheduler.planner.last_plan
-    assert first is not None
-    assert second is not None
-    targets = (*second.existing.values(), *(machine.pods for machine in second.machines))
-    assert sum(map(len, targets)) == 1
 
 
 async def test_after_a_restart_what_stands_on_pods_is_judged_anew(
