@@ -47,6 +47,7 @@ from shared.mirror.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse
 from shared.runtime import Loop, Service, periodic
 from shared.settings import LauncherSettings
+from shared.settings.own import AccessKey
 
 NODE_CLASS_SECONDS = 60.0
 LAUNCH_TIMEOUT_SECONDS = 120.0
@@ -59,7 +60,7 @@ async def build(env: Environment[LauncherSettings]) -> Service:
     cloud = await open_cloud(env)
     store = CatalogueStore(env.bus.redis, env.bus.prefix)
     discovered = DiscoveredMemory(LearnedMemory(env.bus.redis, env.bus.prefix), env.clock)
-    catalogues = Catalogues(store, _reading(settings), env.clock, discovered)
+    catalogues = Catalogues(store, _reading(settings, env.access_key), env.clock, discovered)
     machines = Machines(env.kube)
     writer = Writer(machines, env.bus, env.clock, env.recorder)
     node_classes = NodeClasses(
@@ -135,7 +136,7 @@ def _timed(catalogues: Catalogues, garbage: Garbage, clock: Clock) -> list[Loop]
     ]
 
 
-def _reading(settings: LauncherSettings) -> Reading:
+def _reading(settings: LauncherSettings, access_key: AccessKey | None) -> Reading:
     model = ModelSettings(
         vm_memory_overhead_percent=settings.vm_memory_overhead_percent,
         reserved_enis=settings.reserved_enis,
@@ -144,7 +145,8 @@ def _reading(settings: LauncherSettings) -> Reading:
         isolated_vpc=settings.isolated_vpc,
     )
     region, endpoint = settings.aws_region, settings.aws_endpoint_url
-    return Reading(region, endpoint, model, settings.log_level, role_of(settings))
+    role = role_of(settings)
+    return Reading(region, endpoint, model, settings.log_level, role, access_key)
 
 
 def _corrected(env: Environment[LauncherSettings], store: CatalogueStore) -> CatalogueSource:
