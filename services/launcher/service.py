@@ -61,6 +61,7 @@ from shared.mirror.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse
 from shared.runtime import Loop, Service, periodic
 from shared.settings import LauncherSettings
+from shared.settings.own import AccessKey
 
 NODE_CLASS_SECONDS = 60.0
 LAUNCH_TIMEOUT_SECONDS = 120.0
@@ -84,6 +85,8 @@ class Launcher:
     settings: LauncherSettings
     current_epoch: CurrentEpoch = no_election
     sleep: Sleep = asyncio.sleep
+    access_key: AccessKey | None = None
+    """The key of the child that reads the catalogue; None: AWS's usual sources."""
 
     @cached_property
     def machines(self) -> Machines:
@@ -145,7 +148,9 @@ class Launcher:
             isolated_vpc=settings.isolated_vpc,
         )
         region, endpoint = settings.aws_region, settings.aws_endpoint_url
-        request = CatalogueRequest(region, endpoint, model, settings.log_level, role_of(settings))
+        request = CatalogueRequest(
+            region, endpoint, model, settings.log_level, role_of(settings), self.access_key
+        )
         return Catalogues(self.store, request, self.clock, self.memory_sizes)
 
     @cached_property
@@ -294,6 +299,7 @@ async def build(env: Environment[LauncherSettings]) -> Service:
         recorder=env.recorder,
         settings=env.settings,
         current_epoch=partial(env.epoch_of, "scheduler"),
+        access_key=env.access_key,
     )
     loops = [*_watched(launcher), *_consumers(env, launcher), *_timed(env, launcher)]
     return Service("launcher", loops, env.metrics, launcher.status.page, launcher.status.missing)

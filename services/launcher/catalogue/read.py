@@ -21,6 +21,7 @@ from shared.cloud.instance_model import ModelSettings
 from shared.cloud.pricing import decode_prices, encode_prices
 from shared.cloud.session import Cloud, Role
 from shared.domain.instance_types import encode_catalogue
+from shared.settings.own import AccessKey
 from shared.version import VERSION
 
 READ_SECONDS = 300.0
@@ -35,6 +36,8 @@ class CatalogueRequest:
     model: ModelSettings
     log_level: str
     role: Role | None = None
+    access_key: AccessKey | None = field(default=None, repr=False)
+    """Id and secret of the service's own; None: the usual search."""
     previous: bytes = b""
     """Encoded prices to fall back on."""
     learned: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -70,6 +73,7 @@ async def _read(reading: CatalogueRequest) -> Encoded:
         random=random.SystemRandom(),
         user_agent=f"dovetail-catalogue/{VERSION}",
         role=reading.role,
+        access_key=reading.access_key,
     )
     try:
         previous = decode_prices(reading.previous)
