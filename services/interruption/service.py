@@ -92,7 +92,10 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         hooks = {"lifecycleHooks": {"waiting": keeper.waiting, "problem": keeper.problem}}
         return {**read, **hooks, **hands.status()}
 
-    return Service("interruption", loops, env.metrics, status, lambda: _missing(queue))
+    def missing() -> list[str]:
+        return [*_missing(queue), *filter(None, [statuses.complaint()])]
+
+    return Service("interruption", loops, env.metrics, status, missing)
 
 
 async def _ask_queue(cloud: Cloud, settings: InterruptionSettings) -> None:
