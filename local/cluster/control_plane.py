@@ -74,7 +74,14 @@ class ControlPlane:
             clock,
             PodTimes(settings.pod_start_seconds, settings.pod_stop_seconds),
         )
-        self._scheduler = Scheduler(store, self._recorder, clock, rng, settings.scheduler_strategy)
+        self._scheduler = Scheduler(
+            store,
+            self._recorder,
+            clock,
+            rng,
+            settings.scheduler_strategy,
+            settings.scheduler_writes_per_second,
+        )
         self._controllers: list[Controller] = [
             DeploymentController(store, replica_sets, owned_pods, self._recorder, clock),
             ReplicaSetController(store, owned_pods, self._recorder, clock, rng),

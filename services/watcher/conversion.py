@@ -62,7 +62,7 @@ def _lenient(
 
 
 def _staying(parse: Callable[[Json], Parsed[Any]]) -> Callable[[Json], Parsed[Any]]:
-    """One that is being deleted counts no more."""
+    """A converter for a kind of which an object that is being deleted does not count."""
 
     def convert(raw: Json) -> Parsed[Any]:
         return Parsed(None) if raw["metadata"].get("deletionTimestamp") else parse(raw)

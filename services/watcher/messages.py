@@ -1,4 +1,7 @@
-"""What a change of the cluster means to the other services: pure, from the old and the new record to messages."""
+"""What a change of the cluster means to the other services: pure, from the old and the new record to messages.
+
+A pod that no longer waits, or any object that is gone, needs no message: the mirror shows it to whoever plans with it.
+"""
 
 from __future__ import annotations
 
@@ -21,65 +24,57 @@ from shared.messages import (
 )
 
 Record = msgspec.Struct | None
+Addressed = tuple[str, Message]
+"""Stream and message."""
 
 
-def news(old: Record, new: Record, *, generation: int, version: str) -> list[tuple[str, Message]]:
-    """(stream, message) for each service that has to look. ``version`` tells repeats from new changes."""
-    subject = new if new is not None else old
-    if isinstance(subject, Pod):
-        return _pod(old, subject, gone=new is None, generation=generation)
+def messages_for(old: Record, new: Record, *, generation: int, version: str) -> list[Addressed]:
+    """The messages for each service that has to act. ``version`` tells repeats from new changes."""
+    if isinstance(new, Pod):
+        return _pod(old, new, generation)
     if isinstance(new, Node):
         return _node(old, new, version)
     if isinstance(new, Machine):
         return _machine(old, new, version)
-    if isinstance(new, NodeClass) and (
-        not isinstance(old, NodeClass) or old.generation != new.generation
-    ):
+    if isinstance(new, NodeClass):
+        if isinstance(old, NodeClass) and old.generation == new.generation:
+            return []
         changed = NodeClassChanged(node_class=new.key, generation=new.generation)
         return [(streams.MACHINES, changed)]
-    if isinstance(new, NodePool) and (
-        not isinstance(old, NodePool) or old.generation != new.generation
-    ):
+    if isinstance(new, NodePool):
+        if isinstance(old, NodePool) and old.generation == new.generation:
+            return []
         edited = NodePoolChanged(pool=new.key, generation=new.generation)
         return [(streams.MACHINES, edited)]
     return []
 
 
-def _pod(old: Record, pod: Pod, *, gone: bool, generation: int) -> list[tuple[str, Message]]:
+def _pod(old: Record, pod: Pod, generation: int) -> list[Addressed]:
     waited = isinstance(old, Pod) and is_provisionable(old)
-    waits = not gone and is_provisionable(pod)
-    if waits and not waited:
-        return [(streams.PODS, PodUnschedulable(uid=pod.uid, pod=pod.key, generation=generation))]
-    return []
+    if waited or not is_provisionable(pod):
+        return []
+    return [(streams.PODS, PodUnschedulable(uid=pod.uid, pod=pod.key, generation=generation))]
 
 
-def _node(old: Record, node: Node, version: str) -> list[tuple[str, Message]]:
+def _node(old: Record, node: Node, version: str) -> list[Addressed]:
     if node.terminating:
-        if keys.FINALIZER not in node.finalizers or (isinstance(old, Node) and old.terminating):
+        known = isinstance(old, Node) and old.terminating
+        if known or keys.FINALIZER not in node.finalizers:
             return []
-        return [
-            (
-                streams.TERMINATIONS,
-                TerminateMachine(
-                    kind="Node", name=node.name, reason="node deleted", resource_version=version
-                ),
-            )
-        ]
+        order = TerminateMachine(
+            kind="Node", name=node.name, reason="node deleted", resource_version=version
+        )
+        return [(streams.TERMINATIONS, order)]
     if provider_instance_id(node.provider_id) and not node.is_initialized:
         return [(streams.MACHINES, NodeJoined(node=node.name, resource_version=version))]
     return []
 
 
-def _machine(old: Record, machine: Machine, version: str) -> list[tuple[str, Message]]:
+def _machine(old: Record, machine: Machine, version: str) -> list[Addressed]:
     if machine.terminating:
         if isinstance(old, Machine) and old.terminating:
             return []
-        return [
-            (
-                streams.TERMINATIONS,
-                TerminateMachine.of(machine, "deleted", version),
-            )
-        ]
+        return [(streams.TERMINATIONS, TerminateMachine.of(machine, "deleted", version))]
     if old is None and not machine.provider_id:
         return [(streams.LAUNCHES, LaunchMachine(machine=machine.key))]
     return []

@@ -19,7 +19,7 @@ from shared.metrics import Metrics
 log = get_logger(__name__)
 
 
-class Sight(NamedTuple):
+class ObjectVersion(NamedTuple):
     """One object in one version."""
 
     kind: Kind
@@ -29,23 +29,23 @@ class Sight(NamedTuple):
 
 @dataclass
 class Outcome:
-    """How it went."""
+    """Whether the block failed."""
 
     failed: bool = False
 
 
 @dataclass
 class ObjectFaults:
-    """Of one watcher."""
+    """The failures that were logged, by object."""
 
     metrics: Metrics
     _logged: dict[tuple[str, Key], str] = field(default_factory=dict)
     """Kubernetes kind and object -> the version that was logged."""
 
     @contextmanager
-    def contained(self, sight: Sight) -> Iterator[Outcome]:
+    def contained(self, subject: ObjectVersion) -> Iterator[Outcome]:
         """What the block raises ends the block alone. Raises Unauthorized: that is no fault of one object."""
-        outcome, kind = Outcome(), sight.kind.resource.kind
+        outcome, kind = Outcome(), subject.kind.resource.kind
         try:
             yield outcome
         except Unauthorized:
@@ -53,13 +53,13 @@ class ObjectFaults:
         except Exception:
             outcome.failed = True
             self.metrics.watch_failures.labels(kind).inc()
-            if self._logged.get((kind, sight.key)) != sight.version:
-                self._logged[kind, sight.key] = sight.version
+            if self._logged.get((kind, subject.key)) != subject.version:
+                self._logged[kind, subject.key] = subject.version
                 log.exception(
                     "object is unusable because of a fault of Dovetail, please report it",
                     kind=kind,
-                    object=str(sight.key),
-                    version=sight.version,
+                    object=str(subject.key),
+                    version=subject.version,
                 )
 
     def forget(self, kind: Kind, key: Key) -> None:

@@ -1,9 +1,7 @@
-"""The watcher: the only one that watches. Kubernetes -> mirror and news.
+"""Wires the watcher: informers, mirror, status, metrics. Of several watchers one writes, others stand by (OPS-11).
 
-It keeps a mirror of the cluster in Redis and tells the others by stream which object to look at. It decides nothing
-and destroys nothing. It is ready when every kind was listed and is watched, the mirror is written, and the last
-comparison with a fresh list found no difference. Of several watchers one writes; the others watch and stand by
-(OPS-11).
+It is ready when every kind was listed and is watched, the mirror is written, and the last comparison with a fresh list
+found no difference.
 """
 
 from __future__ import annotations
@@ -18,11 +16,11 @@ from services.watcher.metrics.pods import PodGauges
 from services.watcher.mirror.comparison import Comparison, Watch
 from services.watcher.mirror.intake import Intake
 from services.watcher.mirror.journal import Journal
-from services.watcher.mirror.soundness import complaint, positions
+from services.watcher.mirror.soundness import positions, problem_of
 from services.watcher.object_faults import ObjectFaults
 from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
-from services.watcher.status.joined_nodes import Joins
+from services.watcher.status.joined_nodes import JoinedNodes
 from services.watcher.status.pod_events import PodEvents
 from shared.environment import Entry, Environment
 from shared.kube.informer import Event, Informer
@@ -35,7 +33,7 @@ from shared.settings import WatcherSettings
 from shared.streams import GROUPS
 
 TICK_SECONDS = 0.25
-"""How soon it is told that a watch ceased to be sound."""
+"""How soon readers learn that a watch ceased to be sound."""
 STATUS_SECONDS = 2.0
 """NP-24 allows five."""
 TRIM_SECONDS = 30.0
@@ -49,20 +47,20 @@ async def build(env: Environment[WatcherSettings]) -> Service:
     )
     journal = Journal(writer, env.bus, env.clock)
     statuses = _statuses(env, journal)
-    pod_events, joins = PodEvents(env.clock), Joins(env.clock)
-    intake = _intake(env, journal, statuses, pod_events, joins, leadership)
+    pod_events, joined_nodes = PodEvents(env.clock), JoinedNodes(env.clock)
+    intake = _intake(env, journal, statuses, pod_events, joined_nodes, leadership)
     watched = kinds(env.settings.feature_gates)
     watches = [Watch(kind, _informer(kind, env, intake)) for kind in watched]
     informers = {kind.resource.plural: informer for kind, informer in watches}
     comparison = Comparison(env.kube, watches, journal, env.metrics, env.clock, env.random)
     journal.positions = lambda: positions(informers, comparison.unhealed, env.clock.monotonic())
 
-    async def tell() -> None:
+    async def write_statuses() -> None:
         if journal.begun:  # before that a class that is not listed yet would look missing
             await statuses.refresh()
             if pod_events.latest:
                 await pod_events.write(env.kube, journal.machines())
-            await joins.write(journal, statuses.machines)
+            await joined_nodes.write(journal, statuses.machines)
 
     async def write(stop: asyncio.Event) -> None:
         for informer in informers.values():
@@ -73,8 +71,8 @@ async def build(env: Environment[WatcherSettings]) -> Service:
 
     def missing() -> list[str]:
         now = env.clock.monotonic()
-        unsound = [text for name, i in informers.items() if (text := complaint(name, i, now))]
-        wrong = [*unsound, *comparison.complaints()]
+        unsound = [text for name, i in informers.items() if (text := problem_of(name, i, now))]
+        wrong = [*unsound, *comparison.problems()]
         if wrong or journal.begun or not leadership.held:
             return wrong
         return ["the mirror is not written yet"]
@@ -98,7 +96,7 @@ async def build(env: Environment[WatcherSettings]) -> Service:
             progress=lambda: journal.last_progress if journal.begun else env.clock.monotonic(),
         ),
         timed("heartbeat", TICK_SECONDS, journal.tick),
-        timed("statuses", STATUS_SECONDS, tell),
+        timed("statuses", STATUS_SECONDS, write_statuses),
         timed("trim", TRIM_SECONDS, lambda: _trim(env)),
     ]
     loops = [
@@ -128,15 +126,15 @@ def _intake(
     journal: Journal,
     statuses: Statuses,
     pod_events: PodEvents,
-    joins: Joins,
+    joined_nodes: JoinedNodes,
     leadership: Leadership,
 ) -> Intake:
-    """Everybody who remembers objects."""
+    """All parts that follow objects, behind one ``take``."""
     conditions = Conditions(env.metrics, env.clock, lambda: leadership.held)
     pods = PodGauges(env.metrics, env.clock, lambda: leadership.held)
     for page in (conditions.text, pods.text):
         env.metrics.add_page(page)
-    return Intake(journal, statuses, conditions, pod_events, joins, statuses.faults, pods)
+    return Intake(journal, statuses, conditions, pod_events, joined_nodes, statuses.faults, pods)
 
 
 def _informer(kind: Kind, env: Environment[WatcherSettings], intake: Intake) -> Informer:
@@ -150,12 +148,12 @@ def _informer(kind: Kind, env: Environment[WatcherSettings], intake: Intake) -> 
 
 
 def _watch_loop(name: str, informer: Informer) -> Loop:
-    # Whether it gets on is told by ``complaint``, which knows why it does not.
+    # No time limit here: ``problem_of`` says why a watch makes no progress.
     return Loop(f"watch {name}", informer.run, late_seconds=inf)
 
 
 async def _trim(env: Environment[WatcherSettings]) -> None:
-    """F11: drop what every group has read."""
+    """Drop what every group has read (F11)."""
     for stream in GROUPS:
         await env.bus.trim(stream)
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.interruption import DETAIL_TYPES, LIFECYCLE_TYPE, policy_fault
+from cli.interruption import policy_fault
+from shared.cloud.event_rules import EVENT_RULES
 from shared.cloud.models import OPERATIONS
 
 IAM = Path(__file__).resolve().parents[2] / "deploy" / "iam"
@@ -84,8 +85,10 @@ def test_events_may_send_and_only_over_tls() -> None:
 
 def test_the_rules_are_the_same_in_both() -> None:
     """INT-06: rules that fill the queue; INT-41: lifecycle hooks."""
-    types = {(r["source"][0], r["detail-type"][0]) for r in RULES.values()}
-    assert types == {*DETAIL_TYPES, LIFECYCLE_TYPE}
+    assert {(name, rule["source"][0], rule["detail-type"][0]) for name, rule in RULES.items()} == {
+        *EVENT_RULES
+    }
+    assert all(f"| {rule.detail_type}" in DOCS for rule in EVENT_RULES)
     made = of_type("AWS::Events::Rule")
     assert {
         r["Name"]["Sub"].removeprefix("${ClusterName}-"): r["EventPattern"] for r in made

@@ -12,8 +12,8 @@ from importlib import import_module
 import pytest
 
 import shared.disruption
-from services.interruption import notices
-from services.interruption.actions import action_for
+from services.interruption.actions.action import action_for
+from services.interruption.notices.notice import NoticeKind
 from shared import settings
 from shared.streams import GROUPS, PUBLISHERS
 from tests.support.citations import PROJECT
@@ -48,7 +48,7 @@ def test_every_setting_has_a_row(kind: type[settings.ServiceSettings]) -> None:
 
 def test_every_kind_of_notice_that_is_acted_on_has_a_row() -> None:
     """INT-16: under "What is done", or where what undoes an earlier notice is explained."""
-    kinds = {one for one in vars(notices).values() if isinstance(one, str) and action_for(one)}
+    kinds = {str(kind) for kind in NoticeKind if action_for(kind)}
     assert len(kinds) > 10
     page = (DOCS / "interruption.md").read_text()
     assert {kind for kind in kinds if f"`{kind}`" not in page} == set()

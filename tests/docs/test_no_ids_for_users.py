@@ -40,7 +40,7 @@ def paths() -> list[tuple[str, ...]]:
     """The words of every command, those of groups included."""
     found: list[tuple[str, ...]] = [()]
     for name, command in COMMANDS.items():
-        part = getattr(import_module(command.module), name)
+        part = getattr(import_module(command.module), name.replace("-", "_"))
         below = typer.main.get_command(part) if isinstance(part, typer.Typer) else None
         found += [(name,), *((name, one) for one in getattr(below, "commands", {}))]
     return found

@@ -7,7 +7,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import NO_SCHEDULE, Taint
 
 OURS = "dovetail"
-"""The value of every taint of this service: it tells them from those of the Node Termination Handler."""
+"""The value of every taint of this service: it differs from the Node Termination Handler's."""
 _KEYS = {
     NoticeKind.SPOT: keys.SPOT_ITN_TAINT_KEY,
     NoticeKind.CAPACITY_RESERVATION: keys.SPOT_ITN_TAINT_KEY,

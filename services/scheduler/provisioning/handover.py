@@ -4,8 +4,8 @@ By itself kube-scheduler spreads pods over whatever nodes are there, and of a ti
 Promises are kept in memory only: after a restart nothing is nominated until the next plan, which costs packing quality
 and nothing else. Nominations on pods are judged anew from the mirror.
 
-Off unless NOMINATE says otherwise: a kube-scheduler that binds pods while they are being nominated spreads them over
-more nodes than it does alone (docs/settings.md has the figures).
+A promised pod counts on its node or machine already, so that no later plan breaks up what an earlier one has put
+together. docs/settings.md has the figures.
 
 What may go wrong: the pod is bound, gone or nominated by somebody else meanwhile (seen before the write, or the API
 server refuses it; both end the matter); kube-scheduler takes the nomination back, as it does each time a pod

@@ -1,6 +1,6 @@
 """The log lines of one planning round, with the texts of each generation: operators match on them (BAT-09, BAT-10).
 
-For v1 they are those of Karpenter now; for v1alpha5 those of v0.24 before a machine is written (scenario 14), and those
+For v1 they are those of Karpenter now; for v1alpha5 those of v0.24 before a machine is written (ACC-14), and those
 of v0.29 after it. A round that creates no machine and fills no node logs nothing.
 """
 
@@ -104,7 +104,7 @@ def _computed(generation: str, wanted: Sequence[PlannedMachine]) -> None:
 
 
 def _launching(machine: PlannedMachine) -> str:
-    """BAT-10, the line of v0.24: requests include those of the daemons (scenario 13)."""
+    """BAT-10, the line of v0.24: requests include those of the daemons (ACC-13)."""
     return (
         f"launching machine with {len(machine.pods)} pods requesting {amounts(machine.requests)}"
         f" from types {some(machine.instance_types)}"

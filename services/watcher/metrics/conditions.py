@@ -1,9 +1,9 @@
-"""Counts how status conditions of nodes, machines, pools and node classes change, as the watches tell (MET-11).
+"""Counts how status conditions of nodes, machines, pools and node classes change, as the watches show (MET-11).
 
-An object is remembered by its UID, what it says and since when. The first sight of an object is no change; a condition
+Of an object its UID, its conditions and their times are kept. The first state of an object is no change; a condition
 that appears later was Unknown before, since the object's creation. Only the leading watcher counts and serves. What
 may go wrong: nobody leads for a while; what changes meanwhile is not counted. Another controller writes a text into
-``reason`` that is never the same: above ``MOST_SERIES`` combinations the reason of new ones is told as ``other``.
+``reason`` that is never the same: above ``MOST_SERIES`` combinations the reason of new ones becomes ``other``.
 """
 
 from __future__ import annotations

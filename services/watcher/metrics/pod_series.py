@@ -1,6 +1,6 @@
-"""What a pod and its node say that metrics tell: pure. Nothing that they say makes it raise but what has no metadata.
+"""What metrics show of a pod and its node: pure. Only an object without metadata makes it raise.
 
-The labels are Karpenter's. An owner is told as the path of its object, as Karpenter makes it: the first owner counts.
+The labels are Karpenter's. An owner is written as the path of its object, as Karpenter does: the first owner counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PENDING, OVER = "Pending", ("Succeeded", "Failed")
 _OWN = STATE.labels[: -len(PLACE)]
 
 
-class PodSight(NamedTuple):
+class PodSeries(NamedTuple):
     """One pod. Times are seconds since the epoch; None: not yet."""
 
     name: str
@@ -42,12 +42,12 @@ class PodSight(NamedTuple):
         return self.phase in OVER
 
 
-def sight_of(raw: Json) -> PodSight:
+def series_of(raw: Json) -> PodSeries:
     """A pod as it is now."""
     meta, spec, status = raw["metadata"], _mapping(raw, "spec"), _mapping(raw, "status")
     since = dict(_true_since(status))
     namespace = str(meta.get("namespace") or "")
-    return PodSight(
+    return PodSeries(
         name=str(meta["name"]),
         namespace=intern(namespace),
         owner=intern(_owner(meta, namespace)),
@@ -59,7 +59,7 @@ def sight_of(raw: Json) -> PodSight:
     )
 
 
-def state_text(pod: PodSight, place: str) -> str:
+def state_text(pod: PodSeries, place: str) -> str:
     """The labels of a pod's series; ``place``: those of its node, see ``place_text``."""
     scheduled, ready = _said(bool(pod.node)), _said(pod.ready_at is not None)
     own = (pod.name, pod.namespace, pod.owner, pod.node, pod.phase, scheduled, ready)

@@ -13,9 +13,9 @@ from services.watcher.conversion import Kind
 from services.watcher.metrics.pod_series import (
     PENDING,
     Json,
-    PodSight,
+    PodSeries,
     place_text,
-    sight_of,
+    series_of,
     state_text,
 )
 from shared.clock import Clock
@@ -33,17 +33,17 @@ class PodGauges:
 
     def __init__(self, metrics: Metrics, clock: Clock, leads: Callable[[], bool]) -> None:
         self._metrics, self._clock, self._leads = metrics, clock, leads
-        self._pods: dict[str, PodSight] = {}
+        self._pods: dict[str, PodSeries] = {}
         """By UID."""
         self._places: dict[str, str] = {}
         """Node name -> the labels that its pods have from it."""
 
     def note(self, kind: Kind, raw: Json, *, first: bool) -> None:
-        """An object was seen; others than pods are passed by. ``first``: it comes from the first list."""
+        """An object was seen; only pods are noted. ``first``: it comes from the first list."""
         uid = str(raw["metadata"].get("uid") or "")
         if kind.name != PODS or not uid:
             return
-        before, now = self._pods.get(uid), sight_of(raw)
+        before, now = self._pods.get(uid), series_of(raw)
         ran = before.started if before is not None else first and now.phase != PENDING
         started = ran or now.is_over or now.ready_at is not None
         self._pods[uid] = now._replace(started=started)
@@ -77,14 +77,14 @@ class PodGauges:
             block(UNBOUND, self._ages(unbound)),
         ))  # fmt: skip
 
-    def _ages(self, pods: Iterable[PodSight]) -> Iterator[tuple[str, float]]:
+    def _ages(self, pods: Iterable[PodSeries]) -> Iterator[tuple[str, float]]:
         now = self._clock.now()
         for pod in pods:
             if pod.created_at is not None:
                 text = labelled(UNBOUND.labels, (pod.name, pod.namespace))
                 yield text, round(max(0.0, now - pod.created_at))
 
-    def _time(self, before: PodSight | None, now: PodSight, *, ran: bool) -> None:
+    def _time(self, before: PodSeries | None, now: PodSeries, *, ran: bool) -> None:
         if now.created_at is None:
             return
         if now.bound_at is not None and (before is None or before.bound_at is None):

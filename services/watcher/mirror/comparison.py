@@ -1,10 +1,10 @@
-"""Compares what the watcher holds with a fresh list of every kind, now and then, and has read again what differs.
+"""Compares what the watcher holds with a fresh list of every kind, periodically, and has differing objects read again.
 
-A watch is trusted to tell everything; this finds out when it did not, whatever the cause: a fault of ours, of a proxy,
-of the API server's cache. Only metadata is listed. A list shows the cluster at one version. What the watches told is
-compared with it only when they are at or past that version, or had ample time to get there, so a change that is under
-way is no difference; and a difference counts only if a second list shows it too, because an object may have gone
-between the first list and the look at it.
+A watch is trusted to show everything; this finds out when it did not, whatever the cause: a fault of this service, of a
+proxy, of the API server's cache. Only metadata is listed. A list shows the cluster at one version. It is compared only
+when the watches are at or past that version, or had ample time to get there, so a change that is under way is no
+difference; and a difference counts only if a second list shows it too, because an object may go between the list and
+the comparison.
 
 What differs is read again by the informer, which hands it over anew. Until a later list shows no difference the
 watcher is not ready.
@@ -33,10 +33,10 @@ from shared.runtime import Loop
 
 log = get_logger(__name__)
 
-MISSING, GHOST, STALE = "missing", "ghost", "stale"
+MISSING, NOT_LISTED, STALE = "missing", "ghost", "stale"
 CATCH_UP_SECONDS = 75.0
 """A watch gets to the version of a list within this, by a bookmark if by nothing else."""
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 HEAL_SECONDS = 60.0
 LISTS_AT_ONCE = 2
 SHOWN = 5
@@ -44,7 +44,7 @@ SHOWN = 5
 
 
 class Difference(NamedTuple):
-    """``direction``: missing from what is held, ghost (held, but not there), or stale (held in an older version)."""
+    """``direction``: missing from what is held, "ghost" (held, but not listed), or stale (held in an older version)."""
 
     direction: str
     uid: str
@@ -54,7 +54,7 @@ Differences = dict[Key, Difference]
 
 
 class Watch(NamedTuple):
-    """One kind and who watches it."""
+    """One kind and its informer."""
 
     kind: Kind
     informer: Informer
@@ -76,7 +76,7 @@ def differences(
             found[key] = Difference(STALE, here.uid)
     for key, here in held.items():
         if key not in listed and compare_versions(here.version, version) <= 0:
-            found[key] = Difference(GHOST, here.uid)
+            found[key] = Difference(NOT_LISTED, here.uid)
     return found
 
 
@@ -93,7 +93,7 @@ def in_both(first: Differences, second: Differences) -> Differences:
 
 @dataclass
 class Comparison:
-    """``loop`` compares for ever; ``complaints`` says what is not healed yet."""
+    """``loop`` compares for ever; ``problems`` says what is not healed yet."""
 
     kube: Kube
     watches: Sequence[Watch]
@@ -121,8 +121,8 @@ class Comparison:
         late = 2 * (seconds + longest)
         return Loop("compare", run, late_seconds=late, progress=lambda: self.last_progress)
 
-    def complaints(self) -> list[str]:
-        """Why the picture is wrong, as far as is known."""
+    def problems(self) -> list[str]:
+        """The kinds whose picture is known to be wrong, as texts for readiness."""
         return list(self._unhealed.values())
 
     @property
@@ -173,7 +173,7 @@ class Comparison:
         while watch.informer.doubts:
             if self.clock.monotonic() > deadline:
                 raise Unavailable(f"it was not listed again within {HEAL_SECONDS:.0f} s")
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _differences(self, watch: Watch) -> Differences:
         """Raises Unavailable when the watch is not sound: then readiness knows, and nothing can be compared."""
@@ -203,4 +203,4 @@ class Comparison:
         while compare_versions(informer.position, version) < 0:
             if self.clock.monotonic() > deadline:
                 return
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)

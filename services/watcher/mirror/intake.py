@@ -1,8 +1,7 @@
-"""Reads each object that the watches show, and tells all who remember objects of it.
+"""Reads each object that the watches show, and hands it to every part that follows objects.
 
-What may go wrong: code of ours fails on one object. That must not stop the watch of ten thousand others, nor come back
-with every list: it is counted, logged once per version of the object, and the object is unusable, as one with faults
-of its own is.
+What may go wrong: the code fails on one object. That must not stop the watch of ten thousand others, nor repeat with
+every list: it is counted, logged once per version of the object, and the object is unusable, like an invalid one.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from services.watcher.conversion import Json, Kind
 from services.watcher.metrics.conditions import Conditions
 from services.watcher.metrics.pods import PodGauges
 from services.watcher.mirror.journal import Journal
-from services.watcher.object_faults import ObjectFaults, Sight
+from services.watcher.object_faults import ObjectFaults, ObjectVersion
 from services.watcher.status.controller import Statuses
-from services.watcher.status.joined_nodes import Joins
+from services.watcher.status.joined_nodes import JoinedNodes
 from services.watcher.status.pod_events import PodEvents
 from shared.api.faults import Fault, Parsed
 from shared.domain.nodes import Node
@@ -31,13 +30,13 @@ Act = Callable[[], None]
 
 @dataclass
 class Intake:
-    """Tell it every event of every watch. Nothing that it is told makes it raise."""
+    """Call ``take`` with every event of every watch; no event makes it raise."""
 
     journal: Journal
     statuses: Statuses
     conditions: Conditions
     pod_events: PodEvents
-    joins: Joins
+    joined_nodes: JoinedNodes
     faults: ObjectFaults
     pods: PodGauges
 
@@ -49,24 +48,24 @@ class Intake:
             self._put(kind, event.object, first=first)
 
     def _put(self, kind: Kind, raw: dict[str, Any], *, first: bool) -> None:
-        sight = Sight(kind, key_of(raw), known_of(raw).version)
-        parsed = self._convert(sight, raw)
-        with self.faults.contained(sight) as noting:
+        subject = ObjectVersion(kind, key_of(raw), known_of(raw).version)
+        parsed = self._convert(subject, raw)
+        with self.faults.contained(subject) as noting:
             self.journal.note(kind, raw, parsed.record)
         if noting.failed:
-            self._each(sight, partial(self.journal.note, kind, raw, None))
+            self._each(subject, partial(self.journal.note, kind, raw, None))
         self._each(
-            sight,
+            subject,
             partial(self.statuses.note, kind, raw, parsed),
             partial(self.conditions.note, kind, raw),
             partial(self.pods.note, kind, raw, first=first),
             partial(self._note_pod, parsed.record, first=first),
-            partial(self._note_node, kind, sight.key.name, parsed.record),
+            partial(self._note_node, kind, subject.key.name, parsed.record),
         )
 
     def _forget(self, kind: Kind, gone: Deleted) -> None:
         self._each(
-            Sight(kind, gone.key, gone.version),
+            ObjectVersion(kind, gone.key, gone.version),
             partial(self.journal.forget, kind, gone),
             partial(self.statuses.forget, kind, gone.key),
             partial(self.conditions.forget, kind, gone.uid),
@@ -76,9 +75,9 @@ class Intake:
         )
         self.faults.forget(kind, gone.key)
 
-    def _convert(self, sight: Sight, raw: Json) -> Parsed[Any]:
-        with self.faults.contained(sight):
-            return sight.kind.convert(raw)
+    def _convert(self, subject: ObjectVersion, raw: Json) -> Parsed[Any]:
+        with self.faults.contained(subject):
+            return subject.kind.convert(raw)
         return UNREADABLE
 
     def _note_pod(self, record: object, *, first: bool) -> None:
@@ -87,13 +86,13 @@ class Intake:
 
     def _note_node(self, kind: Kind, name: str, record: Node | None) -> None:
         if kind.name == NODES:
-            self.joins.note(name, record)
+            self.joined_nodes.note(name, record)
             self.pods.note_node(name, record)
 
-    def _each(self, sight: Sight, *acts: Act) -> None:
-        """Every one of them, whatever happens to the others."""
+    def _each(self, subject: ObjectVersion, *acts: Act) -> None:
+        """Call each of them, whatever the others raise."""
         for act in acts:
-            with self.faults.contained(sight):
+            with self.faults.contained(subject):
                 act()
 
 

@@ -1,14 +1,13 @@
 """From informer events to the mirror and the streams, in batches.
 
-One task at a time writes: changes queue up while a transaction is under way and go out together, so a burst of
-400 pods costs a few round trips. After each transaction the messages that follow from it are published with its
-generation: whoever reads a message finds the change in the mirror. What is open when the whole picture was written is
-announced bit by bit between the changes, so that ten thousand objects do not hold up one.
+One task at a time writes: changes queue up while a transaction is under way and go out together, so a burst of 400 pods
+costs a few round trips. After each transaction its messages are published with its generation: a reader of a message
+finds the change in the mirror. What is open when the whole picture was written is announced in small parts between the
+changes, so that ten thousand objects do not hold up one.
 
-What may go wrong: Redis loses everything (the writer raises MirrorLost): the whole picture, which is kept here as
-bytes, is written anew and every open matter is announced again. Redis is away: changes and announcements wait, bounded
-by one entry each per object. A stream is full: its announcements are dropped; who misses one finds its work on its own
-list.
+What may go wrong: Redis loses everything (the writer raises MirrorLost): the whole picture, kept here as bytes, is
+written again and every open matter is announced again. Redis is away: changes and announcements wait, bounded by one
+entry each per object. A stream is full: its announcements are dropped, and a receiver finds its work by its own resync.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import msgspec
 from msgspec import structs
 
 from services.watcher.conversion import Kind
-from services.watcher.messages import Record, news
+from services.watcher.messages import Record, messages_for
 from services.watcher.mirror.members import Member, Members, machine_member, node_member
 from shared.bus import Bus
 from shared.clock import Clock
@@ -46,14 +45,14 @@ GATHER_SECONDS = 0.01
 RETRY_SECONDS = 1.0
 HEARTBEAT_SECONDS = 2.0
 RENEW_SECONDS = 10.0
-"""Anybody might ask for the mirror anew: it is written at most this often for that."""
+"""Any reader can ask for a rewrite of the mirror: it is done at most this often."""
 Place = tuple[str, str]
 """Mirror kind and key."""
 
 
 @dataclass
 class Pending:
-    """One object's way from ``old``, the record that others were told of, to ``new``; None: there is none."""
+    """One object's change from ``old``, the record that was announced last, to ``new``; None: there is no object."""
 
     kind: str
     key: str
@@ -69,10 +68,10 @@ class Pending:
     def place(self) -> Place:
         return self.kind, self.key
 
-    def news(self) -> Iterable[News]:
-        """What others have to hear, once it is written."""
+    def messages(self) -> Iterable[News]:
+        """What has to be announced once the change is written."""
         cause = f"{self.kind}/{self.key}@{self.version or self.generation}"
-        for stream, message in news(
+        for stream, message in messages_for(
             self._read(self.old),
             self._read(self.new),
             generation=self.generation,
@@ -84,7 +83,7 @@ class Pending:
         return None if body is None else decode_record(self.kind, body)
 
 
-class Mark(NamedTuple):
+class Checkpoint(NamedTuple):
     """Positions of the watches when so many changes were noted."""
 
     changes: int
@@ -93,13 +92,13 @@ class Mark(NamedTuple):
 
 @dataclass
 class Journal:
-    """The watcher's memory and its pen."""
+    """Holds every record as bytes and writes them to the mirror."""
 
     writer: MirrorWriter
     bus: Bus
     clock: Clock
     positions: Callable[[], Mapping[str, Position]] = dict
-    """How far the watches are, by plural: everything up to there was noted here."""
+    """How far the watches are, by plural; everything up to there was noted."""
     records: dict[str, dict[str, bytes]] = field(
         default_factory=lambda: {name: {} for name in RECORD_TYPES}
     )
@@ -112,18 +111,18 @@ class Journal:
     _machines: Members = field(default_factory=lambda: Members(MACHINES, machine_member))
     _nodes: Members = field(default_factory=lambda: Members(NODES, node_member))
     _queue: dict[Place, Pending] = field(default_factory=dict)
-    _untold: dict[Place, Pending] = field(default_factory=dict)
+    _unannounced: dict[Place, Pending] = field(default_factory=dict)
     """In the mirror, but not announced yet."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _changes: int = 0
     """How many changes were noted."""
     _writing: int | None = None
     """Number of the oldest change that is on its way to Redis."""
-    _mark: Mark | None = None
+    _checkpoint: Checkpoint | None = None
     _reached: Mapping[str, Position] = field(default_factory=dict)
     """The positions up to which everything is written."""
-    _told: dict[str, bool] = field(default_factory=dict)
-    _told_at: float = -inf
+    _sent_soundness: dict[str, bool] = field(default_factory=dict)
+    _heartbeat_at: float = -inf
     _renewed_at: float = -inf
     _renew: bool = False
     """A reader found entries that are not ours."""
@@ -177,8 +176,8 @@ class Journal:
 
     @property
     def unannounced(self) -> int:
-        """Objects in the mirror that others may not have heard of yet."""
-        return len(self._untold)
+        """Objects in the mirror that are not announced yet."""
+        return len(self._unannounced)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Write batches until ``stop``. Call only when the first lists are complete."""
@@ -198,17 +197,17 @@ class Journal:
             await self._begin()
         if self._renew:
             await self._write_anew()
-        if not self._queue and not self._untold:
+        if not self._queue and not self._unannounced:
             self._wake.clear()
             await _either(stop, self._wake)
             await asyncio.sleep(GATHER_SECONDS)
         await self._announce(await self._write())
-        await self._announce(list(self._untold.values())[:LARGEST_CHUNK])
+        await self._announce(list(self._unannounced.values())[:LARGEST_CHUNK])
 
     async def _begin(self) -> None:
-        """Write everything; what is open is announced by the next steps."""
+        """Write the whole picture; what is open is announced by the next steps."""
         self._queue.clear()
-        self._untold.clear()
+        self._unannounced.clear()
         snapshot = await self._write_anew()
         self.begun = True
         everything = [
@@ -216,7 +215,7 @@ class Journal:
             for name, bodies in snapshot.items()
             for key, body in bodies.items()
         ]
-        self._untold = {pending.place: pending for pending in everything}
+        self._unannounced = {pending.place: pending for pending in everything}
         log.info("mirror written", generation=self.generation, objects=len(everything))
         await self.heartbeat()
 
@@ -244,18 +243,20 @@ class Journal:
             self._writing = None
         for one in batch:
             one.generation = self.generation
-            earlier = self._untold.pop(one.place, None)
+            earlier = self._unannounced.pop(one.place, None)
             if earlier is not None:
-                one.old = earlier.old  # Nobody heard of what was in between.
-            self._untold[one.place] = one
+                one.old = earlier.old  # The state in between was never announced.
+            self._unannounced[one.place] = one
         return batch
 
     async def _announce(self, batch: list[Pending]) -> None:
-        """Raises TransientError when nobody knows what arrived: it stays to be announced, repeats are dropped."""
-        await send_all(self.bus, [one for pending in batch for one in pending.news()], self.clock)
+        """Raises TransientError when it is unknown what arrived: all stays to be announced, and repeats are dropped."""
+        await send_all(
+            self.bus, [one for pending in batch for one in pending.messages()], self.clock
+        )
         for pending in batch:
-            if self._untold.get(pending.place) is pending:
-                del self._untold[pending.place]
+            if self._unannounced.get(pending.place) is pending:
+                del self._unannounced[pending.place]
 
     def _put_back(self, batch: list[Pending]) -> None:
         """What was not written is pending again, unless something newer is."""
@@ -268,36 +269,39 @@ class Journal:
         self._wake.set()
 
     async def tick(self) -> None:
-        """A heartbeat when it is time, and at once when a watch begins or ceases to be sound."""
+        """Send a heartbeat when it is due, and at once when the soundness of a watch changes."""
         sound = {plural: position.sound for plural, position in self.positions().items()}
-        if sound != self._told or self.clock.monotonic() - self._told_at >= HEARTBEAT_SECONDS:
+        if (
+            sound != self._sent_soundness
+            or self.clock.monotonic() - self._heartbeat_at >= HEARTBEAT_SECONDS
+        ):
             await self.heartbeat()
 
     async def heartbeat(self) -> None:
-        """Say that the mirror is alive and how far it is; notices when Redis lost it, or when it is not ours."""
+        """Write that the mirror is alive and how far it is; finds out whether it is lost, or written by others."""
         if not self.begun:
             return
-        told = self._told_positions()
+        written = self._positions_written()
         try:
-            asked = not await self.writer.heartbeat(told)
+            asked = not await self.writer.heartbeat(written)
         except MirrorLost:
             self.begun = False
             self._wake.set()
             return
-        now = self._told_at = self.clock.monotonic()
-        self._told = {plural: position.sound for plural, position in told.items()}
+        now = self._heartbeat_at = self.clock.monotonic()
+        self._sent_soundness = {plural: position.sound for plural, position in written.items()}
         if asked and now - self._renewed_at >= RENEW_SECONDS:
             log.warning("a reader found entries that are not ours, writing the mirror anew")
             self._renewed_at, self._renew = now, True
             self._wake.set()
 
-    def _told_positions(self) -> dict[str, Position]:
+    def _positions_written(self) -> dict[str, Position]:
         """Versions up to which all is written, with how the watches are now."""
         present = self.positions()
-        if self._mark is None:
-            self._mark = Mark(self._changes, present)
-        if self._oldest() > self._mark.changes:
-            self._reached, self._mark = self._mark.positions, None
+        if self._checkpoint is None:
+            self._checkpoint = Checkpoint(self._changes, present)
+        if self._oldest() > self._checkpoint.changes:
+            self._reached, self._checkpoint = self._checkpoint.positions, None
         return {
             plural: structs.replace(
                 position, version=self._reached[plural].version if plural in self._reached else ""

@@ -1,7 +1,7 @@
-"""What the watcher's timed work needs of each machine and node, read anew only for those that changed.
+"""The few fields of each machine and node that the watcher's timed work needs, read again only when a record changed.
 
-A record of a machine names up to 600 instance types: to decode thousands of them every two seconds would hold the event
-loop for a tenth of a second each time, and to keep them decoded would take hundreds of megabytes.
+A record of a machine names up to 600 instance types: to decode thousands of them every two seconds would block the
+event loop for a tenth of a second each time, and to keep them decoded would take hundreds of megabytes.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     capacity: dict[str, int]
     terminating: bool
     key: str = ""
-    """Of a machine; these are a machine's alone:"""
+    """Of a machine. A node has none of the fields from here on."""
     generation_api: str = ""
     node_name: str = ""
     node_class_key: str = ""
     last_pod_event_at: float = 0.0
     lacks_hashes: bool = False
-    """Its hashes are of another making, and nothing is decided by them yet (NP-20)."""
+    """Its hashes were made by an older method, and nothing is decided by them (NP-20)."""
 
 
 def machine_member(machine: Machine) -> Member:
-    """Of a machine."""
+    """The fields of one machine."""
     hashed = machine.annotations.get(keys.HASHED_BY) == METHOD
     return Member(
         name=machine.name,
@@ -58,7 +58,7 @@ def machine_member(machine: Machine) -> Member:
 
 
 def node_member(node: Node) -> Member:
-    """Of a node."""
+    """The fields of one node."""
     return Member(
         name=node.name,
         uid=node.uid,
@@ -71,7 +71,7 @@ def node_member(node: Node) -> Member:
 
 @dataclass
 class Members:
-    """The members of one kind of records, as last seen."""
+    """The members of one kind of record, as last seen."""
 
     kind: str
     member: Callable[[Any], Member]

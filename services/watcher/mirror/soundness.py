@@ -1,7 +1,7 @@
-"""Whether what a watch has told can be relied on: it is open, and the API server speaks through it.
+"""Whether the picture of a watch can be relied on: the watch is open, and the API server sends through it.
 
-What may go wrong: the connection is refused or breaks again and again, a list never comes to its end, or a connection
-is half-open, so that nothing comes and nothing fails. In all three the picture grows old without a sign of it.
+What may go wrong: the connection is refused or breaks again and again, a list never ends, or a connection is half-open,
+so that nothing comes and nothing fails. In all three the picture grows old without an error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _position(informer: Informer, now: float, *, wrong: bool) -> Position:
     return Position(informer.position, sound, min(seconds, LONGEST_SECONDS))
 
 
-def complaint(plural: str, informer: Informer, now: float) -> str:
+def problem_of(plural: str, informer: Informer, now: float) -> str:
     """Why the picture of one kind may be out of date; "": it is not. ``now`` is monotonic time."""
     error = f": {informer.last_error.message}" if informer.last_error else ""
     if not informer.synced.is_set():

@@ -14,7 +14,7 @@ from typing import Any
 from services.watcher.conversion import Kind
 from services.watcher.mirror.journal import Journal
 from services.watcher.mirror.members import Member
-from services.watcher.object_faults import ObjectFaults, Sight
+from services.watcher.object_faults import ObjectFaults, ObjectVersion
 from services.watcher.status.inline_templates import InlineTemplates
 from services.watcher.status.pools import (
     INVALID,
@@ -59,13 +59,13 @@ class Watched:
     parsed: Parsed[Any]
 
     @property
-    def sight(self) -> Sight:
-        return Sight(self.kind, key_of(self.raw), known_of(self.raw).version)
+    def subject(self) -> ObjectVersion:
+        return ObjectVersion(self.kind, key_of(self.raw), known_of(self.raw).version)
 
 
 @dataclass
 class Statuses:
-    """Writes what pools and classes should say about themselves."""
+    """Writes the status and hashes of pools and classes."""
 
     kube: Kube
     machines: Machines
@@ -95,7 +95,7 @@ class Statuses:
         for key, watched in list(self._watched.items()):
             if watched.raw["metadata"].get("deletionTimestamp"):
                 continue
-            with self.faults.contained(watched.sight):
+            with self.faults.contained(watched.subject):
                 await self._one(key, watched, usage.get(key, NOTHING), outcomes.get(key, ()))
         await self._adopt_hashes(machines)
 
@@ -154,7 +154,7 @@ class Statuses:
         )
         problem = validation if validation.status != "True" else verdict
         if problem.status == "False":
-            await self._complain(raw, problem.reason, problem.message)
+            await self._publish_problem(raw, problem.reason, problem.message)
         await self._write_status(watched, status)
         pool: NodePool | None = watched.parsed.record
         if pool is not None:
@@ -169,7 +169,7 @@ class Statuses:
         if watched.parsed.faults:
             faults = texts_of(watched.parsed.faults)
             status = class_refusal(watched.raw, faults, now=self.clock.now())
-            await self._complain(watched.raw, REFUSED, "; ".join(faults))
+            await self._publish_problem(watched.raw, REFUSED, "; ".join(faults))
             await self._write_status(watched, status)
             return
         node_class: NodeClass | None = watched.parsed.record
@@ -177,7 +177,7 @@ class Statuses:
             return
         await self._write_hash(watched, class_hash_annotations(node_class.kind, node_class.hash))
 
-    async def _complain(self, raw: Json, reason: str, message: str) -> None:
+    async def _publish_problem(self, raw: Json, reason: str, message: str) -> None:
         await self.recorder.publish(
             to_object(raw), "Warning", reason, message, dedupe_seconds=EVENT_SECONDS
         )
@@ -194,7 +194,7 @@ class Statuses:
         watched.raw = {**raw, "metadata": written["metadata"], "status": written.get("status")}
 
     async def _write_hash(self, watched: Watched, annotations: dict[str, str]) -> None:
-        """NP-19, EC-22."""
+        """Write the hash annotations of a pool or class (NP-19, EC-22)."""
         meta = watched.raw["metadata"]
         held = meta.get("annotations") or {}
         if all(held.get(name) == value for name, value in annotations.items()):
@@ -206,7 +206,7 @@ class Statuses:
         watched.raw = {**watched.raw, "metadata": written["metadata"]}
 
     async def _adopt_hashes(self, machines: list[Member]) -> None:
-        """NP-20: machines with hashes of another making get today's, so that an upgrade is no mass drift."""
+        """NP-20: machines with hashes of an older method get today's, so that an upgrade is no mass drift."""
         lacking = [machine for machine in machines if machine.lacks_hashes]
         if not lacking:
             return

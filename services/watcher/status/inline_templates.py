@@ -3,7 +3,7 @@
 The template is ours to write: it follows the Provisioner, and goes with it through its owner reference. One of the same
 name that somebody else made is left alone. It is looked at every half a minute, so what others do to it is mended. What
 may go wrong: two writers at once (compare-and-set, tried again from a new read), a server that refuses the template or
-the call (told as a fault of the Provisioner; the others go on).
+the call (reported as a fault of the Provisioner; the others go on).
 """
 
 from __future__ import annotations

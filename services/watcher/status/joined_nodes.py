@@ -1,9 +1,9 @@
-"""Which nodes joined and are not registered yet: written on their machines while it can still be seen (LCH-73, F24).
+"""Writes on a machine which node joined, while that can still be seen (LCH-73, F24).
 
 The launcher registers a node within a second, and from then on its end is noticed. A node that is deleted before that
-would leave no trace: its machine would look as if its instance were still booting, and keep pods and money waiting for
-the whole registration timeout. So the machine of a node that was deleted unregistered, or that has stayed so for some
-seconds, gets an annotation with the node's name; the launcher's sweep looks for that node as for a registered one.
+would leave no trace: its machine would look as if its instance were still booting, and would block pods and money for
+the whole registration timeout. So the machine of a node that was deleted unregistered, or that stayed so for some
+seconds, gets an annotation with the node's name; the launcher then looks for that node as for a registered one.
 
 What may go wrong: the watcher dies within these seconds, and the node is deleted before it is back. Then the
 registration timeout ends the machine. A standby notes the same nodes, and writes when it leads.
@@ -38,13 +38,13 @@ class Joined:
     provider_id: str
     at: float
     gone: bool = False
-    told: bool = False
-    """Its machine says so."""
+    written: bool = False
+    """Its machine has the annotation."""
 
 
 @dataclass
-class Joins:
-    """Notes nodes, writes on machines."""
+class JoinedNodes:
+    """Notes nodes as they change; ``write`` annotates their machines."""
 
     clock: Clock
     _nodes: dict[str, Joined] = field(default_factory=dict)
@@ -64,32 +64,32 @@ class Joins:
             self._nodes[name] = Joined(node.provider_id, self.clock.monotonic())
 
     async def write(self, journal: Journal, store: Machines) -> None:
-        """Tell the machines what is due. Raises TransientError; what was not written stays noted."""
+        """Annotate the machines that are due. Raises TransientError; what was not written stays noted."""
         now = self.clock.monotonic()
         due = {
             name: one
             for name, one in self._nodes.items()
-            if not one.told and (one.gone or now - one.at >= UNREGISTERED_SECONDS)
+            if not one.written and (one.gone or now - one.at >= UNREGISTERED_SECONDS)
         }
         keys_by_id = {m.provider_id: m.key for m in journal.machines()} if due else {}
         for name, one in due.items():
             body = journal.records[MACHINES].get(keys_by_id.get(one.provider_id, ""))
             if body is not None:
-                await _tell(decode_record(MACHINES, body), name, store)
-                one.told = True
+                await _annotate(decode_record(MACHINES, body), name, store)
+                one.written = True
         self._forget(now)
 
     def _forget(self, now: float) -> None:
         self._nodes = {
             name: one
             for name, one in self._nodes.items()
-            if not one.gone or not (one.told or now - one.at >= REMEMBERED_SECONDS)
+            if not one.gone or not (one.written or now - one.at >= REMEMBERED_SECONDS)
         }
 
 
-async def _tell(machine: Machine, node: str, store: Machines) -> None:
-    told = machine.annotations.get(keys.JOINED_ANNOTATION) == node
-    if told or machine.has(REGISTERED) or machine.terminating:
+async def _annotate(machine: Machine, node: str, store: Machines) -> None:
+    written = machine.annotations.get(keys.JOINED_ANNOTATION) == node
+    if written or machine.has(REGISTERED) or machine.terminating:
         return
     try:
         await store.patch(machine, {"annotations": {keys.JOINED_ANNOTATION: node}})

@@ -1,8 +1,8 @@
 """When a node last got or lost a pod: lastPodEventTime of its NodeClaim, which consolidateAfter waits on (DIS-21).
 
 Seen from the watch: a pod is bound, finishes, or begins to leave; daemons do not count. At a start every pod is new to
-us; then its own start time counts, so that a restart of the watcher does not begin every wait anew. A write that is
-lost is made up for by the next pod.
+us; then its own start time counts, so that a restart of the watcher does not begin every wait anew. The next pod
+makes up for a lost write.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 WRITE_SECONDS = 10.0
-"""DIS-21: at most one write per claim in this time."""
+"""At most one write per NodeClaim in this time (DIS-21)."""
 
 
 @dataclass
 class PodEvents:
-    """Notes what happens to pods, writes it to their claims now and then."""
+    """Notes what happens to pods; ``write`` puts it on their NodeClaims."""
 
     clock: Clock
     latest: dict[str, float] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class PodEvents:
     """UID of a pod that is no daemon -> (its node, whether it is over or leaving)."""
 
     def note(self, pod: Pod, *, first: bool) -> None:
-        """A pod as it is now. ``first``: it comes from the first list, so when it was bound is its own word."""
+        """A pod as it is now. ``first``: it is from the first list, so the pod itself says when it was bound."""
         if pod.is_daemon:
             return
         before = self._seen.get(pod.uid, ("", False))
@@ -70,7 +70,7 @@ class PodEvents:
 def due_writes(
     machines: Iterable[Member], latest: Mapping[str, float]
 ) -> list[tuple[Member, float]]:
-    """The claims whose node had an event at least ten seconds after the one they tell, with its time."""
+    """The NodeClaims whose node had an event ten seconds or more after the one they show, with its time."""
     return [
         (machine, at)
         for machine in machines

@@ -1,7 +1,7 @@
 """What the status of a pool and of a node class should say: pure (P-13, NP-14..16, NP-24).
 
 A v1 pool has ValidationSucceeded, NodeClassReady and Ready; a Provisioner has Active, which is their conjunction.
-NodeRegistrationHealthy tells people how the pool's last machines registered; nothing depends on it. A node class is
+NodeRegistrationHealthy shows how the pool's last machines registered; nothing depends on it. A node class is
 only ever refused here: that it is ready the launcher says, once it found subnets, groups and images.
 """
 

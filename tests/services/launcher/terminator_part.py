@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.terminator.batched_lists import Listings
+from services.terminator.batched_lists import BatchedLists
 from services.terminator.instances import Instances
-from services.terminator.orphaned_instances import LOOKS_APART_SECONDS, Strays
+from services.terminator.orphaned_instances import CONFIRM_AFTER_SECONDS, OrphanedInstances
 from shared import streams
 from shared.bus import Bus
 from shared.cloud.session import Cloud
@@ -19,7 +19,7 @@ from tests.support.fake_clock import FakeClock
 
 
 @dataclass
-class TerminatorPart:
+class Ending:
     """Ends what the launcher ordered since the last time."""
 
     kube: Kube
@@ -36,15 +36,15 @@ class TerminatorPart:
         return [one.instance for one in new if isinstance(one, EndInstance)]
 
     async def carry_out(self) -> None:
-        """Both reads of the terminator. Time goes on only when there is an order."""
+        """Both steps of the terminator. Time goes on only when there is an order."""
         machines = Machines(self.kube)
-        strays = Strays(
-            machines, Listings(self.kube, machines), Instances(self.cloud.ec2, self.clock),
+        orphans = OrphanedInstances(
+            machines, BatchedLists(self.kube, machines), Instances(self.cloud.ec2, self.clock),
             ShiftedZones(self.bus.redis, self.bus.prefix, self.clock), self.clock, CLUSTER,
         )  # fmt: skip
         if ids := sorted(set(await self.orders())):
             for instance in ids:
-                await strays.step(instance)
-            self.clock.advance(LOOKS_APART_SECONDS + 1)
+                await orphans.step(instance)
+            self.clock.advance(CONFIRM_AFTER_SECONDS + 1)
             for instance in ids:
-                await strays.step(instance)
+                await orphans.step(instance)

@@ -54,7 +54,7 @@ def running(name: str, node: str, **changes: Any) -> Pod:
 def test_pods_whose_budget_refuses_their_eviction_get_no_new_place_yet(
     budgets: tuple[PodDisruptionBudget, ...], moves: bool
 ) -> None:
-    """POD-10."""
+    """POD-10: pods that may not be evicted."""
     pod = running("p", "n", labels=GUARDED)
     snapshot = make_snapshot(pod, machines=(LEAVING,), pdbs=budgets)
     assert pods_to_move(snapshot, now=0.0) == ({"uid-p"} if moves else set())
@@ -62,7 +62,7 @@ def test_pods_whose_budget_refuses_their_eviction_get_no_new_place_yet(
 
 @pytest.mark.parametrize(("now", "moves"), [(1000.0, False), (1000.0 + 1801, True)])
 def test_a_timed_annotation_holds_a_pod_until_its_time_is_over(now: float, moves: bool) -> None:
-    """POD-10, scenario 76."""
+    """POD-10: pods that may not be evicted; ACC-76: a timed annotation."""
     pod = replace(running("p", "n", do_not_disrupt="30m"), started_at=1000.0)
     found = pods_to_move(make_snapshot(pod, machines=(LEAVING,)), now=now)
     assert found == ({"uid-p"} if moves else set())
@@ -143,7 +143,7 @@ def cheapest(machine: PlannedMachine) -> tuple[str, str, str]:
 async def test_a_replacement_avoids_the_pool_that_was_interrupted(
     scheduler: Scheduler, kube: Kube
 ) -> None:
-    """Scenario 47: the offering is unavailable for three minutes."""
+    """ACC-47: the offering is unavailable for three minutes."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=[make_pod("first")])
     await scheduler.plan("a")
     assert scheduler.planner.last_plan is not None

@@ -1,4 +1,4 @@
-"""The termination saga against an API server and EC2 (TRM-01..TRM-17, scenarios 33-36)."""
+"""The termination saga against an API server and EC2 (TRM-01..TRM-17, ACC-33..ACC-36)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.terminator.instances import ABSENT_SECONDS, ASK_SECONDS
-from services.terminator.termination import AGAIN, DONE
+from services.terminator.instances import ABSENT_SECONDS, READ_SECONDS
+from services.terminator.step import AGAIN, DONE
 from shared import streams
 from shared.domain.nodepools import V1, V1ALPHA5
 from shared.errors import Throttled
@@ -68,7 +68,7 @@ async def test_a_drain_lasts_at_least_five_seconds(
 async def test_a_disruption_budget_holds_the_drain_until_it_allows(
     world: World, place: Place, control: Control, events: Any
 ) -> None:
-    """TRM-08, scenario 34: after that the drain is done within the longest pause."""
+    """TRM-08, ACC-34: after that the drain is done within the longest pause."""
     pod = world.pod("web", place.node)
     await world.budget("web", "web", minAvailable=1)
     world.delete(place)
@@ -90,7 +90,7 @@ async def test_a_disruption_budget_holds_the_drain_until_it_allows(
 async def test_a_do_not_evict_pod_holds_the_drain(
     world: World, place: Place, control: Control
 ) -> None:
-    """TRM-09, scenario 35: an explicit deletion waits for it."""
+    """TRM-09, ACC-35: an explicit deletion waits for it."""
     pod = world.pod("batch", place.node, annotations=HELD, owned=False)
     world.delete(place)
     for _ in range(5):
@@ -103,7 +103,7 @@ async def test_a_do_not_evict_pod_holds_the_drain(
 
 @pytest.mark.parametrize("generation", [V1ALPHA5, V1])
 async def test_an_ended_instance_needs_no_drain(world: World, generation: str) -> None:
-    """TRM-03 (1), scenario 36: nobody is there to stop the pods."""
+    """TRM-03 (1), ACC-36: nobody is there to stop the pods."""
     (place,) = await world.places([generation])
     pod = world.pod("batch", place.node, annotations=HELD, owned=False)
     await world.cloud.ec2.terminate([place.instance])
@@ -129,7 +129,7 @@ async def test_an_instance_that_ec2_does_not_know_is_gone_after_a_minute(
     assert await step(name) is AGAIN
     clock.advance(ABSENT_SECONDS - 1)
     assert await step(name) is AGAIN
-    clock.advance(ASK_SECONDS)
+    clock.advance(READ_SECONDS)
     assert await step(name) is DONE
     assert world.store.find("machines", name, group="karpenter.sh") is None
 
@@ -159,7 +159,7 @@ async def test_a_ready_node_speaks_for_an_instance_that_ec2_does_not_know(
 async def test_an_order_that_ec2_does_not_take_is_told_and_given_again(
     world: World, place: Place, control: Control, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TRM-14, MET-10."""
+    """TRM-14: the end of an instance; MET-10: metrics of the cloud."""
     refused = 0
 
     async def refuse(*_: Any, **__: Any) -> list[Any]:
@@ -186,7 +186,7 @@ async def test_an_order_that_ec2_does_not_take_is_told_and_given_again(
 async def test_a_node_deleted_by_hand_takes_machine_and_instance_with_it(
     world: World, place: Place, control: Control
 ) -> None:
-    """TRM-02, TRM-17, scenario 33: the node does not vanish first."""
+    """TRM-02, TRM-17, ACC-33: the node does not vanish first."""
     world.delete_node(place.node)
     await world.step()
     machine = world.machine(place)
@@ -202,7 +202,7 @@ async def test_a_node_deleted_by_hand_takes_machine_and_instance_with_it(
 async def test_a_node_without_a_machine_is_ended_all_the_same(
     world: World, control: Control, labels: dict[str, str] | None
 ) -> None:
-    """TRM-17, scenario 82: no leaked instance, whatever became of the machine; the finalizer alone makes it ours."""
+    """TRM-17, ACC-82: no leaked instance, whatever became of the machine; the finalizer alone makes it ours."""
     (provider_id,) = await world.instances(1)
     world.node("alone", provider_id, labels=labels)
     world.pod("web", "alone")
@@ -217,7 +217,7 @@ async def test_a_foreign_node_is_left_alone(world: World, control: Control) -> N
     (provider_id,) = await world.instances(1)
     world.node("foreign", provider_id, finalizers=("somebody.else/holds",))
     world.delete_node("foreign")
-    assert await world.work.step("Node", "foreign") is DONE
+    assert await world.queue.step("Node", "foreign") is DONE
     assert control.alive()
 
 
@@ -299,14 +299,14 @@ async def test_a_launch_that_ends_between_two_reads_is_not_lost(
     meta = (await create_machine(world.kube))["metadata"]
     (provider_id,) = await world.instances(1)
     await world.kube.delete(MACHINES, meta["name"])
-    listed = world.termination.listings.launch_records
+    listed = world.termination.lists.launch_records
 
     async def launch_ends_meanwhile() -> Any:
         status = {"providerID": provider_id}
         await world.kube.patch(MACHINES, meta["name"], {"status": status}, subresource="status")
         return await listed()
 
-    monkeypatch.setattr(world.termination.listings, "launch_records", launch_ends_meanwhile)
+    monkeypatch.setattr(world.termination.lists, "launch_records", launch_ends_meanwhile)
     assert await world.termination.step_machine(meta["name"]) is AGAIN
     await world.until_gone(Place("Machine", meta["name"], "none", provider_id))
     assert control.alive() == []
@@ -316,8 +316,8 @@ async def test_nothing_without_a_deletion_timestamp_is_touched(
     world: World, place: Place, control: Control
 ) -> None:
     """R1: a forged or late message is harmless."""
-    assert await world.work.step("Machine", place.machine) is DONE
-    assert await world.work.step("Node", place.node) is DONE
+    assert await world.queue.step("Machine", place.machine) is DONE
+    assert await world.queue.step("Node", place.node) is DONE
     assert control.alive()
     node = await world.kube.get(NODES, place.node)
     assert not node["spec"].get("unschedulable")
@@ -326,14 +326,14 @@ async def test_nothing_without_a_deletion_timestamp_is_touched(
 async def test_the_timed_look_finds_what_no_message_said(world: World) -> None:
     """R2; a node is its machine's business."""
     first, second = await world.places([V1ALPHA5, V1])
-    await world.work.resync()
-    assert world.work.open == []
+    await world.queue.resync()
+    assert world.queue.open == []
     world.delete(first)
     world.delete_node(first.node)
     world.delete_node(second.node)
-    await world.work.resync()
-    await world.work.resync()
-    assert world.work.open == [first.key, f"Node/{second.node}"]
+    await world.queue.resync()
+    await world.queue.resync()
+    assert world.queue.open == [first.key, f"Node/{second.node}"]
     found = world.metrics.registry.get_sample_value(
         "dovetail_resync_found_work_total", {"loop": "terminator"}
     )

@@ -1,6 +1,6 @@
 """F29, R6: the terminator is stopped dead before or after any of its side effects, and a new one takes over.
 
-Afterwards: no pod was below its budget, nothing is left of the machine, and nobody else was touched.
+Afterby_pool: no pod was below its budget, nothing is left of the machine, and nobody else was touched.
 """
 
 from __future__ import annotations
@@ -95,5 +95,5 @@ async def test_death_breaks_no_budget_and_leaves_nothing(world: World) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 async def test_death_at_fifty_moments(world: World) -> None:
-    """F29."""
+    """F29: SIGTERM."""
     await deaths(world, range(50))

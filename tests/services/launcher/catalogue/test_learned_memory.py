@@ -45,7 +45,7 @@ def node(memory: int = SEEN) -> Node:
 
 @pytest.mark.parametrize("generation", [V1ALPHA5, V1])
 def test_a_node_tells_the_memory_of_its_type_and_image(generation: str) -> None:
-    """IT-12."""
+    """IT-12: memory as nodes report it."""
     found = learned(machine(generation_api=generation), node())
     assert found == Learned("m5.large", "ami-1", SEEN)
 
@@ -105,7 +105,7 @@ async def test_what_redis_lost_is_written_again(
 async def test_it_is_forgotten_sixty_days_after_the_last_node(
     discovered: MemorySizes, bus: Bus, clock: FakeClock
 ) -> None:
-    """LCH-90."""
+    """LCH-90: how long answers are kept."""
     await discovered.learn(machine(), node())
     clock.advance(KEEP_LEARNED_SECONDS / 2)
     await discovered.learn(machine(), node(SEEN + 9))

@@ -85,7 +85,7 @@ async def cheapest(source: OverlaidCatalogues) -> int:
 async def test_without_the_gate_nothing_is_read(
     kube: Kube, bus: Bus, clock: FakeClock, catalogue: Catalogue
 ) -> None:
-    """OPS-02."""
+    """OPS-02: feature gates."""
     await create(kube, "cheap", price="0.01")
     store = CatalogueStore(bus.redis, bus.prefix)
     await store.put(encode_catalogue(catalogue), catalogue.generation)

@@ -92,7 +92,7 @@ def world(bus: Bus, clock: FakeClock) -> World:
 
 
 async def test_aws_is_read_at_the_start_and_every_twelve_hours(world: World) -> None:
-    """IT-01."""
+    """IT-01: discovery of types."""
     aws = Aws(encoded(), encoded(97_000))
     keeper = world.start(aws)
     for seconds, readings in ((0, 1), (CATALOGUE_FRESH_SECONDS - 1, 1), (1, 2)):
@@ -158,7 +158,7 @@ async def test_a_reading_falls_back_on_the_last_prices_of_any_launcher(world: Wo
 
 
 async def test_prices_that_were_not_read_are_told_once_and_asked_for_sooner(world: World) -> None:
-    """IT-05."""
+    """IT-05: on-demand prices."""
     first = encoded(stale=("spot prices: denied (request 1)",))
     again = encoded(stale=("spot prices: denied (request 2)",))
     aws = Aws(first, again, encoded(), first)

@@ -1,4 +1,4 @@
-"""The condition Drifted on the API server (DRF-01, DRF-08, scenario 79)."""
+"""The condition Drifted on the API server (DRF-01, DRF-08, ACC-79)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_a_node_claim_is_marked_while_it_differs(
     start: Callable[..., Launcher],
     controller: DriftController,
 ) -> None:
-    """Scenario 79: a label of the template, limits, a new image. Each change is written once."""
+    """ACC-79: a label of the template, limits, a new image. Each change is written once."""
     await create_node_class(kube, amiFamily="AL2023")
     await create_node_pool(kube)
     await create_node_claim(kube, "a")

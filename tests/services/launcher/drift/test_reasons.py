@@ -124,7 +124,7 @@ def verdict(facts: Facts = FACTS, machine: Machine = MACHINE, now: float = NOW) 
 
 
 def test_a_machine_that_is_as_it_was_made_did_not_drift() -> None:
-    """DRF-02, DRF-03."""
+    """DRF-02: order of the checks for drift; DRF-03: reasons for drift of the cloud."""
     assert verdict() == ""
 
 
@@ -142,7 +142,7 @@ def test_a_machine_that_is_as_it_was_made_did_not_drift() -> None:
     ],
 )
 def test_a_pool_drifts_by_its_template_only(path: str, value: Any, expected: str) -> None:
-    """Scenario 79, NP-19, DRF-05."""
+    """ACC-79: drift by a label, not by limits; NP-19: fields that the hash covers; DRF-05: what never is drift."""
     assert verdict(replace(FACTS, pool=pool_of(changed(POOL, path, value)))) == expected
 
 
@@ -190,7 +190,7 @@ def test_a_type_that_is_no_longer_offered_is_drift_after_an_hour() -> None:
     ],
 )
 def test_a_class_drifts_by_what_it_selects_not_by_how(path: str, value: Any, expected: str) -> None:
-    """EC-22, DRF-04."""
+    """EC-22: hash of a node class; DRF-04: fields that the hash covers."""
     assert verdict(replace(FACTS, node_class=class_of(changed(CLASS, path, value)))) == expected
 
 
@@ -225,7 +225,7 @@ def test_a_new_certificate_authority_of_the_cluster_is_drift(
 def test_an_instance_drifts_from_what_its_class_selects(
     change: dict[str, Any], expected: str | None
 ) -> None:
-    """DRF-03; scenario 79: a new image."""
+    """DRF-03; ACC-79: a new image."""
     assert verdict(replace(FACTS, instance=replace(INSTANCE, **change))) == expected
 
 
@@ -279,7 +279,7 @@ def test_what_is_not_known_is_no_drift(unknown: dict[str, Any]) -> None:
     ],
 )
 def test_a_hash_of_another_version_is_no_drift(annotations: dict[str, str]) -> None:
-    """Scenario 79, NP-20: after an upgrade nothing is known until the watcher wrote today's hash."""
+    """ACC-79, NP-20: after an upgrade nothing is known until the watcher wrote today's hash."""
     machine = replace(MACHINE, annotations={**MACHINE.annotations, **annotations})
     assert verdict(machine=machine) is None
     assert verdict(machine=replace(MACHINE, annotations={})) is None
@@ -315,7 +315,7 @@ OLD_CLASS: dict[str, Any] = {
 def test_v1alpha5_machines_drift_in_their_own_words(
     pool: dict[str, Any], node_class: dict[str, Any], instance: dict[str, Any], expected: str
 ) -> None:
-    """DRF-08."""
+    """DRF-08: drift of v1alpha5."""
 
     def read(pool: dict[str, Any], node_class: dict[str, Any]) -> tuple[NodePool, NodeClass]:
         raw = {**OLD_POOL, "spec": {**OLD_POOL["spec"], **pool}}

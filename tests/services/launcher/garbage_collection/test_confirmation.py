@@ -18,7 +18,7 @@ def test_the_second_look_after_the_grace_confirms() -> None:
 
 
 def test_what_reappears_is_forgotten() -> None:
-    """R7."""
+    """R7: absence alone proves nothing."""
     confirmation = Confirmation()
     confirmation.confirmed(["a"], now=100.0, grace=60.0)
     confirmation.confirmed([], now=130.0, grace=60.0)
@@ -43,7 +43,7 @@ def test_only_what_was_lost_at_every_look_for_the_grace_is_confirmed(
 
 @given(st.integers(0, 60), st.integers(0, 200))
 def test_the_breaker_lets_through_five_or_a_fifth(doomed: int, total: int) -> None:
-    """F23."""
+    """F23: a wrong list deletes nothing."""
     names = [str(number) for number in range(doomed)]
     assert Breaker().admits("p", names, total, now=0.0) == (doomed <= 5 or doomed <= total // 5)
 

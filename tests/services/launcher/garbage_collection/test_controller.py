@@ -10,7 +10,7 @@ import pytest
 from services.launcher.garbage_collection.controller import FIRST_ROUNDS
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.journal import Journal
-from services.watcher.status.joined_nodes import Joins
+from services.watcher.status.joined_nodes import JoinedNodes
 from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
 from shared.domain.machines import REGISTERED
@@ -32,7 +32,7 @@ Events = Any
 async def test_an_orphan_ends_after_two_looks_and_not_before(
     world: World, control: Control, generation_api: str
 ) -> None:
-    """LCH-81, LCH-83, R7; scenario 65: what a crash leaked; its leftover node goes too."""
+    """LCH-81, LCH-83, R7; ACC-65: what a crash leaked; its leftover node goes too."""
     lost = await world.registered("default-a", generation_api)
     owned = await world.launched("default-b", generation_api)
     await world.forget(lost)
@@ -98,7 +98,7 @@ async def test_what_a_v1_karpenter_of_this_cluster_leaked_is_ended(
 async def test_a_machine_without_instance_goes_after_two_looks(
     world: World, generation_api: str
 ) -> None:
-    """LCH-80, scenario 39: ended by hand; a node that is still Ready speaks against it."""
+    """LCH-80, ACC-39: ended by hand; a node that is still Ready speaks against it."""
     lost = await world.registered("default-a", generation_api)
     other = await world.registered("default-b", generation_api)
     await world.terminate(lost)
@@ -116,7 +116,7 @@ async def test_a_machine_without_instance_goes_after_two_looks(
 async def test_an_instance_that_may_not_use_its_key_is_explained_and_counted(
     world: World, control: Control, events: Events
 ) -> None:
-    """LCH-67, scenario 39, F25: it ends at once and would do so again, for ever."""
+    """LCH-67, ACC-39, F25: it ends at once and would do so again, for ever."""
     await create_pool(world.kube)
     await world.launched("default-good")
     control.post("faults", action="KMSDecrypt", count=1)
@@ -173,7 +173,7 @@ async def test_a_machine_whose_node_was_deleted_before_it_was_registered_goes(
     machine = await world.launched("default-a", generation_api)
     booting = await world.launched("default-b", generation_api)
     await world.join(booting)
-    joined = Joins(world.clock)
+    joined = JoinedNodes(world.clock)
     journal = Journal(
         MirrorWriter(world.bus.redis, world.bus.prefix, epoch="a"), world.bus, world.clock
     )
@@ -209,7 +209,7 @@ async def test_a_machine_whose_node_comes_back_stays(world: World) -> None:
 
 
 async def test_a_launch_in_progress_is_nobodys_garbage(world: World, control: Control) -> None:
-    """F1, scenario 65: its record says that somebody will adopt the instance."""
+    """F1, ACC-65: its record says that somebody will adopt the instance."""
     await create_machine(world.kube, "default-a")
     machine = await world.machines.get("default-a")
     await world.record("lr-default-a", machine)

@@ -1,4 +1,4 @@
-"""Machines that are launched together (F1, F17..F19, LCH-54, scenarios 63..65)."""
+"""Machines that are launched together (F1, F17..F19, LCH-54, ACC-63..ACC-65)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def records(kube: Kube) -> list[dict[str, Any]]:
 async def test_equal_machines_are_one_call(
     start: Start, kube: Kube, control: Control, uids: dict[str, str]
 ) -> None:
-    """LCH-54, scenario 64: N instances are assigned to N machines; one token, one record."""
+    """LCH-54, ACC-64: N instances are assigned to N machines; one token, one record."""
     assert await launch_all(start()) == [None] * 3
     (call,) = calls(control)
     assert call["parameters"]["TargetCapacitySpecification"]["TotalTargetCapacity"] == 3
@@ -150,7 +150,7 @@ async def test_machines_that_come_while_a_round_is_decided_are_the_next_round(
 async def test_what_a_partial_fleet_leaves_short_goes(
     start: Start, kube: Kube, control: Control, uids: dict[str, str]
 ) -> None:
-    """F19, LCH-54, LCH-64, scenario 63: the first in order get theirs, the others the fleet's errors."""
+    """F19, LCH-54, LCH-64, ACC-63: the first in order get theirs, the others the fleet's errors."""
     control.post("fleets", give=2)
     assert await launch_all(start()) == [None] * 3
     assert sorted(await owners(kube)) == ["a", "b"]

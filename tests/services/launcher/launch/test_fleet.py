@@ -53,7 +53,7 @@ def request(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_request_is_complete() -> None:
-    """LCH-50..LCH-52, scenario 21: it can be sent again unchanged after a crash."""
+    """LCH-50..LCH-52, ACC-21: it can be sent again unchanged after a crash."""
     asked = addressed(request(), [make_machine("m")], "lr-x")
     assert asked["Type"] == "instant"
     assert asked["ClientToken"] == "lr-x"
@@ -111,7 +111,7 @@ def test_corrected_prices_decide_by_their_order(
 
 
 def test_equal_requests_go_into_one_call() -> None:
-    """LCH-54, scenario 64: the digest knows no machine; number and token are added for all of them."""
+    """LCH-54, ACC-64: the digest knows no machine; number and token are added for all of them."""
     assert digest(request()) == digest(request())
     assert digest(request()) != digest(request(context="reserved"))
     machines = [make_machine(name) for name in "abc"]
@@ -173,7 +173,7 @@ def test_the_users_own_template_brings_its_image() -> None:
 
 
 def test_every_instance_carries_its_owner() -> None:
-    """LCH-56; scenario 23: a user's Name wins, a user's ownership tag does not."""
+    """LCH-56; ACC-23: a user's Name wins, a user's ownership tag does not."""
     mine = {"Name": "mine", "auto-delete": "no", "kubernetes.io/cluster/dev": "shared"}
     tags = instance_tags(make_machine("m"), make_node_class(tags=mine), "dev")
     assert tags == {
@@ -202,7 +202,7 @@ def test_a_nodeclaims_instance_carries_the_tags_of_v1() -> None:
 
 
 def test_a_claim_without_a_pool_is_still_found_by_the_pools_tag() -> None:
-    """NC-10, LCH-83."""
+    """NC-10: a NodeClaim without pool; LCH-83: which instances are listed."""
     machine = make_machine("c", pool="", generation_api=V1)
     tags = instance_tags(machine, make_node_class(generation_api=V1), "dev")
     assert tags[keys.NODE_POOL] == ""

@@ -51,7 +51,7 @@ def test_only_types_that_the_pool_has_room_for_are_asked_for() -> None:
 
 
 def test_the_number_of_nodes_is_a_limit_too() -> None:
-    """SCH-101."""
+    """SCH-101: types beyond the limits."""
     assert sizes(ledger(launched()), {"nodes": 2}, 2) == [2]
     assert sizes(ledger(launched(), b=2), {"nodes": 2}, 2) == []
 

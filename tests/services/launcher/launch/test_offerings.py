@@ -42,7 +42,7 @@ def chosen(
 
 
 def test_spot_comes_first_where_it_is_allowed() -> None:
-    """LCH-47, scenario 17."""
+    """LCH-47: choice of the capacity type; ACC-17: spot before on-demand."""
     kind = make_type(capacity_types=BOTH)
     assert chosen(wanting(capacity(*BOTH)), kind)[0] == keys.SPOT
     assert chosen(wanting(), kind)[0] == keys.SPOT
@@ -50,7 +50,7 @@ def test_spot_comes_first_where_it_is_allowed() -> None:
 
 
 def test_on_demand_takes_over_when_no_spot_is_left() -> None:
-    """LCH-47, scenario 17: by the catalogue, or by what EC2 refused."""
+    """LCH-47, ACC-17: by the catalogue, or by what EC2 refused."""
     kind = make_type(capacity_types=BOTH)
     refused = frozenset((keys.SPOT, kind.name, zone) for zone in ZONES)
     assert chosen(wanting(capacity(*BOTH)), make_type())[0] == keys.ON_DEMAND
@@ -58,7 +58,7 @@ def test_on_demand_takes_over_when_no_spot_is_left() -> None:
 
 
 def test_an_unavailable_offering_is_not_asked_for() -> None:
-    """LCH-61."""
+    """LCH-61: unavailable offerings."""
     refused = frozenset({(keys.ON_DEMAND, "m5.large", ZONES[0])})
     (choice,) = choose(wanting(), make_catalogue((make_type(),)), ZONES, refused).choices
     assert [o.zone for o in choice.offerings] == list(ZONES[1:])
@@ -84,21 +84,21 @@ def test_a_machine_fits_what_its_own_settings_leave_to_pods() -> None:
 
 
 def test_without_an_offering_there_is_no_capacity() -> None:
-    """LCH-53."""
+    """LCH-53: nothing to launch."""
     for machine, zones in ((wanting(), ()), (wanting(capacity(keys.SPOT)), ZONES)):
         with pytest.raises(InsufficientCapacity, match="no capacity offerings are currently"):
             choose(machine, make_catalogue((make_type(),)), zones, frozenset())
 
 
 def test_only_zones_with_a_subnet_and_allowed_ones_are_asked_for() -> None:
-    """LCH-11, LCH-52."""
+    """LCH-11: the subnet with most free addresses; LCH-52: one override per type and zone."""
     machine = wanting(Expression(keys.ZONE, "In", ZONES[1:]))
     (choice,) = choose(machine, make_catalogue((make_type(),)), ZONES[:2], frozenset()).choices
     assert [o.zone for o in choice.offerings] == [ZONES[1]]
 
 
 def test_at_most_sixty_types_the_cheapest_first() -> None:
-    """LCH-46, scenario 61."""
+    """LCH-46: types by price, at most 60; ACC-61: 60 types in a launch."""
     types = [make_type(f"m5.x{n:03d}", price=1000 - n) for n in range(100)]
     _, names = chosen(wanting(), *types)
     assert names == [f"m5.x{n:03d}" for n in range(99, 99 - MOST_TYPES, -1)]
@@ -131,7 +131,7 @@ def test_a_well_known_label_that_a_type_lacks_excludes_it() -> None:
 
 
 def test_metal_and_accelerators_go_while_plain_types_remain() -> None:
-    """LCH-45."""
+    """LCH-45: filters of instance types."""
     plain, metal = make_type("m5.big"), make_type("m5.metal", price=1)
     card = make_type("g5.big", price=1, **{"nvidia.com/gpu": 1})
     assert chosen(wanting(), plain, metal, card)[1] == ["m5.big"]
@@ -139,7 +139,7 @@ def test_metal_and_accelerators_go_while_plain_types_remain() -> None:
 
 
 def test_spot_dearer_than_the_cheapest_on_demand_is_dropped() -> None:
-    """LCH-45, scenario 17: spot of the big one (300) costs more than the small one on demand (100)."""
+    """LCH-45, ACC-17: spot of the big one (300) costs more than the small one on demand (100)."""
     small = make_type("m5.small", price=100, capacity_types=BOTH)
     big = make_type("m5.big", price=1000, capacity_types=BOTH)
     assert chosen(wanting(capacity(*BOTH)), small, big) == (keys.SPOT, ["m5.small"])
@@ -235,7 +235,7 @@ def test_what_is_paid_already_comes_first() -> None:
 
 
 def test_a_reservation_that_is_used_up_gives_way_to_spot() -> None:
-    """LCH-47."""
+    """LCH-47: choice of the capacity type."""
     used = frozenset({(keys.RESERVED, "m5.big", ZONES[0])})
     kind = with_reserved("m5.big", reserved())
     assert chosen(wanting(ANY), kind, unavailable=used)[0] == keys.SPOT

@@ -1,4 +1,4 @@
-"""Spot never costs more than on-demand would, and gives way to it quickly (LCH-45, LCH-47, scenario 17)."""
+"""Spot never costs more than on-demand would, and gives way to it quickly (LCH-45, LCH-47, ACC-17)."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ async def test_a_crash_leaves_one_instance(
     moment: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """F1, scenario 65: the next incarnation sends the stored request again, with its token."""
+    """F1, ACC-65: the next incarnation sends the stored request again, with its token."""
     first = start().launch
     create_fleet = first.saga.cloud.ec2.create_fleet
 
@@ -224,7 +224,7 @@ async def test_a_token_whose_instance_is_gone_starts_another_attempt(
 async def test_a_missing_launch_template_is_made_again(
     start: Start, kube: Kube, machine: dict[str, Any], control: Control
 ) -> None:
-    """LCH-25."""
+    """LCH-25: a template that is gone."""
     code = "InvalidLaunchTemplateId.NotFound"
     control.post("faults", action="CreateFleet", code=code, status=400)
     launcher = start()
@@ -270,7 +270,7 @@ async def test_no_capacity_ends_the_machine_and_marks_the_offerings(
     start: Start, kube: Kube, machine: dict[str, Any], control: Control, bus: Bus,
     clock: FakeClock, published: Any, events: Any, metrics: Metrics,
 ) -> None:  # fmt: skip
-    """LCH-61, LCH-64, scenario 62: deleted, reported, not asked for again for three minutes."""
+    """LCH-61, LCH-64, ACC-62: deleted, reported, not asked for again for three minutes."""
     no_capacity(control)
     await start().launch.launch(NAME)
     meta = (await stored(kube))["metadata"]
@@ -294,7 +294,7 @@ async def test_no_capacity_ends_the_machine_and_marks_the_offerings(
 async def test_another_type_is_used_when_one_has_no_capacity(
     start: Start, kube: Kube, control: Control, bus: Bus, clock: FakeClock
 ) -> None:
-    """LCH-61, scenario 63: instance and errors come together, both count."""
+    """LCH-61, ACC-63: instance and errors come together, both count."""
     await create_pool(kube)
     await create_machine(kube, NAME, ("m5.large", "m5.xlarge"))
     no_capacity(control)

@@ -1,4 +1,4 @@
-"""What EC2 may answer to a launch, code by code (LCH-25, 60, 64, 66), and how a shortage ends (scenario 62)."""
+"""What EC2 may answer to a launch, code by code (LCH-25, 60, 64, 66), and how a shortage ends (ACC-62)."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ async def test_a_list_that_lags_starts_no_second_instance(
 async def test_what_had_no_capacity_is_asked_for_again_after_three_minutes(
     world: CrashWorld, launch: LaunchController
 ) -> None:
-    """Scenario 62: the machine goes; the next ones find the offering unavailable without a call, until it is not."""
+    """ACC-62: the machine goes; the next ones find the offering unavailable without a call, until it is not."""
     everything = {"instanceType": "m5.large", "zone": "*", "capacityType": "*"}
     world.control.post("capacity", **everything, available=0)
     try:

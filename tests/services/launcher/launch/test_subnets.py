@@ -20,7 +20,7 @@ def chosen(addresses: SubnetAddresses, now: float = 0.0) -> str:
 
 
 def test_each_zone_gets_its_subnet_with_most_free_addresses() -> None:
-    """LCH-11."""
+    """LCH-11: the subnet with most free addresses."""
     assert SubnetAddresses().choose(ALL, 0.0) == {
         "us-west-2a": "subnet-a1",
         "us-west-2b": "subnet-b1",
@@ -73,7 +73,7 @@ def test_asking_again_for_the_same_launch_counts_once() -> None:
 
 
 def test_a_reservation_ends_when_ec2_counts_its_addresses_itself() -> None:
-    """LCH-90."""
+    """LCH-90: how long answers are kept."""
     addresses = SubnetAddresses()
     addresses.reserve("launch", {A1.id: 20}, 0.0)
     assert chosen(addresses, RESERVATION_SECONDS - 1) == A2.id
@@ -81,7 +81,7 @@ def test_a_reservation_ends_when_ec2_counts_its_addresses_itself() -> None:
 
 
 def test_a_full_subnet_comes_last_for_five_minutes_but_is_not_left_out() -> None:
-    """LCH-12."""
+    """LCH-12: a full subnet comes last."""
     addresses = SubnetAddresses()
     addresses.exhausted(A1.id, 0.0)
     addresses.exhausted(B1.id, 0.0)
@@ -98,7 +98,7 @@ def test_no_more_launches_are_remembered_than_there_is_room_for(monkeypatch) -> 
 
 
 def test_a_call_may_take_the_pods_of_its_largest_type_for_each_machine() -> None:
-    """LCH-11."""
+    """LCH-11: the subnet with most free addresses."""
     overrides = [
         {"InstanceType": "m5.large", "SubnetId": A1.id},
         {"InstanceType": "m5.xlarge", "SubnetId": A1.id},
@@ -110,7 +110,7 @@ def test_a_call_may_take_the_pods_of_its_largest_type_for_each_machine() -> None
 
 
 def test_what_ec2_started_takes_the_pods_of_its_types_where_it_is() -> None:
-    """LCH-11."""
+    """LCH-11: the subnet with most free addresses."""
     started = [
         FleetInstance(f"i-{number}", kind, "z", subnet, "spot", "lt-1")
         for number, (kind, subnet) in enumerate(

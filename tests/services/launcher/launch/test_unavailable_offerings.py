@@ -68,7 +68,7 @@ async def world(bus: Bus, clock: FakeClock, metrics: Metrics) -> World:
 
 
 def test_every_code_is_known() -> None:
-    """LCH-60."""
+    """LCH-60: codes for no capacity."""
     assert set(ICE) == CAPACITY_CODES
 
 
@@ -76,7 +76,7 @@ def test_every_code_is_known() -> None:
 async def test_each_code_marks_its_offering_for_three_minutes(
     world: World, code: str, clock: FakeClock, metrics: Metrics
 ) -> None:
-    """LCH-60, LCH-61, scenario 63: one zone of one type, seen by every service."""
+    """LCH-60, LCH-61, ACC-63: one zone of one type, seen by every service."""
     await world.errors.record_fleet(record(), partly(error(code)))
     assert await world.elsewhere.current() == {FIRST}
     labels = {"zone": ZONES[0], "capacity_type": "spot", "reason": code}

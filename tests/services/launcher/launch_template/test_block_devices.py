@@ -19,7 +19,7 @@ def mapped(*mappings: dict[str, Any], **node_class: Any) -> list[dict[str, Any]]
     ("text", "gib"), [("30Gi", 30), ("1500Mi", 2), ("1G", 1), ("1Ti", 1024), ("20G", 19)]
 )
 def test_sizes_are_rounded_up_to_whole_gib(text: str, gib: int) -> None:
-    """LCH-24."""
+    """LCH-24: content of a launch template."""
     volume = {"deviceName": "/dev/xvda", "ebs": {"volumeSize": text}}
     (mapping,) = mapped(volume)
     assert mapping["Ebs"]["VolumeSize"] == gib
@@ -61,7 +61,7 @@ def test_a_custom_image_keeps_its_own_devices() -> None:
 
 
 def test_a_snapshot_may_be_loaded_at_a_rate() -> None:
-    """EC-12."""
+    """EC-12: block device mappings."""
     ebs = {"snapshotID": "snap-1", "volumeInitializationRate": 200}
     volume = {"deviceName": "/dev/xvda", "rootVolume": True, "ebs": ebs}
     assert mapped(volume) == [

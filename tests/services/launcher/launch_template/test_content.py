@@ -67,7 +67,7 @@ def requiring(key: str, *values: str) -> Machine:
 
 
 def test_the_same_data_has_the_same_name_whatever_its_order() -> None:
-    """LCH-20 [5]."""
+    """LCH-20: names of launch templates of v1alpha5."""
     name = template_name("dev", {"a": 1, "b": {"c": 2, "d": 3}})
     assert name == template_name("dev", {"b": {"d": 3, "c": 2}, "a": 1})
     assert name.startswith("Karpenter-dev-")
@@ -83,7 +83,7 @@ def test_a_name_fits_in_ec2s_limit(content: dict[str, int]) -> None:
 
 
 def test_the_defaults_are_an_encrypted_disk_and_tokens_for_metadata() -> None:
-    """LCH-24, T-08, T-09."""
+    """LCH-24: content of a launch template; T-08: metadata options; T-09: block device mappings."""
     made = data()
     assert made["ImageId"] == "ami-1"
     assert base64.b64decode(made["UserData"]) == b"#!/bin/sh"
@@ -109,7 +109,7 @@ def test_the_defaults_are_an_encrypted_disk_and_tokens_for_metadata() -> None:
 
 
 def test_the_template_of_the_seed_is_asked_for_as_written() -> None:
-    """Scenario 23, seed 002: the whole data, from the published manifest."""
+    """ACC-23, seed 002: the whole data, from the published manifest."""
     node_class = parse_node_template(yaml.safe_load(SEED.read_text())).require("seed")
     found = Resolved(node_class, (), GROUPS, IMAGES, node_class.instance_profile)
     made = template_data(MACHINE, found, Variant("ami-1", 29), "#!/bin/sh", cluster="demo")
@@ -197,7 +197,7 @@ def test_a_v1_template_is_named_by_data_and_owner() -> None:
 
 
 def test_templates_carry_their_owner() -> None:
-    """LCH-23."""
+    """LCH-23: tags of launch templates."""
     machine = make_machine(generation_api=V1)
     v1 = make_node_class("nodes", generation_api=V1, tags={"team": "blue"})
     assert template_tags(machine, v1, "dev") == {
@@ -244,7 +244,7 @@ def test_interfaces_that_the_class_lists_are_all_there_is() -> None:
 
 
 def test_connection_tracking_alone_needs_an_interface() -> None:
-    """EC-14."""
+    """EC-14: network interfaces and CPU options."""
     (interface,) = v1_data(connection_tracking={"udpStreamTimeout": 60})["NetworkInterfaces"]
     assert interface["ConnectionTrackingSpecification"] == {"UdpStreamTimeout": 60}
 
@@ -257,7 +257,7 @@ def test_adapters_that_pods_ask_for_are_spread_over_the_network_cards() -> None:
 
 
 def test_the_processor_is_set_as_the_class_says() -> None:
-    """EC-14."""
+    """EC-14: network interfaces and CPU options."""
     made = v1_data(cpu_options={"nestedVirtualization": "enabled"})
     assert made["CpuOptions"] == {"NestedVirtualization": "enabled"}
 
@@ -303,7 +303,7 @@ def test_nodes_of_an_ipv6_cluster_have_an_address_of_its_family(
 def test_hardware_is_dedicated_only_where_nothing_else_will_do(
     values: tuple[str, ...], is_dedicated: bool
 ) -> None:
-    """LCH-49."""
+    """LCH-49: tenancy."""
     made = v1_data(requiring(TENANCY, *values))
     assert made.get("Placement") == ({"Tenancy": "dedicated"} if is_dedicated else None)
 
@@ -345,7 +345,7 @@ def found_variants(machine: Machine, *kinds: InstanceType) -> dict[Variant, froz
 
 
 def test_types_with_the_same_image_and_number_of_pods_share_a_template() -> None:
-    """LCH-21."""
+    """LCH-21: one template per variant."""
     kinds = (
         kind("m5.large"),
         kind("c5.large"),
@@ -360,7 +360,7 @@ def test_types_with_the_same_image_and_number_of_pods_share_a_template() -> None
 
 
 def test_adapters_make_a_difference_only_when_a_pod_asks_for_one() -> None:
-    """LCH-21, IT-18."""
+    """LCH-21: one template per variant; IT-18: accelerators."""
     kinds = (kind("p4d.24xlarge", capacity={EFA: 4}), kind("c5n.18xlarge", capacity={EFA: 1}))
     assert list(found_variants(MACHINE, *kinds)) == [Variant("ami-amd", 110)]
     asking = make_machine(requests={EFA: 1})
@@ -377,7 +377,7 @@ def test_each_reservation_has_a_template_of_its_own() -> None:
 
 
 def test_types_without_an_image_are_left_out_and_none_at_all_is_an_error() -> None:
-    """LCH-08."""
+    """LCH-08: the newest image that suits."""
     riscv = kind("r9.large", "riscv64")
     assert list(found_variants(MACHINE, kind("m5.large"), riscv)) == [Variant("ami-amd", 110)]
     with pytest.raises(InvalidObject, match=r"spec\.amiSelectorTerms: no image suits"):
@@ -439,6 +439,6 @@ def test_spot_and_on_demand_have_templates_of_their_own() -> None:
 
 
 def test_the_order_of_the_users_tags_makes_no_other_template() -> None:
-    """LCH-20."""
+    """LCH-20: names of launch templates."""
     one, other = v1_data(tags={"a": "1", "b": "2"}), v1_data(tags={"b": "2", "a": "1"})
     assert template_name_v1(one, {}) == template_name_v1(other, {})

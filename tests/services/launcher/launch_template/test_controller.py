@@ -69,7 +69,7 @@ async def test_ec2_starts_a_nodeclaim_from_what_its_class_says(
 async def test_the_seeds_template_reaches_ec2_and_the_instance(
     kube: Kube, start: Callable[[], Launcher], control: Control
 ) -> None:
-    """Scenarios 14, 15, 21, 23, seed 002: recorded data and log lines of one launch, for this cluster."""
+    """ACC-14, ACC-15, ACC-21, ACC-23, seed 002: recorded data and log lines of one launch, for this cluster."""
     manifest = yaml.safe_load(SEED.read_text())
     discovery = {"karpenter.sh/discovery": CLUSTER}
     own = {"subnetSelector": discovery, "securityGroupSelector": discovery}
@@ -120,11 +120,11 @@ CHAIN = {
     "created launch template": {"launch-template-name", "launch-template-id"},
     "launched new instance": {"id", "hostname", "instance-type", "zone", "capacity-type"},
 }
-"""Scenario 14: message -> keys, in causal order; the scheduler's part comes before (its test_plan_logs)."""
+"""ACC-14: message -> keys, in causal order; the scheduler's part comes before (its test_plan_logs)."""
 
 
 def recorded_runs(control: Control, instance: dict[str, Any]) -> list[dict[str, Any]]:
-    """Scenario 21, LCH-57: what CloudTrail has of this instance's launch, as far as the seed shows it."""
+    """ACC-21, LCH-57: what CloudTrail has of this instance's launch, as far as the seed shows it."""
     events = [
         event
         for event in control.get("trail")["events"]
@@ -139,7 +139,7 @@ def recorded_runs(control: Control, instance: dict[str, Any]) -> list[dict[str, 
 async def test_a_nodeclaims_launch_is_told_in_the_words_of_v1(
     kube: Kube, start: Callable[[], Launcher], control: Control
 ) -> None:
-    """LCH-72."""
+    """LCH-72: the log line of a launch."""
     await create_node_class(kube)
     await create_node_claim(kube)
     with capture_logs() as lines:

@@ -65,7 +65,7 @@ async def test_a_template_is_made_once_whoever_asks(store: TemplateStore, contro
 async def test_the_log_tells_each_new_template_in_the_words_of_its_generation(
     store: TemplateStore, name: str, key: str
 ) -> None:
-    """LCH-26, scenario 14."""
+    """LCH-26: the log line of a launch template; ACC-14: log lines of v0.24."""
     with capture_logs() as lines:
         for _ in range(2):
             made = await store.ensure(name, DATA, OWNED)

@@ -92,7 +92,7 @@ async def test_a_node_is_initialised_once_nothing_is_missing(
 
 
 async def test_the_timed_look_does_the_same_without_messages(world: World) -> None:
-    """R2."""
+    """R2: own work is listed."""
     machine = await launched(world)
     assert await review(world, machine) == 0
     assert (await world.now(machine)).conditions[REGISTERED].reason == "NodeNotFound"
@@ -129,7 +129,7 @@ async def test_two_nodes_with_one_provider_id_are_one_too_many(world: World) -> 
 
 
 async def test_a_node_that_renders_its_taints_itself_is_left_with_them(world: World) -> None:
-    """LCH-39."""
+    """LCH-39: taints that registration leaves alone."""
     machine = await launched(world)
     await world.join(machine)
     labels = {keys.DO_NOT_SYNC_TAINTS: "true"}
@@ -163,7 +163,7 @@ async def test_a_foreign_node_is_left_alone(world: World) -> None:
 async def test_a_machine_that_never_registers_is_deleted_in_time(
     world: World, events: Any, generation_api: str
 ) -> None:
-    """LCH-76, LCH-77, F25, scenario 66: 15 minutes; it counts against the pool, once."""
+    """LCH-76, LCH-77, F25, ACC-66: 15 minutes; it counts against the pool, once."""
     machine = await launched(world, generation_api)
     await review(world, machine)
     world.clock.advance(890)
@@ -182,7 +182,7 @@ async def test_a_machine_that_never_registers_is_deleted_in_time(
 async def test_a_machine_without_instance_is_deleted_after_five_minutes(
     world: World, events: Any
 ) -> None:
-    """LCH-76, scenario 66; a launch that failed says nothing of registration (LCH-77)."""
+    """LCH-76, ACC-66; a launch that failed says nothing of registration (LCH-77)."""
     await create_pool(world.kube)
     await create_machine(world.kube, "default-a")
     machine = await world.machines.get("default-a")
@@ -211,7 +211,7 @@ async def test_a_launcher_that_was_away_registers_before_it_looks_at_the_time(wo
 
 
 async def test_initialisation_never_times_out(world: World) -> None:
-    """LCH-76, scenario 66."""
+    """LCH-76: launch and registration timeouts; ACC-66: timeouts."""
     machine = await launched(world)
     await world.join(machine, ready=False)
     await world.lifecycle.node_changed(NODE)
@@ -221,7 +221,7 @@ async def test_initialisation_never_times_out(world: World) -> None:
 
 
 async def test_a_claim_that_expires_while_it_boots_is_not_carried_on(world: World) -> None:
-    """Scenario 80: deleted before its node came; the node that comes all the same is not made ready for pods."""
+    """ACC-80: deleted before its node came; the node that comes all the same is not made ready for pods."""
     machine = await launched(world, V1)
     await world.machines.delete(machine)
     await world.join(machine)
@@ -233,7 +233,7 @@ async def test_a_claim_that_expires_while_it_boots_is_not_carried_on(world: Worl
 
 
 async def test_a_claim_without_pool_is_carried_all_the_way(world: World) -> None:
-    """Scenario 82, NC-10: written by hand; it counts for no pool."""
+    """ACC-82, NC-10: written by hand; it counts for no pool."""
     machine = await world.launched("default-a", V1, PROVIDER_ID)
     await world.machines.patch(machine, {"labels": {keys.NODE_POOL: None}})
     await world.join(machine)

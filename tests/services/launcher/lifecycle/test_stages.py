@@ -31,7 +31,7 @@ TRUE = Condition("True")
 
 
 def test_a_machine_has_exactly_the_one_node_with_its_provider_id() -> None:
-    """LCH-73, M-06."""
+    """LCH-73: registration; M-06: machine and node meet by provider id."""
     machine = make_machine(provider_id=PROVIDER_ID)
     node, other = make_node("n", provider_id=PROVIDER_ID), make_node("o")
     assert node_of(machine, by_provider_id([other, node])) == (node, "")
@@ -84,14 +84,14 @@ def test_a_registered_node_carries_labels_its_kubelet_may_not_set_and_the_mark()
 
 
 def test_a_registered_node_carries_the_machines_annotations_but_not_our_notes() -> None:
-    """LCH-73."""
+    """LCH-73: registration."""
     notes = {keys.PLAN_ANNOTATION: "p", keys.ATTEMPT_ANNOTATION: "1", "user": "x"}
     found = registered_annotations(make_machine(annotations=notes), "main")
     assert found == {"user": "x", keys.MANAGED_BY: "main"}
 
 
 def test_the_log_speaks_the_words_of_the_generation() -> None:
-    """LCH-72."""
+    """LCH-72: the log line of a launch."""
     text = "registered nodeclaim"
     assert worded(make_machine(), text) == "registered machine"
     assert worded(make_machine(generation_api=V1), text) == text
@@ -111,7 +111,7 @@ def test_the_log_speaks_the_words_of_the_generation() -> None:
     ],
 )  # fmt: skip
 def test_a_node_is_initialised_when_nothing_is_missing(node: dict[str, Any], reason: str) -> None:
-    """LCH-75."""
+    """LCH-75: when a node is initialized."""
     machine = make_machine(
         taints=(SPECIAL,),
         startup_taints=(STARTUP,),
@@ -139,7 +139,7 @@ def test_a_node_is_initialised_when_nothing_is_missing(node: dict[str, Any], rea
 def test_launch_and_registration_have_their_time_and_initialisation_any(
     conditions: dict[str, Condition], age: float, reason: str
 ) -> None:
-    """LCH-76, scenario 66: 5 min since Launched changed, 15 min since Registered was first set, never.
+    """LCH-76, ACC-66: 5 min since Launched changed, 15 min since Registered was first set, never.
 
     ``created_at`` is 500.
     """

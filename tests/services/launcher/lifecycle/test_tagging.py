@@ -44,7 +44,7 @@ async def test_a_registered_claim_names_its_instance_once(
 
 
 async def test_the_users_own_name_stays(world: World, tagging: Tagging, control: Control) -> None:
-    """LCH-56, scenario 23."""
+    """LCH-56: tags; ACC-23: options in template and tags."""
     machine = await world.registered("default-a", V1)
     await world.cloud.ec2.tag([provider_instance_id(machine.provider_id)], {"Name": "mine"})
     await tagging.tag_some()
@@ -55,7 +55,7 @@ async def test_the_users_own_name_stays(world: World, tagging: Tagging, control:
 async def test_a_v1alpha5_machine_keeps_the_tags_of_its_launch(
     world: World, tagging: Tagging, control: Control
 ) -> None:
-    """LCH-56."""
+    """LCH-56: tags."""
     machine = await world.registered("default-a", V1ALPHA5)
     before = tags_of(control, machine)
     await tagging.tag_some()

@@ -76,7 +76,7 @@ def test_what_is_tried_is_what_a_launch_would_ask() -> None:
 async def test_a_class_that_passed_is_asked_again_after_half_an_hour_or_an_edit(
     cloud: Cloud, control: Control, clock: FakeClock
 ) -> None:
-    """EC-18, LCH-90."""
+    """EC-18: dry runs; LCH-90: how long answers are kept."""
     checks = authorization(cloud, clock)
     for _ in range(2):
         assert await checks.problems(RESOLVED) == []

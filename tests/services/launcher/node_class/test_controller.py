@@ -213,7 +213,7 @@ async def test_a_missing_permission_is_said_on_the_class(
 async def test_a_class_is_looked_up_once_a_minute(
     kube: Kube, node_classes: NodeClasses, control: Control, clock: FakeClock
 ) -> None:
-    """LCH-10, LCH-13."""
+    """LCH-10: subnets by selector; LCH-13: security groups by selector."""
     await create_node_class(kube)
     await node_classes.refresh_all()
     before = reads(control, "DescribeSubnets")
@@ -258,7 +258,7 @@ async def test_a_machine_does_not_wait_for_a_class_that_is_being_deleted(
 async def test_a_cluster_with_the_kinds_of_one_generation_only_is_served(
     kube: Kube, node_classes: NodeClasses
 ) -> None:
-    """API-01, API-02."""
+    """API-01: kinds of v1alpha5; API-02: kinds of v1."""
     await create_node_class(kube)
     await kube.delete(CRDS, "awsnodetemplates.karpenter.k8s.aws")
     await node_classes.refresh_all()
@@ -374,7 +374,7 @@ async def test_a_class_may_name_a_launch_template_of_the_user(
 async def test_a_launch_template_that_cannot_be_used_is_told_on_the_class(
     kube: Kube, node_classes: NodeClasses, cloud: Cloud, data: Any, text: str
 ) -> None:
-    """T-07."""
+    """T-07: launchTemplate excludes other fields."""
     if data is not None:
         await cloud.launch_templates.ensure("mine", data, {"by": "me"})
     await own_template(kube)

@@ -66,7 +66,7 @@ def kind(arch: str = "amd64", **labels: str) -> InstanceType:
 
 
 def test_each_type_boots_the_image_for_its_architecture_and_devices() -> None:
-    """LCH-08."""
+    """LCH-08: the newest image that suits."""
     suits = {"x": (STANDARD,), "arm": (STANDARD,), "gpu": (NVIDIA, NEURON)}
     images = boot_images(
         [image("x"), image("arm", "arm64"), image("gpu"), image("odd", "i386")], suits
@@ -134,7 +134,7 @@ async def test_an_alias_finds_an_image_per_architecture_and_accelerator(images: 
 
 
 async def test_a_pinned_release_is_another_image(images: Images) -> None:
-    """LCH-07."""
+    """LCH-07: a pinned version of an image."""
     pinned = await images.find(v1(alias("al2023@v20240703")), K8S)
     latest = await images.find(v1(alias("al2023@latest")), K8S)
     assert all(item.image.name.endswith("v20240703") for item in pinned)
@@ -145,7 +145,7 @@ async def test_a_pinned_release_is_another_image(images: Images) -> None:
 async def test_a_v1alpha1_class_without_selector_gets_its_familys_image(
     images: Images, family: str
 ) -> None:
-    """T-04, table 1.9."""
+    """T-04: image families of v1alpha1; MAP-04: from v1alpha5 to v1."""
     node_class = make_node_class(generation_api=V1ALPHA5, ami_family=family)
     same = v1(alias(f"{family.lower()}@latest"), family=family)
     assert await images.find(node_class, K8S) == await images.find(same, K8S)
@@ -184,7 +184,7 @@ async def test_what_a_user_selects_suits_every_type_of_its_architecture(images: 
 async def test_new_images_are_logged_once(
     images: Images, generation: str, events: list[str]
 ) -> None:
-    """LCH-09, scenario 15: each generation in its words, the older with the query that found it."""
+    """LCH-09, ACC-15: each generation in its words, the older with the query that found it."""
     node_class = make_node_class(generation_api=generation, ami_family="AL2023")
     with structlog.testing.capture_logs() as logs:
         await images.find(node_class, K8S)
@@ -229,7 +229,7 @@ def asked(control: Control) -> int:
 async def test_parameters_are_asked_once_a_day(
     images: Images, control: Control, clock: FakeClock
 ) -> None:
-    """LCH-01."""
+    """LCH-01: images by SSM parameter."""
     node_class = v1(alias("al2023@latest"))
     await images.find(node_class, K8S)
     clock.advance(PARAMETER_SECONDS - 1)

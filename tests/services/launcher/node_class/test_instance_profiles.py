@@ -79,7 +79,7 @@ async def test_a_class_with_a_role_gets_a_profile_of_its_own(
 async def test_it_is_looked_at_every_quarter_of_an_hour_and_mended(
     profiles: InstanceProfiles, cloud: Cloud, control: Control, clock: FakeClock
 ) -> None:
-    """LCH-90."""
+    """LCH-90: how long answers are kept."""
     name = await profiles.resolve(v1(role=ROLE))
     await cloud.iam.delete_instance_profile(await cloud.iam.instance_profile(name))
     clock.advance(PROFILE_FRESH_SECONDS - 1)
@@ -103,7 +103,7 @@ async def test_another_role_is_another_profile_and_the_old_one_stays(
 async def test_all_profiles_of_a_class_go_with_it_and_no_others(
     profiles: InstanceProfiles, cloud: Cloud
 ) -> None:
-    """EC-20."""
+    """EC-20: finalizer of a node class."""
     for role in (ROLE, f"{CLUSTER}-cluster"):
         await profiles.resolve(v1(role=role))
     other = await profiles.resolve(make_node_class("other", generation_api=V1, role=ROLE))

@@ -56,7 +56,7 @@ def test_every_parameter_holds_a_published_image(family: str, release: str) -> N
 
 
 def test_amazon_linux_2_has_one_image_for_all_accelerators() -> None:
-    """LCH-02."""
+    """LCH-02: paths of AL2 images."""
     assert by_path("AL2") == {
         f"{EKS}/amazon-linux-2/recommended/image_id": [STANDARD],
         f"{EKS}/amazon-linux-2-arm64/recommended/image_id": [STANDARD],
@@ -65,7 +65,7 @@ def test_amazon_linux_2_has_one_image_for_all_accelerators() -> None:
 
 
 def test_amazon_linux_2023_has_one_image_for_each_accelerator() -> None:
-    """LCH-03."""
+    """LCH-03: paths of AL2023 images."""
     root = f"{EKS}/amazon-linux-2023"
     assert by_path("AL2023") == {
         f"{root}/x86_64/standard/recommended/image_id": [STANDARD],
@@ -77,7 +77,7 @@ def test_amazon_linux_2023_has_one_image_for_each_accelerator() -> None:
 
 
 def test_bottlerocket_has_an_nvidia_variant() -> None:
-    """LCH-04, LCH-07."""
+    """LCH-04: paths of Bottlerocket images; LCH-07: a pinned version of an image."""
     found = by_path("Bottlerocket", "v1.20.3")
     assert found["/aws/service/bottlerocket/aws-k8s-1.32/arm64/1.20.3/image_id"] == [STANDARD]
     plain = "/aws/service/bottlerocket/aws-k8s-1.32/x86_64/1.20.3/image_id"
@@ -88,7 +88,7 @@ def test_bottlerocket_has_an_nvidia_variant() -> None:
 
 
 def test_a_pinned_release_has_the_path_of_that_release() -> None:
-    """LCH-07."""
+    """LCH-07: a pinned version of an image."""
     assert f"{EKS}/amazon-linux-2-gpu/amazon-eks-gpu-node-1.32-v20240703/image_id" in by_path(
         "AL2", "v20240703"
     )
@@ -99,7 +99,7 @@ def test_a_pinned_release_has_the_path_of_that_release() -> None:
 
 
 def test_windows_images_suit_nodes_of_their_build() -> None:
-    """LCH-05, LCH-08."""
+    """LCH-05: paths of Windows images; LCH-08: the newest image that suits."""
     (found,) = published("Windows2022", "latest", K8S)
     name = "Windows_Server-2022-English-Core-EKS_Optimized-1.32"
     assert found.path == f"/aws/service/ami-windows-latest/{name}/image_id"
@@ -110,7 +110,7 @@ def test_windows_images_suit_nodes_of_their_build() -> None:
 
 
 def test_ubuntu_has_an_image_per_architecture() -> None:
-    """LCH-06."""
+    """LCH-06: paths of Ubuntu images."""
     stable = "/aws/service/canonical/ubuntu/eks/20.04/1.32/stable/current"
     assert published("Ubuntu", "latest", K8S) == [
         Published(f"{stable}/{arch}/hvm/ebs-gp2/ami-id", (Requirements(),))
@@ -132,7 +132,7 @@ def test_custom_images_are_not_published() -> None:
 def test_an_alias_that_this_kubernetes_has_no_images_for_is_unsupported(
     family: str, k8s: str, refused: bool
 ) -> None:
-    """EC-17."""
+    """EC-17: reasons of conditions."""
     if not refused:
         check_supported(family, k8s, "field")
         return

@@ -54,7 +54,7 @@ def conditions(status: dict[str, Any]) -> dict[str, Condition]:
 
 
 def test_a_v1_class_shows_all_that_was_found() -> None:
-    """EC-15."""
+    """EC-15: status of a node class."""
     status = found_status(V1, FINDINGS, RAW, NOW)
     arch = {"key": "kubernetes.io/arch", "operator": "In"}
     assert status["subnets"] == [{"id": "subnet-1", "zone": "us-west-2a", "zoneID": "usw2-az1"}]
@@ -75,7 +75,7 @@ def test_a_v1_class_shows_all_that_was_found() -> None:
 
 
 def test_a_v1alpha1_class_shows_what_its_schema_knows() -> None:
-    """T-12."""
+    """T-12: status of a node template."""
     status = found_status(V1ALPHA5, FINDINGS, RAW, NOW)
     assert status["subnets"] == [{"id": "subnet-1", "zone": "us-west-2a"}]
     assert status["securityGroups"] == [{"id": "sg-1"}]
@@ -114,7 +114,7 @@ def test_an_unchanged_condition_keeps_its_time_and_others_stay() -> None:
 
 
 def test_a_status_that_is_rubbish_is_replaced() -> None:
-    """F27."""
+    """F27: faulty objects."""
     for rubbish in (7, {"conditions": 7}, {"conditions": [{"type": 1}]}):
         status = found_status(V1, FINDINGS, {**RAW, "status": rubbish}, NOW)
         assert conditions(status)["Ready"].status == "True"
@@ -172,7 +172,7 @@ def test_a_v1alpha1_class_is_refused_in_one_way() -> None:
 
 
 def test_what_no_machine_could_be_started_with_is_said_whatever_aws_holds() -> None:
-    """LCH-36."""
+    """LCH-36: size of user data."""
     assert problems_of(make_node_class(generation_api=V1, ami_family="AL2023")) == []
     bad = make_node_class(user_data="x" * 16_385, ami_family="Custom")
     (problem,) = problems_of(bad)
@@ -183,7 +183,7 @@ def test_what_no_machine_could_be_started_with_is_said_whatever_aws_holds() -> N
 
 
 def test_an_image_for_gpus_says_so() -> None:
-    """LCH-08, EC-15."""
+    """LCH-08: the newest image that suits; EC-15: status of a node class."""
     images = boot_images(
         (Image("ami-1", "gpu", "x86_64", "", "amazon", False),), {"ami-1": (NVIDIA,)}
     )
@@ -206,7 +206,7 @@ def test_an_image_for_gpus_says_so() -> None:
 def test_user_data_that_its_family_cannot_boot_is_said_on_the_class(
     family: str, user_data: str, named: str
 ) -> None:
-    """LCH-31, LCH-33, LCH-34, EC-16."""
+    """LCH-31: user data that is not MIME (LCH-33, LCH-34, EC-16)."""
     (problem,) = problems_of(make_node_class(ami_family=family, user_data=user_data))
     assert (problem.condition, problem.reason) == ("ValidationSucceeded", "UserDataInvalid")
     assert "spec.userData" in problem.message
@@ -214,7 +214,7 @@ def test_user_data_that_its_family_cannot_boot_is_said_on_the_class(
 
 
 def test_what_the_cluster_adds_counts_for_the_limit() -> None:
-    """LCH-36."""
+    """LCH-36: size of user data."""
     cluster = EksCluster("1.32", "https://demo.example", "Q" * 1500, "10.100.0.0/16")
     fits = make_node_class(ami_family="AL2023", user_data="#" + "x" * 15_000)
     assert problems_of(fits) == []

@@ -133,7 +133,7 @@ async def survive(world: CrashWorld, case: Case) -> None:
 @on_one_loop
 @pytest.mark.parametrize("case", cases(PER_CHANGE), ids=str)
 async def test_death_costs_no_instance_and_no_machine(crashes: CrashWorld, case: Case) -> None:
-    """F1, F19, I1, I2, scenario 65: a few moments of death of each batch and outcome."""
+    """F1, F19, I1, I2, ACC-65: a few moments of death of each batch and outcome."""
     await survive(crashes, case)
 
 

@@ -1,4 +1,4 @@
-"""The node of seed 002, from a Machine to what kubectl shows of its node (scenarios 18, 19, 20; IT-46)."""
+"""The node of seed 002, from a Machine to what kubectl shows of its node (ACC-18, ACC-19, ACC-20; IT-46)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def catalogue() -> Catalogue:
 async def test_the_node_has_the_labels_the_owner_and_the_identity_of_the_seeds(
     world: World, start: Callable[[], Launcher], control: Control
 ) -> None:
-    """IT-46, IT-45, scenarios 18, 19, 20."""
+    """IT-46: labels of a c5a.large (IT-45, ACC-18, ACC-19, ACC-20)."""
     await create_pool(world.kube)
     provisioner = await world.kube.get(PROVISIONERS, "default")
     await create_machine(world.kube, "default-a", types=("c5a.large",))

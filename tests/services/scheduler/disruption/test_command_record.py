@@ -34,7 +34,7 @@ def next_of(record: CommandRecord, *found: Machine, **changes: Any) -> str:
 
 
 def test_a_command_waits_until_every_replacement_is_initialised() -> None:
-    """EXE-04."""
+    """EXE-04: waiting for replacements."""
     assert next_of(RECORD, OLD, make_machine("new")) == "wait"
     assert next_of(RECORD, OLD, make_machine("new", conditions=READY)) == "delete"
 
@@ -49,7 +49,7 @@ def test_a_deletion_that_a_dead_scheduler_began_is_decided_anew() -> None:
 
 
 def test_a_lost_replacement_ends_the_command() -> None:
-    """EXE-05, scenario 74."""
+    """EXE-05: a command whose replacement fails; ACC-74: no capacity for the replacement."""
     assert next_of(RECORD, OLD) == "roll back"
     assert next_of(RECORD, OLD, make_machine("new", terminating=True)) == "roll back"
 
@@ -97,7 +97,7 @@ def test_a_record_copied_to_another_machine_does_not_hold_it() -> None:
 
 @given(st.integers(0, 10**6))
 def test_patience_grows_with_the_disruption_between_ten_minutes_and_an_hour(count: int) -> None:
-    """EXE-05."""
+    """EXE-05: a command whose replacement fails."""
     assert patience(count) == min(3600.0, max(600.0, 0.08 * count))
 
 

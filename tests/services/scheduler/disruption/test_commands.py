@@ -147,7 +147,7 @@ async def is_deleted(kube: Kube, name: str = LARGE.machine.name) -> bool:
 async def test_a_replacement_is_ready_before_the_old_node_goes(
     oversized: Scheduler, kube: Kube, published: Any, events: Any
 ) -> None:
-    """EXE-02, EXE-04, EXE-06."""
+    """EXE-02: order of a command's steps (EXE-04, EXE-06)."""
     replacement = await begun(oversized, kube)
     assert await tainted(kube)
     assert not await is_deleted(kube)
@@ -212,7 +212,7 @@ async def test_a_machine_that_was_just_deleted_is_in_no_second_command(
 async def test_budgets_are_shown_with_what_uses_them_up(
     oversized: Scheduler, kube: Kube, events: Any
 ) -> None:
-    """DIS-24, DIS-25, scenario 67: a schedule that is none allows nothing, of which the pool gets an event; a node that
+    """DIS-24, DIS-25, ACC-67: a schedule that is none allows nothing, of which the pool gets an event; a node that
     is down counts."""
     broken = Budget("100%", schedule="61 25 * * *", duration_seconds=60.0)
     await oversized.show(nodepools=[replace(POOL, budgets=(broken,))])
@@ -283,7 +283,7 @@ def forget(commands: Commands) -> None:
 async def test_a_lost_replacement_puts_the_old_node_back_to_work(
     oversized: Scheduler, kube: Kube
 ) -> None:
-    """Scenario 74, EXE-05: no taint, no record, no reason."""
+    """ACC-74, EXE-05: no taint, no record, no reason."""
     replacement = await begun(oversized, kube)
     await kube.patch(NODE_CLAIMS, replacement.name, {"metadata": {"finalizers": None}})
     await kube.delete(NODE_CLAIMS, replacement.name)
@@ -308,7 +308,7 @@ async def test_a_command_that_cannot_begin_is_taken_back(oversized: Scheduler, k
 
 
 async def test_a_stray_taint_is_taken_off(oversized: Scheduler, kube: Kube) -> None:
-    """DIS-02, scenario 81: fail-over mid-command."""
+    """DIS-02, ACC-81: fail-over mid-command."""
     await kube.patch(NODES, "large", {"spec": {"taints": taint_objects((DISRUPTED,))}})
     await shown(oversized, kube)
     await oversized.commands.clean()
@@ -316,7 +316,7 @@ async def test_a_stray_taint_is_taken_off(oversized: Scheduler, kube: Kube) -> N
 
 
 async def test_a_machine_is_in_one_command_only(oversized: Scheduler, kube: Kube) -> None:
-    """EXE-08."""
+    """EXE-08: one command per machine."""
     await begun(oversized, kube)
     for _ in range(3):
         await oversized.disruption.step()

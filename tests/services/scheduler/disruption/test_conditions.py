@@ -1,5 +1,4 @@
-"""Conditions of machines that say how far they are from being disrupted (DIS-16, DIS-20, DIS-32..34, scenarios
-28-30)."""
+"""Conditions of machines: how far they are from being disrupted (DIS-16, DIS-20, DIS-32..34, ACC-28..ACC-30)."""
 
 from __future__ import annotations
 
@@ -45,13 +44,13 @@ def v1(**changes: Any) -> tuple[Machine, NodePool]:
 
 
 def test_an_empty_machine_is_marked_once() -> None:
-    """DIS-32, scenario 28."""
+    """DIS-32, ACC-28."""
     assert changes_due(machine()) == [(EMPTY, True)]
     assert changes_due(machine(**having(EMPTY))) == []
 
 
 def test_a_pod_takes_the_mark_off() -> None:
-    """DIS-32, scenario 29; one that is false already is not written again."""
+    """DIS-32, ACC-29; one that is false already is not written again."""
     pod = make_bound_pod("p", "n")
     assert changes_due(machine(**having(EMPTY)), pod) == [(EMPTY, False)]
     assert changes_due(machine(**{EMPTY: Condition("False", since=NOW)}), pod) == []
@@ -101,7 +100,7 @@ def test_a_pool_without_ttl_marks_nothing_empty(pool: NodePool) -> None:
 
 
 def test_an_expired_machine_says_so() -> None:
-    """M-03."""
+    """M-03: conditions of a Machine."""
     pool = make_pool(expire_seconds=100.0)
     assert changes_due(machine(), pool=pool) == [(EXPIRED, True)]
     assert changes_due(machine(), pool=replace(pool, expire_seconds=101.0)) == []
@@ -117,7 +116,7 @@ def test_v1_machines_are_consolidatable_when_pods_have_settled() -> None:
 
 
 def test_a_new_pod_starts_the_wait_again() -> None:
-    """DIS-20."""
+    """DIS-20: the condition Consolidatable."""
     found, pool = v1(last_pod_event_at=NOW - 1)
     consolidatable = replace(found, conditions={**found.conditions, **having(CONSOLIDATABLE)})
     assert changes_due(consolidatable, pool=pool) == [(CONSOLIDATABLE, False)]

@@ -98,7 +98,7 @@ async def test_a_node_that_was_saved_once_is_looked_at_again(
 async def test_a_pod_takes_the_mark_off(
     scheduler: Scheduler, kube: Kube, initialised: None
 ) -> None:
-    """DIS-32, scenario 29; and the next emptiness starts a new clock."""
+    """DIS-32, ACC-29; and the next emptiness starts a new clock."""
     await scheduler.disruption.step()
     await shown(scheduler, kube)
     await scheduler.show(pods=[make_bound_pod("web", "node-1")])
@@ -126,7 +126,7 @@ async def test_a_machine_that_was_replaced_meanwhile_is_left_alone(
 async def test_nothing_is_deleted_on_a_lost_picture(
     scheduler: Scheduler, kube: Kube, initialised: None, bus: Any
 ) -> None:
-    """DIS-01, OPS-13."""
+    """DIS-01: passes of the loop; OPS-13: nothing is decided by an incomplete mirror."""
     await scheduler.disruption.step()
     await shown(scheduler, kube)
     await bus.redis.flushall()

@@ -55,7 +55,7 @@ def proposed(setting: str, **consolidators: str) -> dict[str, Command]:
 
 @pytest.mark.parametrize("generation", [V1ALPHA5, V1])
 def test_both_consolidators_come_last(generation: str) -> None:
-    """DIS-03, DIS-05."""
+    """DIS-03: order of methods in v1; DIS-05: order of methods in v1alpha5."""
     names = [method.name for method in methods_of(generation, KARPENTER, frozenset(), Churn())]
     assert names[-3:] == [global_plan.METHOD, multi_node.METHOD, single_node.METHOD]
 
@@ -74,7 +74,7 @@ def test_a_pool_decides_for_itself() -> None:
 
 
 def test_a_global_command_is_looked_at_twice() -> None:
-    """CON-11."""
+    """CON-11: the check after the delay."""
     assert delayed(proposed(GLOBAL, a="")[global_plan.METHOD])
 
 

@@ -63,7 +63,7 @@ def test_a_pass_is_measured_by_its_reason_and_its_method(
 
 
 def test_moves_of_balanced_pools_are_counted_with_their_scores() -> None:
-    """CON-12."""
+    """CON-12: the policy Balanced."""
     metrics = Metrics("test")
     moves = [Weighed("p", 0.2, False), Weighed("p", 0.4, False), Weighed("p", 3.0, True)]
     count_weighed(metrics, moves)
@@ -81,7 +81,7 @@ def test_moves_of_balanced_pools_are_counted_with_their_scores() -> None:
 def test_a_command_is_counted_once_and_once_for_each_pool(
     generation: str, old: float | None
 ) -> None:
-    """EXE-01."""
+    """EXE-01: the log line of a command."""
     metrics, of = Metrics("test"), pool(generation)
     other = replace(of, name="other")
     members = (candidate("a", of), candidate("b", of), candidate("c", other))

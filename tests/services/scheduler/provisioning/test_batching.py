@@ -12,7 +12,7 @@ TRIGGERS = st.lists(st.tuples(st.sampled_from("abcdef"), st.floats(0, 5)), min_s
 
 
 def test_a_window_closes_after_a_second_without_news() -> None:
-    """BAT-02."""
+    """BAT-02: idle and longest time of a batch."""
     window = Window(1.0, 10.0)
     assert window.closes_at() is None
     window.add("a", 100.0)
@@ -30,7 +30,7 @@ def test_a_stream_of_pods_cannot_hold_a_window_open() -> None:
 
 
 def test_a_repeat_does_not_extend_the_window() -> None:
-    """BAT-03."""
+    """BAT-03: a repeated trigger."""
     window = Window(1.0, 10.0)
     assert window.add("a", 100.0)
     assert not window.add("a", 100.9)

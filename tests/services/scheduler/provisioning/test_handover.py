@@ -186,8 +186,7 @@ async def test_a_pod_that_kube_scheduler_placed_elsewhere_is_counted_as_that(
 async def test_switched_off_nothing_is_nominated(
     scheduler: Scheduler, kube: Kube, handover: Handover
 ) -> None:
-    """As it is by default."""
-    off = read(SchedulerSettings, cluster_name=CLUSTER, batch_idle_duration=0.01)
+    off = read(SchedulerSettings, cluster_name=CLUSTER, batch_idle_duration=0.01, nominate="off")
     apply(scheduler.planner.settings, off)
     await planned_on_node(scheduler, kube, handover)
     await handover.step()
@@ -410,7 +409,7 @@ async def test_a_server_that_takes_no_nominations_is_left_alone_for_a_while(
 async def test_the_loop_writes_without_being_asked_but_never_on_a_stale_picture(
     scheduler: Scheduler, kube: Kube
 ) -> None:
-    """OPS-13."""
+    """OPS-13: nothing is decided by an incomplete mirror."""
     handover, problem, stop = scheduler.planner.handover, "stale", asyncio.Event()
 
     async def nominated() -> Any:

@@ -48,7 +48,7 @@ def snapshot_of(generation: str, **changes: Any) -> Snapshot:
 
 
 def test_a_provisioners_round_speaks_as_v0_24_did() -> None:
-    """BAT-10, scenarios 13 and 14: daemons and their pods are in the request, five types are named."""
+    """BAT-10, ACC-13 and ACC-14: daemons and their pods are in the request, five types are named."""
     lines = logged(snapshot_of(V1ALPHA5))
     assert [line["event"].partition(" with ")[0] for line in lines] == [
         "computing scheduling decision for provisionable pod(s)",

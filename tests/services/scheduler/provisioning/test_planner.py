@@ -88,7 +88,7 @@ async def test_more_pods_are_packed_into_what_is_on_its_way(
 async def test_a_limit_that_is_reached_buys_nothing(
     scheduler: Scheduler, kube: Kube, events: Any, usage: str, bought: int
 ) -> None:
-    """P-10, BAT-08, scenario 26."""
+    """P-10: limits; BAT-08: limits hold while machines are created; ACC-26: limits that are reached."""
     pool = await pool_of(kube, limits={"resources": {"cpu": "10"}})
     capacity = {"cpu": int(usage) * 1000, "memory": 1}
     full = {"cpu": 1, "memory": 1, "pods": 1}
@@ -125,7 +125,7 @@ async def test_a_pod_that_fits_nowhere_is_told_why(
 async def test_space_on_nodes_is_used_before_anything_is_bought(
     scheduler: Scheduler, kube: Kube
 ) -> None:
-    """SCH-40."""
+    """SCH-40: order of checks for a new machine."""
     await scheduler.show(
         nodepools=[await pool_of(kube)], nodes=[make_node("n")], pods=[make_pod("web")]
     )
@@ -137,7 +137,7 @@ async def test_space_on_nodes_is_used_before_anything_is_bought(
 async def test_pods_of_a_leaving_node_get_a_place_before_they_are_evicted(
     scheduler: Scheduler, kube: Kube
 ) -> None:
-    """POD-09, INT-22."""
+    """POD-09: pods of nodes that go; INT-22: the replacement is bought during the drain."""
     node = make_node("n", labels={keys.PROVISIONER_NAME: "default"}, terminating=True)
     pod = make_pod("web", node_name="n", unschedulable=False, phase="Running")
     await scheduler.show(nodepools=[await pool_of(kube)], nodes=[node], pods=[pod])
@@ -163,7 +163,7 @@ async def test_unavailable_offerings_are_not_planned_with(
 async def test_many_pods_become_few_machines_with_parallel_writes(
     scheduler: Scheduler, kube: Kube, published: Any
 ) -> None:
-    """Scenario 400 pods; one launch is requested for each Machine."""
+    """ACC-02, 400 pods at once: one launch is requested for each Machine."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=make_pods(400, cpu="1"))
     await scheduler.plan()
     names = {f"Machine/{raw['metadata']['name']}" for raw in await machines(kube)}
@@ -174,7 +174,7 @@ async def test_many_pods_become_few_machines_with_parallel_writes(
 async def test_nothing_is_planned_on_a_lost_or_old_picture(
     scheduler: Scheduler, kube: Kube, bus: Bus
 ) -> None:
-    """OPS-13."""
+    """OPS-13: nothing is decided by an incomplete mirror."""
     assert scheduler.cluster.not_synced() == ""
     await bus.redis.flushall()
     await wait_until(scheduler.cluster.not_synced, "the mirror is known to be lost")

@@ -117,7 +117,7 @@ async def test_a_pool_that_filters_every_type_out_is_told_so(room: Room) -> None
 
 
 async def test_without_any_pool_the_log_says_so_once(room: Room) -> None:
-    """API-04, scenario 1: no error loop."""
+    """API-04, ACC-01: no error loop."""
     said = [
         [line["event"] for line in (await room.report(make_snapshot(make_pod(), pools=())))[1]]
         for _ in range(2)
@@ -127,7 +127,7 @@ async def test_without_any_pool_the_log_says_so_once(room: Room) -> None:
 
 
 async def test_pods_that_are_not_planned_at_all_are_no_errors(room: Room) -> None:
-    """POD-03, POD-08, SCH-111."""
+    """POD-03: a faulty pod is left out; POD-08: resource claims; SCH-111: the event FailedScheduling."""
     pods = (
         make_pod("odd", faults=("spec.x: wrong",)),
         make_pod("gpu", claims_devices=True),

@@ -31,7 +31,7 @@ STATEFUL = Owner("StatefulSet", "db", "u")
 
 
 def test_pods_of_a_leaving_machine_are_planned_before_they_wait() -> None:
-    """POD-09, INT-22."""
+    """POD-09: pods of nodes that go; INT-22: the replacement is bought during the drain."""
     pods = (make_bound_pod("goes", "n"), make_bound_pod("stays", "other"), make_pod("waits"))
     snapshot = make_snapshot(*pods, machines=(LEAVING,), nodes=(make_node("n"),))
     assert moving_pods(snapshot) == {"uid-goes"}

@@ -111,7 +111,7 @@ def test_a_nodes_age_is_reported() -> None:
 
 
 def test_nodes_that_are_not_ours_are_told_as_nobodys() -> None:
-    """MET-03, MET-08."""
+    """MET-03: metrics of nodes; MET-08: metrics of the cluster's state."""
     nodes = (node(), make_node("foreign", cpu="4"))
     everything, daemons = requests_of([make_bound_pod("p", "foreign", cpu="1580m")])
     text = node_text(labelled_nodes(nodes), everything, daemons)
@@ -177,7 +177,7 @@ def test_pools_tell_usage_limits_and_cost() -> None:
 
 
 def test_a_provisioner_counts_under_both_names_and_with_its_namesake() -> None:
-    """MET-12."""
+    """MET-12: names of v0.31."""
     usage, limits = amounts(cpu="5"), amounts(cpu="20", memory="0")
     pools = [
         make_pool(generation_api=V1ALPHA5, usage=usage, limits=limits),
@@ -223,7 +223,7 @@ def test_types_tell_size_price_and_shortage() -> None:
 
 
 def test_a_picture_that_may_not_be_acted_on_says_for_how_long() -> None:
-    """OPS-13, MET-08."""
+    """OPS-13: nothing is decided by an incomplete mirror; MET-08: metrics of the cluster's state."""
     for synced, seconds in ((True, 0), (False, 12.5)):
         scraped = Scraped(sync_text(synced=synced, seconds=12.5))
         assert scraped.value("karpenter_cluster_state_synced") == synced

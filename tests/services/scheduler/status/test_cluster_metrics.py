@@ -102,7 +102,7 @@ async def test_a_standby_says_only_whether_it_could_lead(
 async def test_the_last_picture_stands_while_the_mirror_is_lost(
     scheduler: Scheduler, served: ClusterMetrics
 ) -> None:
-    """OPS-13, MET-08."""
+    """OPS-13: nothing is decided by an incomplete mirror; MET-08: metrics of the cluster's state."""
     clock = served.clock = FakeClock()
     await scheduler.show(nodes=[make_node("a", labels=OURS)])
     await served.refresh()

@@ -1,4 +1,4 @@
-"""``POST /simulate`` on a scheduler as its ``build`` wires it, over HTTP (design, section 8)."""
+"""``POST /simulate`` on a scheduler as its ``build`` wires it, over HTTP (docs/spec/design.md)."""
 
 from __future__ import annotations
 

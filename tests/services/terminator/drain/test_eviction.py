@@ -38,7 +38,7 @@ def requests(world: World, code: str) -> float:
 
 async def ask(world: World, node: Node, *pods: Pod) -> None:
     step = DrainStep(pods, (), (), len(pods))
-    await world.termination.clearing.evictions.carry_out(node, step, "Drifted")
+    await world.termination.drains.evictions.carry_out(node, step, "Drifted")
 
 
 async def test_the_pauses_grow_from_a_tenth_of_a_second_to_ten(world: World, node: Node) -> None:
@@ -91,7 +91,7 @@ async def test_pods_are_looked_at_again_before_a_long_round_goes_on(
 
 
 async def test_an_evicted_pod_hears_why(world: World, node: Node, events: Any) -> None:
-    """TRM-08."""
+    """TRM-08: eviction with growing pauses."""
     pod = pod_of(world, world.pod("web", node.name))
     await ask(world, node, pod)
     await events()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from local.cluster import streams
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.comparison import (
-    GHOST,
     MISSING,
+    NOT_LISTED,
     STALE,
     Difference,
     differences,
@@ -41,7 +41,7 @@ def test_equal_pictures_do_not_differ() -> None:
     ("listed", "held", "direction"),
     [
         (Known("u", "3"), None, MISSING),
-        (None, Known("u", "3"), GHOST),
+        (None, Known("u", "3"), NOT_LISTED),
         (Known("u", "8"), Known("u", "3"), STALE),
         (Known("new", "8"), Known("u", "3"), STALE),
     ],
@@ -66,8 +66,8 @@ def test_what_happened_after_the_list_is_none(listed: Known | None, held: Known)
 
 
 def test_an_object_that_went_after_the_first_list_is_not_in_the_second() -> None:
-    first = {A: Difference(MISSING, "u"), B: Difference(GHOST, "v")}
-    assert in_both(first, {B: Difference(GHOST, "v")}) == {B: Difference(GHOST, "v")}
+    first = {A: Difference(MISSING, "u"), B: Difference(NOT_LISTED, "v")}
+    assert in_both(first, {B: Difference(NOT_LISTED, "v")}) == {B: Difference(NOT_LISTED, "v")}
     assert in_both(first, {A: Difference(MISSING, "another")}) == {}
 
 
@@ -139,7 +139,9 @@ async def test_what_a_watch_kept_to_itself_is_found_and_mended(
     await wait_until(lambda: bool(world.differences()), "a difference is told", show=world.reasons)
     await world.in_step()
     await wait_until(
-        lambda: world.differences() == {("Pod", GHOST): 1, ("Pod", STALE): 1, ("Node", MISSING): 1},
+        lambda: (
+            world.differences() == {("Pod", NOT_LISTED): 1, ("Pod", STALE): 1, ("Node", MISSING): 1}
+        ),
         "each difference is counted once",
         show=world.differences,
     )

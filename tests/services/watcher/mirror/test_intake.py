@@ -16,7 +16,7 @@ from services.watcher.mirror.journal import Journal
 from services.watcher.object_faults import ObjectFaults
 from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
-from services.watcher.status.joined_nodes import Joins
+from services.watcher.status.joined_nodes import JoinedNodes
 from services.watcher.status.pod_events import PodEvents
 from shared.bus import Bus
 from shared.kube.client import Kube
@@ -65,7 +65,9 @@ def told(kube: Kube, bus: Bus, recorder: Recorder, clock: FakeClock, metrics: Me
     statuses = Statuses(kube, machines, recorder, clock, journal, inline, outcomes, faults)
     conditions = Conditions(metrics, clock, lambda: True)
     pods = PodGauges(metrics, clock, lambda: True)
-    intake = Intake(journal, statuses, conditions, PodEvents(clock), Joins(clock), faults, pods)
+    intake = Intake(
+        journal, statuses, conditions, PodEvents(clock), JoinedNodes(clock), faults, pods
+    )
     return Told(intake, metrics)
 
 

@@ -107,7 +107,7 @@ async def test_a_position_is_told_when_all_before_it_is_written(
     await wait_until(lambda: reader.has_reached("pods", "10"), "the first position")
     note(journal, "pods", make_pod("later"), 11)
     told = {"pods": Position("11", sound=False, seconds=4.0)}
-    positions = journal._told_positions()
+    positions = journal._positions_written()
     assert (positions["pods"].version, positions["pods"].sound) == ("10", False)
     await wait_until(lambda: journal.backlog == 0, "the change is written")
     await journal.heartbeat()

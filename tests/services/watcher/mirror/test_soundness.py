@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from services.watcher.mirror import soundness
-from services.watcher.mirror.soundness import complaint, positions
+from services.watcher.mirror.soundness import positions, problem_of
 from shared.clock import SystemClock
 from shared.errors import Unavailable
 from shared.kube.client import Kube
@@ -35,9 +35,9 @@ def test_a_silent_watch_is_opened_again_before_it_is_told_and_after_a_bookmark_i
 
 async def test_a_kind_that_was_never_listed_says_so_with_the_reason(kube: Kube) -> None:
     informer = informer_of(kube)
-    assert complaint("pods", informer, CLOCK.monotonic()) == "pods were never listed"
+    assert problem_of("pods", informer, CLOCK.monotonic()) == "pods were never listed"
     informer.last_error = Unavailable("list pods: overloaded (503)")
-    told = complaint("pods", informer, CLOCK.monotonic())
+    told = problem_of("pods", informer, CLOCK.monotonic())
     assert told == "pods were never listed: list pods: overloaded (503)"
 
 
@@ -52,11 +52,11 @@ async def test_an_open_watch_is_sound_until_it_is_closed_or_silent_for_long(
         told = positions({"pods": informer}, frozenset(), heard)["pods"]
         assert (told.version, told.sound) == (informer.position, True)
         assert not positions({"pods": informer}, {"pods"}, heard)["pods"].sound, "known to be wrong"
-        assert complaint("pods", informer, heard + soundness.SILENT_SECONDS) == ""
-        silent = complaint("pods", informer, heard + soundness.SILENT_SECONDS + 1)
+        assert problem_of("pods", informer, heard + soundness.SILENT_SECONDS) == ""
+        silent = problem_of("pods", informer, heard + soundness.SILENT_SECONDS + 1)
         assert silent == "the watch of pods has been silent for 81 s"
         stop.set()
     assert not informer.sound
-    assert complaint("pods", informer, CLOCK.monotonic()) == "", "not yet"
+    assert problem_of("pods", informer, CLOCK.monotonic()) == "", "not yet"
     monkeypatch.setattr(soundness, "UNSOUND_SECONDS", -1.0)
-    assert "pods have not been watched for 0 s" in complaint("pods", informer, CLOCK.monotonic())
+    assert "pods have not been watched for 0 s" in problem_of("pods", informer, CLOCK.monotonic())

@@ -7,7 +7,11 @@ from msgspec.structs import replace
 
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.journal import Journal
-from services.watcher.status.joined_nodes import REMEMBERED_SECONDS, UNREGISTERED_SECONDS, Joins
+from services.watcher.status.joined_nodes import (
+    REMEMBERED_SECONDS,
+    UNREGISTERED_SECONDS,
+    JoinedNodes,
+)
 from shared.bus import Bus
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
@@ -28,13 +32,13 @@ REGISTERED = replace(NEW, labels={**NEW.labels, keys.REGISTERED: "true"})
 
 
 class Watcher:
-    """What joins are noted and written with."""
+    """What joined_nodes are noted and written with."""
 
     def __init__(self, kube: Kube, bus: Bus, clock: FakeClock) -> None:
         self.clock = clock
         self.store = Machines(kube)
         self.journal = Journal(MirrorWriter(bus.redis, bus.prefix, epoch="a"), bus, clock)
-        self.joins = Joins(clock)
+        self.joined_nodes = JoinedNodes(clock)
         self.kube = kube
 
     async def machine(self, kind: str = "NodeClaim", provider_id: str = ID) -> Machine:
@@ -50,7 +54,7 @@ class Watcher:
 
     async def told(self) -> str:
         """After a turn of the timer: what the machine says."""
-        await self.joins.write(self.journal, self.store)
+        await self.joined_nodes.write(self.journal, self.store)
         (machine,) = await self.store.list()
         return machine.annotations.get(keys.JOINED_ANNOTATION, "")
 
@@ -66,9 +70,9 @@ async def test_a_node_that_is_deleted_unregistered_is_written_on_its_machine(
 ) -> None:
     """At once, in both generations; the end may be told by nothing but a name."""
     await watcher.machine(kind)
-    watcher.joins.note("n", NEW)
+    watcher.joined_nodes.note("n", NEW)
     assert await watcher.told() == ""
-    watcher.joins.note("n", None)
+    watcher.joined_nodes.note("n", None)
     assert await watcher.told() == "n"
 
 
@@ -77,17 +81,17 @@ async def test_a_node_that_stays_unregistered_is_written_before_anybody_deletes_
 ) -> None:
     """So that the trace outlives the watcher."""
     await watcher.machine()
-    watcher.joins.note("n", NEW)
+    watcher.joined_nodes.note("n", NEW)
     watcher.clock.advance(UNREGISTERED_SECONDS)
     assert await watcher.told() == "n"
 
 
 async def test_a_node_that_is_registered_in_time_costs_nothing(watcher: Watcher) -> None:
     await watcher.machine()
-    watcher.joins.note("n", NEW)
-    watcher.joins.note("n", REGISTERED)
+    watcher.joined_nodes.note("n", NEW)
+    watcher.joined_nodes.note("n", REGISTERED)
     watcher.clock.advance(UNREGISTERED_SECONDS)
-    watcher.joins.note("n", None)
+    watcher.joined_nodes.note("n", None)
     assert await watcher.told() == ""
 
 
@@ -96,23 +100,23 @@ async def test_a_node_of_another_machine_or_of_none_says_nothing(
     watcher: Watcher, node: Node
 ) -> None:
     await watcher.machine()
-    watcher.joins.note("n", node)
-    watcher.joins.note("n", None)
+    watcher.joined_nodes.note("n", node)
+    watcher.joined_nodes.note("n", None)
     assert await watcher.told() == ""
 
 
 async def test_a_machine_that_learns_its_instance_later_is_told_too(watcher: Watcher) -> None:
     """Launches write the provider id after the call: a node may be there sooner. Not for ever."""
-    watcher.joins.note("n", NEW)
-    watcher.joins.note("n", None)
-    await watcher.joins.write(watcher.journal, watcher.store)
+    watcher.joined_nodes.note("n", NEW)
+    watcher.joined_nodes.note("n", None)
+    await watcher.joined_nodes.write(watcher.journal, watcher.store)
     watcher.clock.advance(REMEMBERED_SECONDS / 2)
     await watcher.machine()
     assert await watcher.told() == "n"
-    watcher.joins.note("n", None)
+    watcher.joined_nodes.note("n", None)
     watcher.clock.advance(REMEMBERED_SECONDS)
     await watcher.told()
-    assert watcher.joins._nodes == {}
+    assert watcher.joined_nodes._nodes == {}
 
 
 async def test_a_machine_that_is_gone_by_now_stops_nobody(watcher: Watcher, kube: Kube) -> None:
@@ -120,7 +124,7 @@ async def test_a_machine_that_is_gone_by_now_stops_nobody(watcher: Watcher, kube
     assert machine.generation_api == V1
     await kube.patch(NODE_CLAIMS, "m", {"metadata": {"finalizers": None}})
     await kube.delete(NODE_CLAIMS, "m")
-    watcher.joins.note("n", NEW)
-    watcher.joins.note("n", None)
-    await watcher.joins.write(watcher.journal, watcher.store)
-    assert watcher.joins._nodes == {}
+    watcher.joined_nodes.note("n", NEW)
+    watcher.joined_nodes.note("n", None)
+    await watcher.joined_nodes.write(watcher.journal, watcher.store)
+    assert watcher.joined_nodes._nodes == {}
