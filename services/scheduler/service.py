@@ -124,32 +124,16 @@ async def build(env: SchedulerEnvironment) -> Service:
 def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leadership) -> Parts:
     """The parts of one scheduler, which remember nothing. Tests use them without the loops."""
     settings, clock, kube = env.settings, env.clock, env.kube
-    view, machines = View(reader), Machines(kube)
-    cluster = ClusterState(
-        settings,
-        clock,
-        view,
-        catalogue_source(env.bus, settings.feature_gates, view),
-        UnavailableOfferings(env.bus.redis, env.bus.prefix, clock),
-    )
+    cluster, machines = _cluster(env, reader), Machines(kube)
+    view = cluster.view
     solver = Solver(settings, clock, _default_spread(settings.scheduler_config))
     actions = MachineActions(view, machines, env.bus, clock, env.metrics, leadership)
+    creation = MachineCreation(actions, Need(kube), leadership)
     handover = Handover(settings, view, kube, clock)
-    planner = Planner(
-        settings=settings,
-        clock=clock,
-        cluster=cluster,
-        machines=machines,
-        solver=solver,
-        creation=MachineCreation(actions, Need(kube), leadership),
-        handover=handover,
-        reporter=PlanReporter(env.recorder, {}),
-        metrics=env.metrics,
-        pod_latency=PodLatency(env.metrics, clock),
-        decision_latency=DecisionLatency(),
-    )
+    planner = _planner(env, cluster, machines, solver, creation, handover)
     provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
     disruption = _disruption(env, cluster, machines, actions, provisioning)
+    commands = disruption.commands
     return Parts(
         cluster=cluster,
         machines=machines,
@@ -158,28 +142,56 @@ def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leaders
         disruption=disruption,
         handover=handover,
         limit_waiters=LimitWaiters(
-            clock=clock,
-            cluster=cluster,
-            solver=solver,
-            machines=machines,
-            kube=kube,
-            leadership=leadership,
-            settled=handover.settled,
-            replacements=disruption.commands.replacements,
+            clock,
+            cluster,
+            solver,
+            machines,
+            kube,
+            leadership,
+            handover.settled,
+            commands.replacements,
         ),
         cluster_metrics=ClusterMetrics(
-            cluster=cluster,
-            leadership=leadership,
-            metrics=env.metrics,
-            pod_latency=planner.pod_latency,
-            undecided=planner.decision_latency.undecided,
-            clock=clock,
+            cluster,
+            leadership,
+            env.metrics,
+            planner.pod_latency,
+            planner.decision_latency.undecided,
+            clock,
         ),
         handlers=Handlers(planner, reader),
         terminations=TerminationTrigger(planner.trigger),
-        explainer=Explainer(
-            settings, view, disruption.findings, disruption.commands, disruption.pending
-        ),
+        explainer=Explainer(settings, view, disruption.findings, commands, disruption.pending),
+    )
+
+
+def _cluster(env: SchedulerEnvironment, reader: MirrorReader) -> ClusterState:
+    view = View(reader)
+    catalogues = catalogue_source(env.bus, env.settings.feature_gates, view)
+    unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
+    return ClusterState(env.settings, env.clock, view, catalogues, unavailable)
+
+
+def _planner(
+    env: SchedulerEnvironment,
+    cluster: ClusterState,
+    machines: Machines,
+    solver: Solver,
+    creation: MachineCreation,
+    handover: Handover,
+) -> Planner:
+    return Planner(
+        settings=env.settings,
+        clock=env.clock,
+        cluster=cluster,
+        machines=machines,
+        solver=solver,
+        creation=creation,
+        handover=handover,
+        reporter=PlanReporter(env.recorder, {}),
+        metrics=env.metrics,
+        pod_latency=PodLatency(env.metrics, env.clock),
+        decision_latency=DecisionLatency(),
     )
 
 

@@ -212,10 +212,7 @@ class Commands:
         """All replacements exist: write that on the record, then request their launch."""
         # In this order: a record that says so is gone on with after a crash, any other is rolled back, and what is
         # rolled back must have no instance that nobody waits for.
-        record = CommandRecord(
-            record.id, record.method, record.reason, record.candidates, record.replacements,
-            record.begun_at, True, record.text,
-        )  # fmt: skip
+        record = replace(record, created=True)
         self._note(record)
         note = {"annotations": {keys.COMMAND_ANNOTATION: written(record)}}
         try:

@@ -93,9 +93,8 @@ class ClusterMetrics:
                 log.debug("cluster metrics are old", error=error.message)
                 return
             if self._offered is not None and self._offered.catalogue is not catalogue:
-                self._offered = (
-                    None  # it would keep the old catalogue in RAM until somebody scrapes
-                )
+                # Otherwise the old catalogue would stay in RAM until somebody scrapes.
+                self._offered = None
             self._picture = self._taken(catalogue, unavailable)
             self.pod_latency.check(self.cluster.view.records(PODS))
 
