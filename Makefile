@@ -18,7 +18,8 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help redis demo up down status test test-kubernetes lint format crds spec locks wheel ci clean
+.PHONY: help redis demo up down status test test-kubernetes nightly coverage \
+  bench-compare lint format crds spec locks wheel release-check ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +51,23 @@ test: $(DEVELOPMENT) ## Run the tests: first the small ones, then whole stories 
 test-kubernetes: $(DEVELOPMENT) ## Run the tests on a real control plane, from the programs in KUBEBUILDER_ASSETS
 	$(BIN)/python -m pytest tests/kubernetes -m "not nightly" -rs $(ARGS)
 
+# One test may take half an hour there; the daily limit is 120 s.
+nightly: export PYTHONDONTWRITEBYTECODE =
+nightly: export HYPOTHESIS_PROFILE = nightly
+nightly: $(DEVELOPMENT) ## Run what is marked nightly: long faults, more examples, the demo from a wheel
+	$(BIN)/python -m pytest -m nightly --ignore tests/kubernetes --timeout 1800 -n 2 --dist loadgroup $(ARGS)
+
+# Workers of pytest and every process that a test starts are measured as well. The end-to-end tests are left out.
+coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run, per part: docs/coverage.md
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage json --quiet -o .coverage.json
+	$(BIN)/python -m release.coverage_table .coverage.json docs/coverage.md
+
+bench-compare: $(DEVELOPMENT) ## Measure the planner beside the written figures; ARGS=--write writes them anew
+	$(BIN)/python -m bench.comparison $(ARGS)
+
 lint: $(DEVELOPMENT) ## Check style, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -67,10 +85,14 @@ spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test 
 	$(BIN)/python -m tests.support.citations
 
 locks: $(DEVELOPMENT) ## Make the lock files anew; ARGS="--upgrade-package NAME" takes a newer one
-	$(BIN)/python -m deploy.locks $(ARGS)
+	$(BIN)/python -m release.locks $(ARGS)
 
 wheel: $(DEVELOPMENT) ## Build the wheel into dist/
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+release-check: lint wheel ## Say what stands against a release of this version: docs/releasing.md
+	$(BIN)/python -m pytest tests/project tests/deploy
+	$(BIN)/python -m release.check
 
 ci: ## Do what a change must pass, from nothing: .ci/run
 	.ci/run

@@ -97,12 +97,12 @@ class World:
         launcher = self.launcher()
         rows = [
             await watched("nothing, for comparison", lambda: asyncio.sleep(1.0)),
-            await watched("launcher reads AWS", launcher.look),
-            await watched("launcher finds nothing to do", launcher.look),
+            await watched("launcher reads AWS", launcher.update),
+            await watched("launcher finds nothing to do", launcher.update),
         ]
         await self.bus.redis.flushall()
-        rows.append(await watched("launcher writes what Redis lost", launcher.look))
-        rows.append(await watched("launcher starts and takes it over", self.launcher().look))
+        rows.append(await watched("launcher writes what Redis lost", launcher.update))
+        rows.append(await watched("launcher starts and takes it over", self.launcher().update))
         plain = CatalogueStore(self.bus.redis, self.bus.prefix)
         rows.append(await watched("scheduler reads it", plain.get))
         rows.append(await watched("scheduler reads it again", plain.get))

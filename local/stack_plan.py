@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from local.aws.iam.policies import ALL_SERVICES, access_key
+from local.aws.iam.policies import access_key
 from local.cluster.addons.catalogue import USUAL, chosen
 from local.redis_server import redis_server_command
 from local.redis_users import address_of, user_arguments
@@ -323,21 +323,19 @@ def _services(
         **settings.extra,
     }
     if settings.one_process and settings.services:
-        # One client for all five: no account of deploy/kubernetes has the rights of all, so the administrator's.
         probes = tuple(f"{url}/readyz" for url in urls)
-        own = common | _identity(ALL_SERVICES) | {"STATUS_PORT": str(ports[0])}
+        # Without anybody's name of its own: who is forgotten fails, and is not let in as the administrator.
+        own = {name: value for name, value in common.items() if name not in _IDENTITY}
+        own["STATUS_PORT"] = str(ports[0])
+        for name in settings.services:
+            who = _identity(settings, name, redis_port)
+            own |= {f"{name}_{variable}".upper(): value for variable, value in who.items()}
         return (Part("services", _python("services"), own, probes, 90.0, _port_fix(ports[0])),)
     return tuple(
         Part(
             name,
             _python(f"services.{name}"),
-            common
-            | _identity(name)
-            | {
-                "STATUS_PORT": str(port),
-                "KUBECONFIG": _account(settings, name),
-                "REDIS_URL": address_of(name, redis_port),
-            },
+            common | _identity(settings, name, redis_port) | {"STATUS_PORT": str(port)},
             (f"{url}/readyz",),
             90.0,
             _port_fix(port),
@@ -346,14 +344,22 @@ def _services(
     )
 
 
+_IDENTITY = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "KUBECONFIG", "REDIS_URL")
+
+
 def _account(settings: StackSettings, service: str) -> str:
     """The kubeconfig of a service's own ServiceAccount, whose rights deploy/kubernetes says."""
     return str(settings.directory / ACCOUNTS / NAMESPACE / f"dovetail-{service}")
 
 
-def _identity(service: str) -> dict[str, str]:
-    """The service's own access key: the emulator lets it do what its role may (deploy/iam)."""
-    return {"AWS_ACCESS_KEY_ID": access_key(service)}
+def _identity(settings: StackSettings, service: str, redis_port: int) -> dict[str, str]:
+    """Who the service is, to each that it speaks to: all let it do what deploy/ gives it, and no more."""
+    return {
+        "AWS_ACCESS_KEY_ID": access_key(service),
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "KUBECONFIG": _account(settings, service),
+        "REDIS_URL": address_of(service, redis_port),
+    }
 
 
 def _port_fix(port: int) -> str:

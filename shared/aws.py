@@ -40,6 +40,7 @@ async def open_cloud(
         random=env.random,
         user_agent=f"dovetail/{VERSION}",
         role=role_of(settings),
+        access_key=env.access_key,
     )
     cloud.observer = env.metrics.count_call
     cloud.attempt_counter = env.metrics.count_aws_attempt

@@ -13,18 +13,16 @@ import random
 
 from local.cluster.addons.catalogue import chosen
 from local.cluster.addons.daemons import create_addons
-from local.cluster.controllers.attachments import AttachmentController
+from local.cluster.addons.startup_taints import StartupTaintController
 from local.cluster.controllers.cron_job import CronJobController
 from local.cluster.controllers.daemonset import DaemonSetController
 from local.cluster.controllers.deployment import DeploymentController
 from local.cluster.controllers.disruption import DisruptionController
-from local.cluster.controllers.ephemeral_volumes import EphemeralVolumeController
 from local.cluster.controllers.garbage import GarbageCollector
 from local.cluster.controllers.job import JobController
 from local.cluster.controllers.namespaces import NamespaceController
 from local.cluster.controllers.node_lifecycle import NodeLifecycleController
 from local.cluster.controllers.replicaset import ReplicaSetController
-from local.cluster.controllers.startup_taints import StartupTaintController
 from local.cluster.controllers.statefulset import StatefulSetController
 from local.cluster.controllers.volume import VolumeController
 from local.cluster.controllers.workqueue import Controller, Worker
@@ -39,6 +37,8 @@ from local.cluster.scheduling.scheduler import Scheduler
 from local.cluster.settings import ClusterSettings
 from local.cluster.store import Store
 from local.cluster.supervision import supervise
+from local.cluster.volumes.attach_controller import AttachmentController
+from local.cluster.volumes.ephemeral_controller import EphemeralVolumeController
 from shared.clock import Clock, rfc3339
 
 
@@ -74,7 +74,14 @@ class ControlPlane:
             clock,
             PodTimes(settings.pod_start_seconds, settings.pod_stop_seconds),
         )
-        self._scheduler = Scheduler(store, self._recorder, clock, rng, settings.scheduler_strategy)
+        self._scheduler = Scheduler(
+            store,
+            self._recorder,
+            clock,
+            rng,
+            settings.scheduler_strategy,
+            settings.scheduler_writes_per_second,
+        )
         self._controllers: list[Controller] = [
             DeploymentController(store, replica_sets, owned_pods, self._recorder, clock),
             ReplicaSetController(store, owned_pods, self._recorder, clock, rng),

@@ -49,6 +49,12 @@ class ClusterSettings(BaseSettings):
         default="least-allocated",
         description="how the scheduler scores nodes by their free resources",
     )
+    scheduler_writes_per_second: float = Field(
+        default=0.0,
+        ge=0,
+        description="bindings and verdicts that the scheduler writes, after twice as many at once; kube-scheduler's "
+        "own default is 50; 0: no bound",
+    )
     kubelet_poll_seconds: float = Field(
         default=0.25, gt=0, description="pause between two looks at the instances"
     )

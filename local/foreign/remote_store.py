@@ -24,14 +24,14 @@ from local.cluster.supervision import supervise
 from local.foreign.kubeconfig import Picked
 from shared.errors import Gone
 from shared.kube.client import MERGE_PATCH, Kube
-from shared.kube.resources import NODES, PODS, Resource
+from shared.kube.resources import CSI_NODES, NODES, PODS, VOLUME_ATTACHMENTS, Resource
 
-WATCHED = {"pods": PODS, "nodes": NODES}
+WATCHED = {one.plural: one for one in (PODS, NODES, CSI_NODES, VOLUME_ATTACHMENTS)}
 SECONDS = 30.0
 
 
 class RemoteStore:
-    """Pods and nodes of one API server. ``labels``: what created nodes get beside their own."""
+    """What kubelets watch, of one API server. ``labels``: what created objects get beside their own."""
 
     def __init__(self, config: Picked, labels: Mapping[str, str]) -> None:
         self._config, self._labels = config, labels
@@ -41,10 +41,11 @@ class RemoteStore:
 
     def find(self, plural: str, name: str, *, group: str = "", namespace: str | None = None) -> Any:
         """The object as the watch brought it last, or None."""
-        del group  # pods and nodes have none
+        assert group == WATCHED[plural].group
         return self.objects[plural].get(Key(namespace or "", name))
 
-    def create(self, plural: str, document: Obj) -> Obj:
+    def create(self, plural: str, document: Obj, *, group: str = "") -> Obj:
+        assert group == WATCHED[plural].group
         metadata = document["metadata"]
         marked = {**metadata, "labels": {**(metadata.get("labels") or {}), **self._labels}}
         return self._send("POST", self._path(plural), {**document, "metadata": marked})
@@ -61,20 +62,24 @@ class RemoteStore:
         plural: str,
         name: str,
         *,
-        uid: str,
+        uid: str = "",
+        group: str = "",
         namespace: str = "",
         grace_seconds: int | None = None,
     ) -> Obj:
-        options: Obj = {"preconditions": {"uid": uid}}
+        assert group == WATCHED[plural].group
+        options: Obj = {"preconditions": {"uid": uid}} if uid else {}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         return self._send("DELETE", self._path(plural, Key(namespace, name)), options)
 
     def _path(self, plural: str, key: Key | None = None, subresource: str = "") -> str:
+        resource = WATCHED[plural]
+        root = f"/apis/{resource.group}/v1" if resource.group else "/api/v1"
         if key is None:
-            return f"/api/v1/{plural}"
+            return f"{root}/{plural}"
         place = f"namespaces/{key.namespace}/{plural}" if key.namespace else plural
-        return f"/api/v1/{place}/{key.name}" + (f"/{subresource}" if subresource else "")
+        return f"{root}/{place}/{key.name}" + (f"/{subresource}" if subresource else "")
 
     def _send(self, method: str, path: str, body: Obj) -> Obj:
         reused = self._connection is not None
@@ -126,12 +131,12 @@ class RemoteInformers:
         """Set when both are known: a kubelet must not take a node for missing that is only not read yet."""
 
     def on(self, plural: str, handler: Handler, *, group: str = "") -> None:
-        """Call ``handler(type, object, old)`` for every event of pods or nodes."""
-        del group  # they have none
+        """Call ``handler(type, object, old)`` for every event of a watched kind."""
+        assert group == WATCHED[plural].group
         self._handlers[plural].append(handler)
 
     async def run(self) -> None:
-        """Follow both until cancelled."""
+        """Follow all until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for plural, resource in WATCHED.items():
                 tasks.create_task(supervise(f"watch {plural}", self._follow(plural, resource)))

@@ -1,81 +1,79 @@
-"""What acts on notices, whichever source they come from: worker, deeds, bells and webhook, put together."""
+"""Wires what acts on notices, whichever source they come from: backlog, worker, actions, notifier and webhook."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from services.interruption.actions.machine_actions import Deeds
-from services.interruption.actions.notifier import Bells
+from services.interruption.actions.machine_actions import MachineActions
+from services.interruption.actions.notifier import Notifier
 from services.interruption.actions.webhook import Webhook
 from services.interruption.actions.worker import Worker
-from services.interruption.directory import Directory
+from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog
-from services.interruption.self_managed_nodes.hook_annotations import HookMarks
-from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls, Hooks
-from services.interruption.self_managed_nodes.own_node import OwnNode
-from shared.environment import Environment
+from services.interruption.notices.notice import Notice
+from shared.bus import Bus
+from shared.clock import Clock
+from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.node_marks import NodeMarks
+from shared.kube.recorder import Recorder
+from shared.metrics import Metrics
 from shared.mirror.offerings import UnavailableOfferings
 from shared.runtime import Loop
 from shared.settings import InterruptionSettings
 
 
 @dataclass
-class Hands:
-    """One service's."""
+class NoticeHandling:
+    """The parts, their loops and what the status page shows of them."""
 
     backlog: Backlog
     worker: Worker
-    bells: Bells
+    notifier: Notifier
     webhook: Webhook
 
     @classmethod
     def of(
         cls,
-        env: Environment[InterruptionSettings],
-        directory: Directory | OwnNode,
-        calls: HookCalls | None = None,
-    ) -> Hands:
-        """For one source's ``directory``; without ``calls`` no lifecycle hook is known to AWS."""
-        unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
-        bells = Bells(env.settings, env.bus, unavailable, env.clock)
-        webhook = Webhook(env.settings, env.clock, env.random)
-        deeds = Deeds(
-            env.settings,
-            Machines(env.kube),
-            NodeMarks(env.kube),
+        *,
+        settings: InterruptionSettings,
+        kube: Kube,
+        bus: Bus,
+        directory: InstanceLookup,
+        webhook: Webhook,
+        clock: Clock,
+        metrics: Metrics,
+        recorder: Recorder,
+        take_lifecycle: Callable[[Notice], Awaitable[None]] | None = None,
+    ) -> NoticeHandling:
+        """For the instances that ``directory`` knows. ``take_lifecycle`` gets the notices of lifecycle hooks."""
+        unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
+        notifier = Notifier(settings, bus, unavailable, clock)
+        actions = MachineActions(
+            settings,
+            Machines(kube),
+            NodeMarks(kube),
             directory,
-            bells,
+            notifier,
             webhook,
-            env.clock,
-            env.metrics,
-            env.recorder,
+            clock,
+            metrics,
+            recorder,
         )
         backlog = Backlog()
-        hooks = Hooks(
-            env.settings,
-            calls,
-            directory,
-            HookMarks(env.kube),
-            env.bus,
-            webhook,
-            env.clock,
-            env.metrics,
-            env.recorder,
-        )
-        worker = Worker(backlog, directory, deeds, env.clock, env.metrics, hooks)
-        return cls(backlog, worker, bells, webhook)
+        worker = Worker(backlog, directory, actions, clock, metrics, take_lifecycle)
+        return cls(backlog, worker, notifier, webhook)
 
     def loops(self) -> list[Loop]:
-        """What runs them."""
-        clock = self.bells.clock
+        """The loops that run them."""
+        clock = self.notifier.clock
         return [
             Loop("notices", self.worker.run, progress=lambda: self.worker.last_progress),
             Loop(
-                "bells",
-                self.bells.run,
-                progress=lambda: self.bells.last_progress or clock.monotonic(),
+                "notifier",
+                self.notifier.run,
+                progress=lambda: self.notifier.last_progress or clock.monotonic(),
             ),
             Loop(
                 "webhook",
@@ -85,12 +83,12 @@ class Hands:
         ]
 
     def status(self) -> dict[str, object]:
-        """For the status page."""
+        """Their part of the status page."""
         return {
             "waiting": len(self.backlog),
             "expired": self.backlog.expired,
-            "handled": dict(self.worker.handled),
+            "handled": {kind.value: count for kind, count in self.worker.handled.items()},
             "failed": self.worker.failed,
-            "deleted": self.worker.deeds.deleted,
+            "deleted": self.worker.actions.deleted,
             "webhook": {"posted": self.webhook.posted, "dropped": self.webhook.dropped},
         }

@@ -1,11 +1,11 @@
-"""Which machine and node stands behind an EC2 instance (INT-07), and which nodes an auto scaling group ends.
+"""Which Machine and node are behind an EC2 instance (INT-07), and which nodes an auto scaling group ends.
 
-Found in the watcher's mirror by an index that follows it, so that no message costs a listing. While the mirror cannot
-be trusted (Redis or the watcher is away), an instance that it does not know may still be ours: then the Machines are
-listed from the API server, once for all messages of a few seconds.
+Both are found in the watcher's mirror by an index that follows it, so that no notice costs a list call. While the
+mirror cannot be trusted (Redis or the watcher is away), an instance that it does not know may still have a Machine:
+then the Machines are listed from the API server, once for all notices of a few seconds.
 
-What may go wrong: the mirror is behind. A machine found in it may be gone or replaced by now; whoever acts on it
-names its UID.
+What may go wrong: the mirror is behind. A Machine found in it may be gone or replaced by now, so every write names
+the UID that it means.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -42,34 +42,56 @@ KINDS = (MACHINES, NODES, NODE_POOLS)
 TRUSTED_SECONDS = 10.0
 """A mirror whose writer was silent longer than this does not prove that an instance is foreign."""
 DOUBT_SECONDS = 5.0
-"""A doubt about the mirror that lasts for less is on its way to be settled by the watcher's next heartbeat."""
+"""A shorter doubt about the mirror is ended by the watcher's next heartbeat."""
 LISTED_SECONDS = 5.0
 FIRST_LOAD_SECONDS = 5.0
 
 
-class _Provided(msgspec.Struct):
-    """The only part of a record that the index needs."""
+class _Indexed(msgspec.Struct):
+    """The only fields of a Machine's or node's record that the index needs: decoding all of it would cost ten times."""
 
     provider_id: str = ""
     annotations: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
 
 
-_PROVIDED = msgspec.json.Decoder(_Provided)
+_INDEXED = msgspec.json.Decoder(_Indexed)
+
+
+class InstanceLookup(Protocol):
+    """What the actions ask about an instance id. Methods raise TransientError when the answer cannot be known now."""
+
+    def count(self, instances: Iterable[str], /) -> int:
+        """How many of these belong to Machines."""
+
+    async def machine(self, instance: str, /) -> Machine | None:
+        """None: no Machine has this instance."""
+
+    def node(self, instance: str, /) -> Node | None:
+        """Its node, as far as that is known without asking anybody."""
+
+    async def any_node(self, instance: str, /) -> Node | None:
+        """Its node, also one that no pool owns. None: there is none."""
+
+    async def pool(self, machine: Machine, /) -> NodePool | None:
+        """The pool of this Machine; None for one without."""
+
+    def scheduled(self) -> list[tuple[str, Machine]]:
+        """(instance, Machine) of all Machines that wait for a scheduled event."""
 
 
 @dataclass
 class Directory:
-    """Instance id -> Machine, Node."""
+    """Finds by instance id; call ``note`` with every change of the mirror."""
 
     machines: Machines
     clock: Clock
     pools: Callable[[str], Awaitable[NodePool | None]]
-    """Reads one pool from the API server; asked while the mirror has none of that key."""
+    """Reads one pool from the API server, for when the mirror has none of that key."""
     nodes: Callable[[], Awaitable[Iterable[Node]]] | None = None
-    """Lists the nodes from the API server; asked while the mirror cannot be trusted."""
+    """Lists the nodes from the API server, for when the mirror cannot be trusted."""
     reader: MirrorReader | None = None
-    """Set by whoever makes the reader, which needs ``note`` first."""
+    """Set after construction, because the reader needs ``note`` for its own."""
     _keys: dict[str, dict[str, str]] = field(default_factory=lambda: {MACHINES: {}, NODES: {}})
     _instances: dict[tuple[str, str], str] = field(default_factory=dict)
     _waiting: dict[str, str] = field(default_factory=dict)
@@ -99,27 +121,27 @@ class Directory:
         old = self._instances.pop((change.kind, change.key), "")
         if old and self._keys[change.kind].get(old) == change.key:
             del self._keys[change.kind][old]
-        provided = _provided(change)
-        instance = provider_instance_id(provided.provider_id)
+        indexed = _indexed(change)
+        instance = provider_instance_id(indexed.provider_id)
         self._waiting.pop(change.key, None)
         if change.kind == NODES:
             self._impaired.pop(change.key, None)
-            if instance and taint_for(NoticeKind.INSTANCE_STATUS) in provided.taints:
+            if instance and taint_for(NoticeKind.INSTANCE_STATUS) in indexed.taints:
                 self._impaired[change.key] = instance
-            ends = keys.LIFECYCLE_ANNOTATION in provided.annotations
+            ends = keys.LIFECYCLE_ANNOTATION in indexed.annotations
             (self._hooked.add if ends else self._hooked.discard)(change.key)
-        elif instance and keys.MAINTENANCE_ANNOTATION in provided.annotations:
+        elif instance and keys.MAINTENANCE_ANNOTATION in indexed.annotations:
             self._waiting[change.key] = instance
         if instance:
             self._keys[change.kind][instance] = change.key
             self._instances[(change.kind, change.key)] = instance
 
     def count(self, instances: Iterable[str]) -> int:
-        """How many of these the mirror knows as ours."""
+        """How many of these have Machines in the mirror."""
         return sum(instance in self._keys[MACHINES] for instance in instances)
 
     async def machine(self, instance: str) -> Machine | None:
-        """None: not ours. Raises TransientError when that cannot be told now."""
+        """None: no Machine has this instance. Raises TransientError when that cannot be known now."""
         found: Machine | None = self._record(MACHINES, instance)
         unknown = instance not in self._keys[MACHINES]
         if found is not None or (unknown and self._trusted()):
@@ -135,7 +157,7 @@ class Directory:
         return found
 
     async def any_node(self, instance: str) -> Node | None:
-        """The node of this instance, ours or not; None: there is none. Raises TransientError: that cannot be told."""
+        """The node of this instance, owned by a pool or not; None: there is none. Raises TransientError."""
         found = self.node(instance)
         unknown = instance not in self._keys[NODES]
         if found is not None or (unknown and self._trusted()) or self.nodes is None:
@@ -161,12 +183,12 @@ class Directory:
         return self._trusted() and not self.shows_node(name)
 
     async def pool(self, machine: Machine) -> NodePool | None:
-        """The pool of this machine, None for one without. Raises TransientError when that cannot be told now."""
+        """The pool of this machine, None for one without. Raises TransientError when that cannot be known now."""
         key = machine.pool_key
         found: NodePool | None = self._read(NODE_POOLS, key)
         if found is not None or not key or self._trusted():
             return found
-        async with self._listing:  # a storm asks once for each pool
+        async with self._listing:  # a storm of notices reads each pool once
             at, known = self._read_pools.get(key, (float("-inf"), None))
             if self.clock.monotonic() - at > LISTED_SECONDS:
                 known = await self.pools(key)
@@ -179,7 +201,7 @@ class Directory:
         return [(instance, machine) for instance, machine in found if machine is not None]
 
     def impaired(self) -> list[str]:
-        """Instances of ours whose nodes were closed for their status checks, as far as the mirror knows."""
+        """Instances of Machines whose nodes were closed for their status checks, as far as the mirror knows."""
         return [one for one in self._impaired.values() if one in self._keys[MACHINES]]
 
     def _record(self, kind: str, instance: str) -> Any:
@@ -209,14 +231,14 @@ class Directory:
         self._listed_at = self.clock.monotonic()
 
 
-def _provided(change: Change) -> _Provided:
+def _indexed(change: Change) -> _Indexed:
     if change.body is None:
-        return _Provided()
+        return _Indexed()
     try:
-        return _PROVIDED.decode(change.body)
+        return _INDEXED.decode(change.body)
     except msgspec.MsgspecError as error:
         log.warning("unreadable record in the mirror", key=change.key, error=str(error))
-        return _Provided()
+        return _Indexed()
 
 
 async def list_nodes(kube: Kube) -> list[Node]:

@@ -1,24 +1,22 @@
-"""The interruption service: what EC2 announces -> Machines deleted in time.
-
-Sources (queue, instance statuses) put notices into one backlog; the worker takes the most urgent first and writes to
-Kubernetes; bells tell the others. It decides nothing that it could not repeat.
-"""
+"""Wires the interruption service: sources put notices into one backlog, the worker takes the most urgent first."""
 
 from __future__ import annotations
 
 import contextlib
 from functools import partial
 
-from services.interruption.composition import Hands
+from services.interruption.actions.webhook import Webhook
+from services.interruption.composition import NoticeHandling
 from services.interruption.directory import KINDS, Directory, list_nodes
-from services.interruption.self_managed_nodes.hook_annotations import HookMarks
-from services.interruption.self_managed_nodes.hook_keeper import PERIOD_SECONDS as LOOK_PERIOD
+from services.interruption.self_managed_nodes.hook_keeper import (
+    PERIOD_SECONDS as HOOK_PERIOD_SECONDS,
+)
 from services.interruption.self_managed_nodes.hook_keeper import HookKeeper
-from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls
+from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls, LifecycleHooks
 from services.interruption.sources.dead_letters import keeping
-from services.interruption.sources.instance_status import StatusSource
-from services.interruption.sources.scheduled_events import PERIOD_SECONDS, WaitingSource
-from services.interruption.sources.sqs import QueueSource
+from services.interruption.sources.instance_status import InstanceStatusSource
+from services.interruption.sources.scheduled_events import PERIOD_SECONDS, ScheduledEventSource
+from services.interruption.sources.sqs import SqsSource
 from shared import streams
 from shared.aws import open_cloud
 from shared.cloud.session import Cloud
@@ -32,13 +30,63 @@ from shared.settings import InterruptionSettings
 
 
 async def build(env: Environment[InterruptionSettings]) -> Service:
-    """Wire the interruption service. Without a queue it says so and reads instance statuses only (INT-01, INT-30)."""
+    """Wire the service. Without a queue it says so and reads instance statuses only (INT-01, INT-30)."""
     cloud = await open_cloud(env, ping=lambda cloud: _ask_queue(cloud, env.settings))
-    directory = Directory(
-        Machines(env.kube),
+    directory, mirror = _directory(env)
+    webhook = Webhook(env.settings, env.clock, env.random)
+    calls = HookCalls(cloud.autoscaling, cloud.ec2)
+    handling = NoticeHandling.of(
+        settings=env.settings,
+        kube=env.kube,
+        bus=env.bus,
+        directory=directory,
+        webhook=webhook,
+        clock=env.clock,
+        metrics=env.metrics,
+        recorder=env.recorder,
+        take_lifecycle=LifecycleHooks.of(env, directory, webhook, calls).take,
+    )
+    keeper = HookKeeper.of(env, cloud.autoscaling, directory, webhook)
+    queue = SqsSource(
+        env.settings,
+        cloud.sqs,
+        handling.backlog,
+        directory,
+        keeping(env.bus.dead_letters(streams.INTERRUPTIONS)),
         env.clock,
-        partial(read_pool, env.kube),
-        partial(list_nodes, env.kube),
+        env.random,
+        env.metrics,
+    )
+    statuses = InstanceStatusSource(
+        env.settings, cloud.instance_statuses, handling.backlog, directory, env.clock, env.metrics
+    )
+    events = ScheduledEventSource(env.settings, handling.backlog, directory, env.clock)
+    timed = partial(periodic, clock=env.clock, jitter=env.random)
+    loops = [
+        Loop("mirror", mirror.run, progress=lambda: mirror.last_progress),
+        Loop("queue", queue.run, progress=lambda: queue.last_progress or env.clock.monotonic()),
+        Loop("queue deletions", queue.run_deletions, progress=env.clock.monotonic),
+        Loop("instance statuses", statuses.run, progress=statuses.progress),
+        timed("scheduled events", PERIOD_SECONDS, events.check),
+        timed("lifecycle hooks", HOOK_PERIOD_SECONDS, keeper.check),
+        *handling.loops(),
+    ]
+
+    def status() -> dict[str, object]:
+        read = {"queue": queue.url or None, "instanceStatuses": statuses.problem or "read"}
+        hooks = {"lifecycleHooks": {"waiting": keeper.waiting, "problem": keeper.problem}}
+        return {**read, **hooks, **handling.status()}
+
+    def missing() -> list[str]:
+        return [*_missing(queue), *filter(None, [statuses.complaint()])]
+
+    return Service("interruption", loops, env.metrics, status, missing)
+
+
+def _directory(env: Environment[InterruptionSettings]) -> tuple[Directory, MirrorReader]:
+    """The directory and the mirror's reader that it follows."""
+    directory = Directory(
+        Machines(env.kube), env.clock, partial(read_pool, env.kube), partial(list_nodes, env.kube)
     )
     mirror = directory.reader = MirrorReader(
         env.settings.redis_url,
@@ -50,60 +98,18 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         key=env.settings.mirror_key,
         on_rejected=env.metrics.mirror_rejected.inc,
     )
-    hands = Hands.of(env, directory, HookCalls(cloud.autoscaling, cloud.ec2))
-    keeper = HookKeeper(
-        cloud.autoscaling,
-        directory,
-        HookMarks(env.kube),
-        hands.webhook,
-        env.clock,
-        env.random,
-        env.metrics,
-        env.recorder,
-    )
-    queue = QueueSource(
-        env.settings,
-        cloud.sqs,
-        hands.backlog,
-        directory,
-        keeping(env.bus.dead_letters(streams.INTERRUPTIONS)),
-        env.clock,
-        env.random,
-        env.metrics,
-    )
-    statuses = StatusSource(
-        env.settings, cloud.instance_statuses, hands.backlog, directory, env.clock, env.metrics
-    )
-    waiting = WaitingSource(env.settings, hands.backlog, directory, env.clock)
-    loops = [
-        Loop("mirror", mirror.run, progress=lambda: mirror.last_progress),
-        Loop("queue", queue.run, progress=lambda: queue.last_progress or env.clock.monotonic()),
-        Loop("queue deletions", queue.run_deletions, progress=env.clock.monotonic),
-        Loop("instance statuses", statuses.run, progress=statuses.progress),
-        periodic(
-            "scheduled events", PERIOD_SECONDS, waiting.look, clock=env.clock, jitter=env.random
-        ),
-        periodic("lifecycle hooks", LOOK_PERIOD, keeper.look, clock=env.clock, jitter=env.random),
-        *hands.loops(),
-    ]
-
-    def status() -> dict[str, object]:
-        read = {"queue": queue.url or None, "instanceStatuses": statuses.problem or "read"}
-        hooks = {"lifecycleHooks": {"waiting": keeper.waiting, "problem": keeper.problem}}
-        return {**read, **hooks, **hands.status()}
-
-    return Service("interruption", loops, env.metrics, status, lambda: _missing(queue))
+    return directory, mirror
 
 
 async def _ask_queue(cloud: Cloud, settings: InterruptionSettings) -> None:
-    """Is AWS there? A queue that is missing or forbidden is the source's to report: it looks again."""
+    """Check that AWS answers. A missing or forbidden queue is no error here: the source reports it and tries again."""
     if settings.interruption_queue:
         with contextlib.suppress(NotFound, Unauthorized):
             await cloud.sqs.queue_url(settings.interruption_queue)
 
 
-def _missing(queue: QueueSource) -> list[str]:
-    """INT-01: an empty setting is a choice, not a fault."""
+def _missing(queue: SqsSource) -> list[str]:
+    """Why the service is not ready. An empty INTERRUPTION_QUEUE is a choice, not a fault (INT-01)."""
     if not queue.settings.interruption_queue:
         return []
     if queue.problem:

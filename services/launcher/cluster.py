@@ -13,7 +13,7 @@ from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
-FRESH_SECONDS = 300.0
+DESCRIPTION_FRESH_SECONDS = 300.0
 """How long an answer of EKS is used."""
 
 
@@ -27,9 +27,9 @@ class ClusterDescription:
     _held: tuple[float, EksCluster] | None = None
 
     async def described(self) -> EksCluster:
-        """The EKS cluster: version for images, endpoint and CA for user data. Asked every five minutes."""
+        """The cluster as EKS described it in the last five minutes. Raises what EKS raises."""
         now = self.clock.monotonic()
-        if self._held is not None and now - self._held[0] < FRESH_SECONDS:
+        if self._held is not None and now - self._held[0] < DESCRIPTION_FRESH_SECONDS:
             return self._held[1]
         found = await self.cloud.eks.cluster(self.settings.cluster_name)
         if self._held is None or self._held[1].version != found.version:
@@ -37,8 +37,12 @@ class ClusterDescription:
         self._held = (now, found)
         return found
 
+    def is_ipv6(self) -> bool:
+        """Do pods have IPv6 addresses, as far as EKS was asked?"""
+        return self._held is not None and self._held[1].is_ipv6
+
     def authority(self) -> str:
-        """A digest of the certificate authority that new machines are told of; empty before EKS was asked for one."""
+        """Digest of the certificate authority in new machines' boot data; empty before EKS was asked for one."""
         held = self._held[1].certificate_authority if self._held else ""
         bundle = self.settings.cluster_ca_bundle or held
         return hashlib.sha256(bundle.encode()).hexdigest()[:16] if bundle else ""

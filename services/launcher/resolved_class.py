@@ -44,7 +44,7 @@ class BootImages(msgspec.Struct, frozen=True):
 
 
 def image_for(kind: InstanceType, images: Iterable[BootImage]) -> Image | None:
-    """LCH-08: the first of these, which are in order of preference, that suits the type."""
+    """The first of these, which are in order of preference, that suits the type (LCH-08)."""
     return next((item.image for item in images if item.suits(kind)), None)
 
 

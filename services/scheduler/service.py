@@ -17,10 +17,10 @@ from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.evidence.need import Need
 from services.scheduler.evidence.sync import PATIENCE_SECONDS
 from services.scheduler.handlers import Handlers
-from services.scheduler.handover import Handover
 from services.scheduler.provisioning import limit_waiters
 from services.scheduler.provisioning.creation import MachineCreation
 from services.scheduler.provisioning.decision_latency import DecisionLatency
+from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.limit_waiters import LimitWaiters
 from services.scheduler.provisioning.planner import Planner
 from services.scheduler.provisioning.pod_latency import PodLatency
@@ -80,7 +80,7 @@ class Parts:
             self.planner.reconsider()
         self.planner.pod_latency.note(change)
         if change.kind in (NODES, MACHINES):
-            self.handover.look()
+            self.handover.hasten()
             self.terminations.note(change)
 
 

@@ -1,6 +1,6 @@
-"""Lists that many terminations need at the same moment: one call to the API server serves all that ask together.
+"""Lists that many terminations need at the same moment: one call to the API server answers all of them.
 
-Every answer was read after it was asked for: a list from before would not show a launch or a volume that matters.
+Every answer was read after it was asked for: an older list could miss a launch or a volume that matters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shared.kube.resources import LAUNCH_RECORDS, NODES, VOLUME_ATTACHMENTS, Res
 
 IDLE_SECONDS = 0.02
 LONGEST_SECONDS = 0.2
-MOST_ASKING = 1000
+MOST_REQUESTS = 1000
 
 Json = dict[str, Any]
 Item = TypeVar("Item")
@@ -30,14 +30,14 @@ class NodePlace(NamedTuple):
 
 
 def _shared(read: Callable[[], Awaitable[Item]]) -> Batcher[None, Item]:
-    async def answer(asking: list[None]) -> list[Item]:
-        return [await read()] * len(asking)
+    async def answer(requests: list[None]) -> list[Item]:
+        return [await read()] * len(requests)
 
-    return Batcher(answer, idle=IDLE_SECONDS, longest=LONGEST_SECONDS, most=MOST_ASKING)
+    return Batcher(answer, idle=IDLE_SECONDS, longest=LONGEST_SECONDS, most=MOST_REQUESTS)
 
 
-class Listings:
-    """Whole lists of small kinds. Pods are not among them: a node's own are far fewer than all."""
+class BatchedLists:
+    """Whole lists of small kinds. Not of pods: those of one node are far fewer than all."""
 
     def __init__(self, kube: Kube, machines: Machines) -> None:
         self._machines = _shared(machines.list_all)

@@ -1,7 +1,7 @@
-"""A machine whose instance ended by itself before its node joined is explained and counted against its pool (LCH-67).
+"""Reports a Machine whose instance ended by itself before its node joined, and counts it against its pool (LCH-67).
 
-The launcher does the same for machines that it finds lost. Where EC2's messages arrive, the interruption service has
-ordered the deletion long before; here every machine that goes comes by. Told by both, it is one event and one failure.
+The launcher does the same for Machines that it finds lost. Where EC2's messages arrive, the interruption service has
+ordered the deletion long before; every Machine that goes passes here. Reported by both it is one event, one failure.
 
 What may go wrong: a kill right after the finalizer went loses the event. The pool's health is advice (F25).
 """
@@ -19,14 +19,14 @@ from shared.mirror.pool_health import PoolHealth
 
 
 @dataclass(frozen=True)
-class Endings:
-    """Says why a machine never became a node."""
+class EarlyFailures:
+    """Reports why a Machine never became a node."""
 
     recorder: Recorder
     health: PoolHealth
 
-    async def note(self, machine: Machine, instance: Instance | None) -> bool:
-        """Whether there was something to say."""
+    async def report(self, machine: Machine, instance: Instance | None) -> bool:
+        """True when the instance ended by itself and that was reported."""
         if machine.has(REGISTERED) or instance is None or not ended_by_itself(instance):
             return False
         text = ending_of(instance)

@@ -1,19 +1,19 @@
-"""Ends instances that no machine owns, on the launcher's order (LCH-81, F24).
+"""Ends instances that no Machine owns, on the launcher's order (LCH-81, F24).
 
-The order only names an instance. Whose it is, is read here, from EC2 and the API server, in two looks (R7): a late,
-doubled or forged order ends nothing that somebody owns. The launch records are read before the machines: a launch that
-ends in between has written down its instance by then.
+The order only names an instance. Whose it is, is read here from EC2 and the API server, twice and five seconds apart
+(R7): a late, doubled or forged order ends nothing that has an owner.
 
-What may go wrong: a machine cannot be read. It may own any instance, so nothing is ended. The launcher repeats its
-order as long as the instance looks lost to it.
+What may go wrong: a Machine cannot be read. It may own any instance, so nothing is ended. The launcher repeats its
+order as long as it finds the instance orphaned.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from services.terminator.batched_lists import Listings
+from services.terminator.batched_lists import BatchedLists
 from services.terminator.instances import UNKNOWN, Instances
+from services.terminator.step import AGAIN, DONE, Step
 from shared.clock import Clock
 from shared.cloud.ownership import GONE_STATES, TOKEN_TAG, is_ours, machine_of
 from shared.cloud.records import Instance
@@ -26,52 +26,52 @@ from shared.mirror.shifted_zones import ShiftedZones
 
 log = get_logger(__name__)
 
-LOOKS_APART_SECONDS = 5.0
-"""Longer than EC2's last word is taken for fresh."""
-DONE, AGAIN = True, False
+CONFIRM_AFTER_SECONDS = 5.0
+"""Longer than an answer of EC2 is used again."""
 
 
 @dataclass
-class Strays:
-    """One step at a time, by instance id. A restart forgets the first looks, and the next order repeats them."""
+class OrphanedInstances:
+    """One step at a time, by instance id. A restart forgets what was seen once, and the next order repeats it."""
 
     machines: Machines
-    listings: Listings
+    lists: BatchedLists
     instances: Instances
     shifted: ShiftedZones
     clock: Clock
     cluster: str
-    _first_looks: dict[str, float] = field(default_factory=dict)
-    """Instance id -> when it was first seen to be nobody's, monotonic."""
+    _first_seen: dict[str, float] = field(default_factory=dict)
+    """Instance id -> when it was first seen without an owner, monotonic."""
 
-    async def step(self, instance_id: str) -> bool:
-        """Look, and end what was nobody's in two looks. DONE when there is nothing left to do. Raises EC2's answers."""
-        first = self._first_looks.get(instance_id)
-        if first is not None and self.clock.monotonic() - first < LOOKS_APART_SECONDS:
+    async def step(self, instance_id: str) -> Step:
+        """Read the owner, and end the instance when it had none twice. Raises EC2's errors."""
+        first = self._first_seen.get(instance_id)
+        if first is not None and self.clock.monotonic() - first < CONFIRM_AFTER_SECONDS:
             return AGAIN
-        sighting = await self.instances.look(instance_id)
-        if sighting.state == UNKNOWN:
+        view = await self.instances.read(instance_id)
+        if view.state == UNKNOWN:
             return AGAIN
-        if sighting.instance is None or sighting.state in GONE_STATES:
+        if view.instance is None or view.state in GONE_STATES:
             return self._forget(instance_id)
-        if why := await self._why_not(sighting.instance):
+        if why := await self._why_not(view.instance):
             log.warning("not ending the instance", id=instance_id, why=why)
             return self._forget(instance_id)
         if first is None:
-            self._first_looks[instance_id] = self.clock.monotonic()
+            self._first_seen[instance_id] = self.clock.monotonic()
             return AGAIN
         log.warning("terminating instance without a machine", id=instance_id)
         await self.instances.terminate(instance_id)
         return self._forget(instance_id)
 
     async def _why_not(self, instance: Instance) -> str:
-        """Why it may not be ended; empty when nothing speaks for it."""
+        """Why the instance may not be ended; empty: it may."""
         if not is_ours(instance, self.cluster):
             return "its tags do not say that this cluster launched it"
         if instance.zone in await self.shifted.current():
             return "the cluster is shifted away from its zone"
-        records = await self.listings.launch_records()
-        machines, unreadable = await self.listings.all_machines()
+        # Before the Machines: a launch that ends in between has written its instance on a Machine by then.
+        records = await self.lists.launch_records()
+        machines, unreadable = await self.lists.all_machines()
         if any(one for one in machines if provider_instance_id(one.provider_id) == instance.id):
             return "a machine owns it"
         named = [provider_instance_id(provider_id_in(raw)) for raw in unreadable]
@@ -82,10 +82,10 @@ class Strays:
         open_ones = (record for record in records if record["metadata"]["name"] == token)
         if any(is_wanted(record, machines, uids) for record in open_ones):
             return "an open launch will adopt it"
-        return await self._claim_on(instance)
+        return await self._owner_in_tags(instance)
 
-    async def _claim_on(self, instance: Instance) -> str:
-        """The machine that its tags name is asked for by name: the list may have left it out (F23)."""
+    async def _owner_in_tags(self, instance: Instance) -> str:
+        """Read the Machine that the tags name, by name: the list may have left it out (F23)."""
         key = machine_of(instance)
         if not key:
             return ""
@@ -99,7 +99,7 @@ class Strays:
             return f"{key} owns it, although the list of machines left it out"
         return ""
 
-    def _forget(self, instance_id: str) -> bool:
-        self._first_looks.pop(instance_id, None)
+    def _forget(self, instance_id: str) -> Step:
+        self._first_seen.pop(instance_id, None)
         self.instances.forget(instance_id)
         return DONE

@@ -1,7 +1,7 @@
-"""The terminator's list of open terminations: one task each, all of them found again after a crash.
+"""The terminator's queue of open terminations: one task for each, and each is found again after a crash.
 
-What may go wrong: thousands at once. Then each is looked at more rarely, so that all together ask the API server no
-more than it takes; a drain that waits for ever holds up nobody else.
+What may go wrong: thousands at once. Then each takes its steps more rarely, so that all together ask the API server no
+more than it can answer; a drain that waits for ever holds up no other.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from services.terminator.drain.lifecycle_hooks import HookedNodes, needs_drain
-from services.terminator.orphaned_instances import Strays
-from services.terminator.termination import DONE, Termination
+from services.terminator.drain.lifecycle_hooks import LifecycleDrains, needs_drain
+from services.terminator.orphaned_instances import OrphanedInstances
+from services.terminator.step import Step
+from services.terminator.termination import Termination
 from shared.bus import Envelope
 from shared.concurrency.waiting import pause
 from shared.domain import labels as keys
@@ -30,39 +31,38 @@ log = get_logger(__name__)
 
 STEPS_AT_ONCE = 100
 STEPS_PER_SECOND = 100
-"""A step costs about three requests. 200 drains look every 2 s, 1000 every 10 s."""
+"""A step costs about three requests. 200 drains take a step every 2 s, 1000 every 10 s."""
 LONGEST_PAUSE_SECONDS = 10.0
 NODE = "Node"
 DRAIN = "Drain"
-"""Of a node that is not ours."""
+"""A node that no pool owns, and whose lifecycle hook waits."""
 INSTANCE = "Instance"
-"""Of no machine."""
+"""An instance that no Machine owns."""
 
 
 class Listed(NamedTuple):
-    """What the timed look wants to know of a machine or node, and all that it keeps in memory."""
+    """What the resync reads of a Machine or node; all else of a list is dropped at once."""
 
     name: str
     provider_id: str
     leaves: bool
-    """It is being deleted and waits for us."""
-    is_hooked: bool
+    """It is being deleted and has our finalizer."""
+    waits_for_drain: bool
+    """A lifecycle hook waits for its drain."""
 
 
 @dataclass
-class Work:
+class TerminationQueue:
     """Open terminations by (kind, name)."""
 
     termination: Termination
     kube: Kube
     metrics: Metrics
     poll_seconds: float
-    hooked: HookedNodes
-    """Drains for lifecycle hooks."""
-    strays: Strays
-    """Instances without a machine."""
+    lifecycle_drains: LifecycleDrains
+    orphans: OrphanedInstances
     last_progress: float = 0.0
-    """Monotonic time of the last look for new work."""
+    """Monotonic time of the last check for new terminations."""
     _new: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
     _open: set[tuple[str, str]] = field(default_factory=set)
 
@@ -72,7 +72,7 @@ class Work:
         return sorted(f"{kind}/{name}" for kind, name in self._open)
 
     async def handle(self, envelope: Envelope) -> None:
-        """A message: look at this object. Its deletion timestamp decides, not the message."""
+        """A message about this object. Its deletion timestamp decides, not the message."""
         message = decode(envelope)
         if isinstance(message, TerminateMachine):
             self.add(message.kind, message.name)
@@ -83,7 +83,7 @@ class Work:
             self.add(INSTANCE, message.instance)
 
     async def resync(self) -> None:
-        """List everything that is being deleted (R2). A node goes with its machine, if that goes already."""
+        """List everything that is being deleted (R2). A node whose Machine is being deleted too goes with it."""
         before = len(self._open)
         going = set()
         for resource in (MACHINES, NODE_CLAIMS):
@@ -92,30 +92,30 @@ class Work:
                     going.add(one.provider_id)
                     self.add(resource.kind, one.name)
         for one in await self.kube.read_all(NODES, _listed):
-            if one.is_hooked:
+            if one.waits_for_drain:
                 self.add(DRAIN, one.name)
             if one.leaves and not (one.provider_id and one.provider_id in going):
                 self.add(NODE, one.name)
         self.metrics.resync_found_work.labels("terminator").inc(max(0, len(self._open) - before))
 
     def add(self, kind: str, name: str) -> None:
-        """Work on this from now on, if nobody does."""
+        """Work on this object from now on, unless it is open already."""
         if (kind, name) not in self._open:
             self._open.add((kind, name))
             self._new.put_nowait((kind, name))
 
-    async def step(self, kind: str, name: str) -> bool:
-        """The next step for one object. DONE when there is none left for it."""
+    async def step(self, kind: str, name: str) -> Step:
+        """The next step for one object."""
         if kind == DRAIN:
-            return await self.hooked.step(name)
+            return await self.lifecycle_drains.step(name)
         if kind == INSTANCE:
-            return await self.strays.step(name)
+            return await self.orphans.step(name)
         if kind != NODE:
             return await self.termination.step_machine(f"{kind}/{name}")
         machine = await self.termination.machine_of(name)
         if machine:
             self.add(*split_key(machine))
-            return DONE
+            return Step.DONE
         return await self.termination.step_node(name)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -141,7 +141,7 @@ class Work:
     async def _until_done(
         self,
         name: str,
-        step: Callable[[], Awaitable[bool]],
+        step: Callable[[], Awaitable[Step]],
         gate: asyncio.Semaphore,
         stop: asyncio.Event,
     ) -> None:
@@ -149,10 +149,12 @@ class Work:
         while not stop.is_set():
             try:
                 async with gate:
-                    if await step() is DONE:
+                    if await step() is Step.DONE:
                         return
                 failures = 0
-            except Conflict:
+            except (
+                Conflict
+            ):  # the object changed since it was read, which is no failure of the step
                 failures = 0
             except DovetailError as error:
                 log.warning("termination step failed", name=name, error=error.message)
@@ -160,7 +162,7 @@ class Work:
             await pause(stop, self._wait(failures))
 
     def _wait(self, failures: int) -> float:
-        """Seconds to the next step of one termination."""
+        """Seconds to the next step of one termination. ``failures``: how many steps in a row failed."""
         slow = min(self.poll_seconds * float(2 ** min(failures, 10)), LONGEST_PAUSE_SECONDS)
         return max(slow, len(self._open) / STEPS_PER_SECOND)
 
@@ -173,5 +175,5 @@ def _listed(raw: Mapping[str, Any]) -> Listed:
         name=meta["name"],
         provider_id=str(holder.get("providerID") or ""),
         leaves=bool(meta.get("deletionTimestamp")) and ours,
-        is_hooked=raw["kind"] == NODE and needs_drain(raw),
+        waits_for_drain=raw["kind"] == NODE and needs_drain(raw),
     )

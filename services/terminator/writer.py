@@ -1,4 +1,4 @@
-"""What the terminator writes to nodes and Machines, and whom it tells."""
+"""What the terminator writes to nodes and Machines, and the events and messages that go with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from services.terminator.terminating_node import Departure
+from services.terminator.terminating_node import TerminatingNode
 from shared import streams
 from shared.api.references import to_machine, to_node, to_pod
 from shared.bus import Bus
@@ -38,7 +38,7 @@ RECORDS = {resource.kind: resource for resource in (MACHINES, NODE_CLAIMS)}
 EXCLUDED = {keys.EXCLUDE_FROM_BALANCERS: "karpenter"}
 ELAPSED = "TerminationGracePeriodElapsed"
 BLOCKED_SECONDS = 300.0
-"""F22: how often a drain that waits says so."""
+"""How often a waiting drain repeats its event (F22)."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Writer:
     metrics: Metrics
 
     async def close(self, node: Node, generation_api: str) -> None:
-        """TRM-03, TRM-04: no new pods, no traffic from load balancers. Raises Conflict: do not drain an open node."""
+        """No new pods, no load balancer traffic (TRM-03, TRM-04). Raises Conflict: an open node is not drained."""
         closed = is_closed(node) if generation_api == V1 else node.unschedulable
         if closed and keys.EXCLUDE_FROM_BALANCERS in node.labels:
             return
@@ -64,7 +64,7 @@ class Writer:
         log.info("tainted node" if generation_api == V1 else "cordoned node", node=node.name)
 
     async def deadline(self, machine: Machine, node: Node | None) -> Machine:
-        """TRM-10: when a machine's drain ends, written once from its terminationGracePeriod."""
+        """Write once when the Machine's drain ends, from its terminationGracePeriod (TRM-10)."""
         grace = machine.termination_grace_seconds
         if grace is None or machine.terminate_at is not None or not machine.deleted_at:
             return machine
@@ -91,49 +91,53 @@ class Writer:
         """The node was deleted: so is its machine (TRM-02)."""
         await self.machines.delete(machine)
 
-    async def draining(self, departure: Departure) -> None:
-        """TRM-05."""
-        await self._tell(departure.machine, DRAINED, Condition("Unknown", "Draining"))
+    async def draining(self, target: TerminatingNode) -> None:
+        """The drain has begun (TRM-05)."""
+        await self._write_condition(target.machine, DRAINED, Condition("Unknown", "Draining"))
 
-    async def drained(self, departure: Departure) -> None:
-        """TRM-05."""
-        log.info("drained node", node=departure.node.name)
-        self.metrics.nodes_drained.labels(departure.node.pool).inc()
-        self.forget_drain(departure.node)
-        await self._tell(departure.machine, DRAINED, Condition("True", DRAINED))
+    async def drained(self, target: TerminatingNode) -> None:
+        """The drain is over (TRM-05)."""
+        log.info("drained node", node=target.node.name)
+        self.metrics.nodes_drained.labels(target.node.pool).inc()
+        self.forget_drain(target.node)
+        await self._write_condition(target.machine, DRAINED, Condition("True", DRAINED))
 
     def forget_drain(self, node: Node) -> None:
-        """The gauge of a drain goes with it."""
+        """Remove the gauge of this drain."""
         try:
             self.metrics.drain_seconds.remove(node.name)
         except KeyError:
             return
 
-    async def awaiting_volumes(self, departure: Departure, volumes: list[str]) -> None:
-        """TRM-13."""
+    async def awaiting_volumes(self, target: TerminatingNode, volumes: list[str]) -> None:
+        """These volumes are still attached (TRM-13)."""
         text = f"Awaiting deletion of volume attachments: {', '.join(volumes[:5])}"
         if len(volumes) > 5:
             text += f" and {len(volumes) - 5} more"
         reason = "AwaitingVolumeDetachment"
-        await self.recorder.publish(to_node(departure.node), "Normal", reason, text)
-        await self._tell(departure.machine, VOLUMES_DETACHED, Condition("Unknown", reason, text))
+        await self.recorder.publish(to_node(target.node), "Normal", reason, text)
+        await self._write_condition(
+            target.machine, VOLUMES_DETACHED, Condition("Unknown", reason, text)
+        )
 
-    async def volumes_detached(self, departure: Departure, *, elapsed: bool) -> None:
-        """TRM-12, TRM-13. What was true stays true when the time is over."""
-        machine = departure.machine
+    async def volumes_detached(self, target: TerminatingNode, *, elapsed: bool) -> None:
+        """No volume is waited for any more (TRM-12, TRM-13). With ``elapsed`` a condition that is True stays True."""
+        machine = target.machine
         if machine is None or (elapsed and machine.has(VOLUMES_DETACHED)):
             return
         status, reason = ("False", ELAPSED) if elapsed else ("True", VOLUMES_DETACHED)
-        await self._tell(machine, VOLUMES_DETACHED, Condition(status, reason))
+        await self._write_condition(machine, VOLUMES_DETACHED, Condition(status, reason))
 
     async def instance_terminating(self, machine: Machine) -> None:
-        """TRM-14."""
-        await self._tell(machine, INSTANCE_TERMINATING, Condition("True", INSTANCE_TERMINATING))
+        """The instance was ordered to terminate (TRM-14)."""
+        await self._write_condition(
+            machine, INSTANCE_TERMINATING, Condition("True", INSTANCE_TERMINATING)
+        )
 
     async def termination_failed(
         self, node: Node | None, machine: Machine | None, error: DovetailError
     ) -> None:
-        """EVT-02: EC2 did not take the order; it is given again."""
+        """EC2 refused the order to terminate, which is repeated (EVT-02)."""
         labels = machine.labels if machine else node.labels if node else {}
         place = (labels.get(keys.ZONE, ""), labels.get(keys.ZONE_ID, ""))
         self.metrics.termination_failures.labels(*place).inc()
@@ -145,7 +149,7 @@ class Writer:
     async def unlikely_absence(
         self, node: Node | None, machine: Machine | None, instance_id: str
     ) -> None:
-        """F23: EC2 does not know an instance whose node is Ready. Nothing is let go until one of them changes."""
+        """EC2 does not know an instance whose node is Ready (F23). Nothing is released until one of them changes."""
         text = f"EC2 does not know {instance_id} although its node is Ready; are region and account right?"
         for involved in (node and to_node(node), machine and to_machine(machine)):
             if involved:
@@ -153,8 +157,10 @@ class Writer:
                     involved, "Warning", "FailedTermination", text, dedupe_seconds=BLOCKED_SECONDS
                 )
 
-    async def _tell(self, machine: Machine | None, kind: str, condition: Condition) -> None:
-        """v1 only: a Machine has no such conditions. Nobody waits for them, so a lost race is no failure."""
+    async def _write_condition(
+        self, machine: Machine | None, kind: str, condition: Condition
+    ) -> None:
+        """Of NodeClaims only: v1alpha5 has no such conditions. Nothing waits for them, so a lost race is no failure."""
         if machine is None or machine.generation_api != V1:
             return
         known = machine.conditions.get(kind)
@@ -178,7 +184,7 @@ class Writer:
         self.metrics.count_gone(node, seconds=seconds, lifetime=lifetime)
 
     async def release_machine(self, machine: Machine) -> None:
-        """Take our finalizer off the machine, count it, tell the scheduler."""
+        """Take our finalizer off the Machine, count it, inform the scheduler."""
         seconds = await self._release(RECORDS[machine.kind], machine.name, machine.uid)
         if seconds is None:
             return
@@ -216,11 +222,11 @@ class Writer:
         return max(0.0, self.clock.now() - parse_rfc3339(ordered)) if ordered else 0.0
 
     async def evicted(self, pod: Pod, why: str) -> None:
-        """TRM-08: the pod's own event."""
+        """The event of an evicted pod (TRM-08)."""
         await self.recorder.publish(to_pod(pod), "Normal", "Evicted", f"Evicted pod: {why}")
 
     async def disrupted(self, pod: Pod, grace_seconds: int) -> None:
-        """TRM-11."""
+        """The event of a pod that is deleted at the deadline (TRM-11)."""
         cut = f" of its {pod.grace_seconds} s" if grace_seconds < pod.grace_seconds else ""
         text = (
             f"Deleted pod with {grace_seconds} s{cut} of grace, past budgets and annotations: "
@@ -229,7 +235,7 @@ class Writer:
         await self.recorder.publish(to_pod(pod), "Normal", "Disrupted", text)
 
     async def blocked(self, node: Node, pod: Pod, why: str) -> None:
-        """TRM-08: say on the node what holds its drain."""
+        """The node's event about what holds its drain (TRM-08)."""
         await self.recorder.publish(
             to_node(node),
             "Warning",

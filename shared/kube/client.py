@@ -187,12 +187,19 @@ class Kube:
         *,
         subresource: str | None = None,
     ) -> Object:
-        """Merge patch (RFC 7386); ``metadata.resourceVersion`` in it makes it a compare-and-set.
+        """Merge patch (RFC 7386); ``metadata.resourceVersion`` in it makes it a compare-and-set, ``metadata.uid`` keeps
+        it from another object of this name.
 
         Raises NotFound, Conflict, InvalidObject.
         """
         call = Call("patch", resource, name, namespace, subresource)
-        return decode_object(call, await self._write(call, "PATCH", body, MERGE_PATCH))
+        try:
+            data = await self._write(call, "PATCH", body, MERGE_PATCH)
+        except InvalidObject as error:
+            if error.field == "metadata.uid":  # the API server calls it a field that may not change
+                raise Conflict(f"another object has this name: {error.message}") from error
+            raise
+        return decode_object(call, data)
 
     async def json_patch(
         self,

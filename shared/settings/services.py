@@ -158,7 +158,7 @@ class SchedulerSettings(ServiceSettings):
         description="kube-scheduler's configuration, or a path to it: its default spread constraints hold.",
     )
     nominate: str = Field(
-        "off",
+        "auto",
         pattern="^(auto|on|off)$",
         description="Tell kube-scheduler each pod's planned node (status.nominatedNodeName): on, off; auto: "
         "where it listens, from Kubernetes 1.35 on.",
@@ -275,6 +275,9 @@ class TerminatorSettings(AwsSettings):
 
     drain_minimum: Duration = Field(5.0, description="A drain lasts at least this long.")
     poll_seconds: Duration = Field(1.0, description="How often a drain looks again.")
+    self_managed_nodes: bool = Field(
+        True, description="Drain nodes that no pool owns when a lifecycle hook waits for that."
+    )
     kube_client_qps: float = Field(
         500,
         gt=0,
@@ -317,6 +320,10 @@ class InterruptionSettings(AwsSettings):
         '{"text": "$cluster: $reason, $action: $machines"}',
         description="JSON of a post. $cluster, $kind, $reason, $action, $count, $machines, $nodes, $instances, "
         "$types, $zones, $pools and $time are filled in.",
+    )
+    self_managed_nodes: bool = Field(
+        True,
+        description="Serve nodes that no pool owns: lifecycle hooks as LIFECYCLE_HOOKS says, and --source imds.",
     )
     lifecycle_hooks: Literal["off", "cordon", "drain"] = Field(
         "off",

@@ -291,9 +291,8 @@ def _machine_target(machine: Machine, becoming: Becoming, pods: list[Pod]) -> Ex
         allocatable - overhead - used,
         False,
         [
-            port
-            for one in (*(daemon for daemon, _ in load.daemons), *own)
-            for port in one.host_ports
+            *(port for daemon, _ in load.daemons for port in daemon.host_ports),
+            *(port for pod in own for port in pod.host_ports),
         ],
         kinds=becoming.kinds,
     )

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from deploy.locks import DEVELOPMENT, LOCAL, marked, markers
+from release.locks import DEVELOPMENT, LOCAL, marked, markers
 
 PROJECT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (PROJECT / "Dockerfile").read_text()

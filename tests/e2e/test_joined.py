@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from local.foreign.heartbeats import NAMESPACE as LEASES_NAMESPACE
 from local.foreign.objects import CREATED
 from local.stack_plan import ACCOUNTS, KUBELETS, NAMESPACE
 from shared.kube.resources import LEASES, NODES, PODS
 from tests.support.joined import administrator, dovetail, embedded_cluster, joined_stack
 from tests.support.playground import playground_on
+
+pytestmark = pytest.mark.e2e
 
 
 async def test_a_story_on_a_cluster_that_ran_before(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from local.extra import MODULES
 PROJECT = Path(__file__).resolve().parents[2]
 DECLARED = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
 EXTRAS = DECLARED["optional-dependencies"]
-OURS = {"services", "shared", "local", "cli", "deploy", "bench", "tests"}
+OURS = {"services", "shared", "local", "cli", "deploy", "bench", "release", "tests"}
 UNIMPORTED = {
     "async-timeout": "redis",
     "flask": "moto",
@@ -69,7 +69,7 @@ def _tops(tree: ast.Module) -> set[str]:
 def test_each_declared_package_is_imported_where_it_is_declared() -> None:
     assert sorted(SERVICES - imported("services", "shared", "cli") - UNIMPORTED.keys()) == []
     assert sorted(LOCAL - imported("local") - UNIMPORTED.keys()) == []
-    used = imported("tests", "bench", "deploy") | PROGRAMS
+    used = imported("tests", "bench", "deploy", "release") | PROGRAMS
     assert sorted(DEVELOPMENT - used - UNIMPORTED.keys()) == []
 
 
@@ -78,7 +78,7 @@ def test_each_imported_package_is_declared() -> None:
     assert sorted(imported("services", "shared", "cli") - SERVICES) == []
     assert sorted(imported("local") - SERVICES - LOCAL) == []
     everything = SERVICES | LOCAL | DEVELOPMENT
-    assert sorted(imported("tests", "bench", "deploy") - everything - {"pip"}) == []
+    assert sorted(imported("tests", "bench", "deploy", "release") - everything - {"pip"}) == []
 
 
 @pytest.mark.parametrize(("package", "user"), UNIMPORTED.items())

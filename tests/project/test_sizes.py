@@ -9,7 +9,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 LIMITS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["sizes"]
-TOPS = ("services", "shared", "local", "cli", "deploy", "bench", "tests")
+TOPS = ("services", "shared", "local", "cli", "deploy", "bench", "release", "tests")
 
 
 def sources() -> Iterator[tuple[str, str]]:
@@ -30,7 +30,8 @@ def crowds() -> Iterator[tuple[str, int]]:
     """(folder, names in it) of every folder; `__init__.py` and `__main__.py` say nothing of their own."""
     for top in TOPS:
         root = PROJECT / top
-        for folder in (root, *(path for path in root.rglob("*") if path.is_dir())):
+        folders = (path for path in root.rglob("*") if path.is_dir() and path.name[0] not in "_.")
+        for folder in (root, *folders):
             found = [one.name for one in folder.iterdir() if not one.name.startswith(("__", "."))]
             if found:
                 yield str(folder.relative_to(PROJECT)), len(found)

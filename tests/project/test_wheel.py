@@ -23,7 +23,7 @@ from tests.support.clean_install import (
 )
 
 VERSION = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
-FOR_A_CHECKOUT = {"deploy/wheels.json", "deploy/compose/env", "deploy/compose/kubeconfig"}
+FOR_A_CHECKOUT = {"deploy/compose/env", "deploy/compose/kubeconfig"}
 """Of no use without one."""
 IMPORT_ALL = """
 import importlib, pkgutil, sys

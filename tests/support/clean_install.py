@@ -92,7 +92,7 @@ def needed(package: str, extras: frozenset[str]) -> dict[str, Distribution]:
 def _holds(requirement: Requirement, extras: frozenset[str]) -> bool:
     if requirement.marker is None:
         return True
-    here = {**default_environment()}
+    here = {name: str(value) for name, value in default_environment().items()}
     return any(requirement.marker.evaluate(here | {"extra": one}) for one in extras | {""})
 
 

@@ -154,23 +154,15 @@ class StatefulSetController:
 
     def _create(self, stateful_set: Obj, wanted: Wanted, ordinal: int) -> None:
         metadata, spec = stateful_set["metadata"], stateful_set["spec"]
-        name, namespace = f"{metadata['name']}-{ordinal}", metadata["namespace"]
-        claims = {
-            template["metadata"]["name"]: f"{template['metadata']['name']}-{name}"
-            for template in spec.get("volumeClaimTemplates") or ()
-        }
+        name, claims = f"{metadata['name']}-{ordinal}", dict[str, str]()
         for template in spec.get("volumeClaimTemplates") or ():
-            self._create_claim(stateful_set, template, claims[template["metadata"]["name"]])
-        owner = owner_reference(stateful_set, kind="StatefulSet", api_version="apps/v1")
-        pod = pod_from_template(spec["template"], name=name, namespace=namespace, owner=owner)
-        pod["metadata"] |= {"generateName": f"{metadata['name']}-"}
-        pod["metadata"]["labels"] |= {
-            REVISION_LABEL: wanted.revision,
-            NAME_LABEL: name,
-            INDEX_LABEL: str(ordinal),
-        }
-        pod["spec"] = _identified(pod["spec"], name, spec.get("serviceName"), claims)
-        self._pods.add(self._store.create("pods", pod, namespace=namespace))
+            volume = template["metadata"]["name"]
+            claims[volume] = f"{volume}-{name}"
+            self._create_claim(stateful_set, template, claims[volume])
+        pod = _pod(stateful_set, name, claims)
+        labels = {REVISION_LABEL: wanted.revision, NAME_LABEL: name, INDEX_LABEL: str(ordinal)}
+        pod["metadata"]["labels"] |= labels
+        self._pods.add(self._store.create("pods", pod, namespace=metadata["namespace"]))
         text = f"create Pod {name} in StatefulSet {metadata['name']} successful"
         self._tell(stateful_set, "SuccessfulCreate", text)
 
@@ -228,14 +220,20 @@ class StatefulSetController:
         return 1.0 if wanted.least_ready and available < len(ready) else None
 
 
-def _identified(
-    spec: dict[str, Any], name: str, service: str | None, claims: dict[str, str]
-) -> dict[str, Any]:
-    """``spec`` with the pod's own host name and claims; a claim replaces a volume of the same name."""
-    kept = [one for one in spec.get("volumes") or () if one["name"] not in claims]
+def _pod(stateful_set: Obj, name: str, claims: dict[str, str]) -> Obj:
+    """The pod with its own host name and claims; a claim replaces a volume of the same name."""
+    metadata, spec = stateful_set["metadata"], stateful_set["spec"]
+    owner = owner_reference(stateful_set, kind="StatefulSet", api_version="apps/v1")
+    pod = pod_from_template(
+        spec["template"], name=name, namespace=metadata["namespace"], owner=owner
+    )
+    pod["metadata"]["generateName"] = f"{metadata['name']}-"
+    kept = [one for one in pod["spec"].get("volumes") or () if one["name"] not in claims]
     own = [
         {"name": volume, "persistentVolumeClaim": {"claimName": claim}}
         for volume, claim in claims.items()
     ]
-    host = {"hostname": name, **({"subdomain": service} if service else {})}
-    return {**spec, **host, "volumes": [*kept, *own]}
+    pod["spec"] |= {"hostname": name, "volumes": [*kept, *own]}
+    if service := spec.get("serviceName"):
+        pod["spec"]["subdomain"] = service
+    return pod

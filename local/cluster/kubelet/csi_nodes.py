@@ -37,6 +37,8 @@ def csi_node(node: Obj, instance: Instance) -> Obj:
         "allocatable": {"count": ebs_limit(instance.instance_type)},
     }
     return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
         "metadata": {"name": metadata["name"], "ownerReferences": [owner]},
         "spec": {"drivers": [driver]},
     }

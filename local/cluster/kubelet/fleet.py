@@ -119,11 +119,11 @@ class Fleet:
         try:
             created = self._store.create("nodes", node)
         except ApiError as error:
-            if error.code not in _DECIDED:
-                raise  # the next look tries again
-            self._machines[instance.instance_id] = machine
-            self._take_over(machine, error)
-            return
+            log.warning("node not registered", node=machine.node_name, error=error.message)
+            if error.code in _DECIDED:
+                self._machines[instance.instance_id] = machine
+                self._take_over(machine, error)
+            return  # else it registers at the next poll, as a kubelet that does not reach the API server
         self._machines[instance.instance_id] = machine
         self._alive.add(machine.node_name)
         log.info("node registered", node=machine.node_name, instance=instance.instance_id)

@@ -165,6 +165,13 @@ class PodInfo:
     shape: PodShape
     terminating: bool
 
+    def is_renominated(self, before: PodInfo) -> bool:
+        """Whether ``before`` is this waiting pod with another nomination, or with none, and nothing else has changed
+        that may change while a pod waits."""
+        old, new = before.shape, self.shape
+        same = (before.uid, old.labels, old.tolerations) == (self.uid, new.labels, new.tolerations)
+        return same and old.nominated != new.nominated
+
 
 def compile_shape(pod: Obj, key: bytes) -> PodShape:
     """Compile a pod's scheduling fields. Raises ValueError for a malformed quantity."""

@@ -1,4 +1,4 @@
-"""What each kind of notice asks for: pure (INT-16)."""
+"""What each kind of notice asks for: pure (INT-16). The table is Karpenter's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _UNHEALTHY = "Instance fails its status checks or is scheduled for maintenance"
 
 
 class Action(msgspec.Struct, frozen=True):
-    """``delete`` the Machine or only tell people by an event of ``reason`` and ``text``."""
+    """``delete`` the Machine, or only publish an event of ``reason`` and ``text``."""
 
     delete: bool
     reason: str
     text: str
     event_type: str = WARNING
     shortage: str = ""
-    """Capacity type of the offering that is short from now on; empty: no offering is."""
+    """Capacity type of the offering that is unavailable from now on; empty: none is."""
     at_once: bool = False
     """No graceful drain: the termination timestamp is now."""
 

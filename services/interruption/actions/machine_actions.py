@@ -1,7 +1,7 @@
-"""What is done with one machine because of one notice, each deed so that a repeat changes nothing (8.3, INT-20..23).
+"""What is done with one machine because of one notice; every action may be repeated without effect (INT-20..23).
 
-Every write names the UID it means: a picture of the mirror may be old. What a deed leaves behind stands on the machine
-or its node, so that a restart finds it.
+Every write names the UID that it means, because the mirror may be behind. What an action leaves to be done stands on
+the machine or its node, where a restart finds it.
 """
 
 from __future__ import annotations
@@ -10,20 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from services.interruption.actions.action import NORMAL, WARNING, Action
-from services.interruption.actions.notifier import Bells
-from services.interruption.actions.policy import (
-    REOPEN,
-    REPLACE,
-    TELL,
-    WAIT,
-    Policy,
-    caused,
-    policy_of,
-    step_for,
-)
-from services.interruption.actions.recent_actions import Memory
-from services.interruption.actions.webhook import Told, Webhook
-from services.interruption.directory import Directory
+from services.interruption.actions.notifier import Notifier
+from services.interruption.actions.policy import Policy, Step, caused, policy_of, step_for
+from services.interruption.actions.recent_actions import RecentActions
+from services.interruption.actions.webhook import Report, Webhook
+from services.interruption.directory import InstanceLookup
 from services.interruption.notices.notice import ANNOUNCED, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import (
     Maintenance,
@@ -32,13 +23,11 @@ from services.interruption.notices.scheduled_events import (
     maintenance_of,
 )
 from services.interruption.notices.taints import taint_for
-from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.api.references import to_machine, to_node
 from shared.clock import Clock, rfc3339
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines import Machine
-from shared.domain.nodepools import CORDON, DELETE
 from shared.domain.nodes import Node
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.kube.machines import Machines
@@ -51,10 +40,10 @@ from shared.settings import InterruptionSettings
 log = get_logger(__name__)
 
 EVENT_DEDUPE_SECONDS = 120.0
-TOLD_SECONDS = 3600.0
-"""Of what is announced again and again while it is only told or waited for."""
-DEED_SECONDS = 60.0
-"""After this long the mirror must show what we did; if not, it is done again."""
+REPORT_DEDUPE_SECONDS = 3600.0
+"""For what is announced again and again while it is only reported or waited for."""
+MIRROR_LAG_SECONDS = 60.0
+"""After this long the mirror must show a write; what it does not show then is written again."""
 NODE_WAIT_SECONDS = 900.0
 """A machine that has no node this long after a notice will hardly get one."""
 DRY = "dry run: nothing is done"
@@ -62,7 +51,7 @@ DRY = "dry run: nothing is done"
 
 @dataclass(frozen=True)
 class Case:
-    """A machine of ours, a notice about it, and what its pool wants."""
+    """A machine, a notice about its instance, and what its pool wants."""
 
     machine: Machine
     instance: str
@@ -72,75 +61,86 @@ class Case:
 
 
 @dataclass
-class Deeds:
+class MachineActions:
     """Does what ``policy.step_for`` says."""
 
     settings: InterruptionSettings
     machines: Machines
-    marks: NodeMarks
-    directory: Directory | OwnNode
-    bells: Bells
+    nodes: NodeMarks
+    directory: InstanceLookup
+    notifier: Notifier
     webhook: Webhook
     clock: Clock
     metrics: Metrics
     recorder: Recorder
     deleted: int = 0
     """Machines whose deletion was ordered."""
-    _memory: Memory = field(default_factory=Memory)
+    _recent: RecentActions = field(default_factory=RecentActions)
 
     async def act(self, machine: Machine, instance: str, action: Action, notice: Notice) -> None:
         """Act on one machine. Raises the translated error of what failed."""
         policy = policy_of(await self.directory.pool(machine), self.settings)
         case = Case(machine, instance, notice, action, policy)
         step = step_for(notice, policy, now=self.clock.now())
-        if step == REOPEN:
-            await (self._open if notice.kind == NoticeKind.HEALED else self._reopen)(case)
+        if step == Step.REOPEN:
+            healed = notice.kind == NoticeKind.HEALED
+            await (self._reopen_healed if healed else self._reopen_after_event)(case)
             return
         text = f"{action.text} ({DRY}, not {step})" if policy.dry_run else action.text
-        again = EVENT_DEDUPE_SECONDS if step == DELETE and not policy.dry_run else TOLD_SECONDS
+        again = (
+            EVENT_DEDUPE_SECONDS
+            if step == Step.DELETE and not policy.dry_run
+            else REPORT_DEDUPE_SECONDS
+        )
         await self._event(case, action.event_type, action.reason, text, again)
         if policy.dry_run:
-            self._tell(case, f"dry run, not {step}")
+            self._report(case, f"dry run, not {step}")
             return
-        self._mark_short(case, step)
+        self._mark_unavailable(case, step)
         await self._do(step, case)
 
-    async def _do(self, step: str, case: Case) -> None:
-        deeds = {
-            DELETE: self._delete,
-            CORDON: self._cordon,
-            REPLACE: self._replace,
-            WAIT: self._wait,
-            TELL: self._only_tell,
+    async def _do(self, step: Step, case: Case) -> None:
+        actions = {
+            Step.DELETE: self._delete,
+            Step.CORDON: self._cordon,
+            Step.REPLACE: self._replace,
+            Step.WAIT: self._wait,
+            Step.REPORT: self._only_report,
         }
-        await deeds[step](case)
-        self.metrics.count_action(drains=step in (DELETE, REPLACE))
+        await actions[step](case)
+        self.metrics.count_action(drains=step in (Step.DELETE, Step.REPLACE))
 
-    def _mark_short(self, case: Case, step: str) -> None:
-        """A pool that EC2 recommends to leave is no place for the replacement."""
-        shortage = keys.SPOT if step == REPLACE else case.action.shortage
+    def _mark_unavailable(self, case: Case, step: Step) -> None:
+        """The replacement must not be bought from the offering that EC2 takes back, or recommends to leave."""
+        shortage = keys.SPOT if step == Step.REPLACE else case.action.shortage
         machine = case.machine
         if shortage and machine.zone and machine.instance_type:
-            self.bells.mark((shortage, machine.instance_type, machine.zone))
+            self.notifier.mark_unavailable((shortage, machine.instance_type, machine.zone))
 
-    async def _only_tell(self, case: Case) -> None:
-        self._tell(case, TELL)
+    async def _only_report(self, case: Case) -> None:
+        self._report(case, Step.REPORT)
 
     async def _delete(self, case: Case) -> None:
         if case.action.at_once:
             await self._end_now(case.machine)
         if case.notice.kind in ANNOUNCED and case.notice.at is None:
-            await self._remember(case)  # after a kill it tells why the machine goes
+            # Written before the deletion: after a kill in between it is the only proof of why the machine goes.
+            await self._write_event(case)
         ordered = await self._ordered(case)
         if ordered:
-            self._say_deleted(case)
+            self._report_deletion(case)
         if ordered or caused(case.notice, case.machine, case.policy):
             text = "Interruption triggered termination"
             await self._event(
-                case, WARNING, "TerminatingOnInterruption", text, TOLD_SECONDS, once=DELETE
+                case,
+                WARNING,
+                "TerminatingOnInterruption",
+                text,
+                REPORT_DEDUPE_SECONDS,
+                once=Step.DELETE,
             )
 
-    def _say_deleted(self, case: Case) -> None:
+    def _report_deletion(self, case: Case) -> None:
         self.deleted += 1
         machine = case.machine
         log.info(
@@ -150,11 +150,11 @@ class Deeds:
             instance=case.instance,
         )
         self.metrics.count_disrupted(machine, case.notice.kind)
-        self.bells.ring(machine, case.instance, case.notice)
-        self._tell(case, DELETE)
+        self.notifier.deleted(machine, case.instance, case.notice)
+        self._report(case, Step.DELETE)
 
     async def _ordered(self, case: Case) -> bool:
-        """Whether we ordered the machine's deletion just now (INT-21)."""
+        """True when this call ordered the machine's deletion, and nobody before it (INT-21)."""
         if case.machine.terminating:
             return False
         gone = False
@@ -166,16 +166,16 @@ class Deeds:
         return await self._once(f"delete/{case.machine.uid}", delete) and not gone
 
     async def _end_now(self, machine: Machine) -> None:
-        """Nothing may hold the drain any longer (TRM-10); an earlier time that stands is left alone."""
+        """End the drain at once: the termination timestamp is now (TRM-10). An earlier timestamp stays."""
         now = self.clock.now()
         if machine.terminate_at is None or machine.terminate_at > now:
             await self._annotate(machine, keys.TERMINATION_TIMESTAMP, rfc3339(now))
 
     async def _cordon(self, case: Case) -> None:
-        """Close the node by a taint of ours and leave what runs there alone (INT-41)."""
+        """Close the node by Dovetail's taint and leave its pods alone (INT-41)."""
         node = self.directory.node(case.instance)
         if case.notice.kind in ANNOUNCED:
-            await self._remember(case)
+            await self._write_event(case)
         if node is None:
             self._wait_for_node(case)
             return
@@ -187,26 +187,28 @@ class Deeds:
         except NotFound:
             self._wait_for_node(case)
             return
-        # Whoever closed the node may have been killed before it said so.
-        if self._memory.first(_saying(taint, node), self.clock.monotonic(), TOLD_SECONDS):
+        # Also without a write of this call: the process that closed the node may have been killed before its event.
+        if self._recent.begin(
+            _event_key(taint, node), self.clock.monotonic(), REPORT_DEDUPE_SECONDS
+        ):
             await self._event(case, WARNING, "Cordon", f"Node is closed by the taint {taint.key}")
         if done:
-            self._tell(case, CORDON)
+            self._report(case, Step.CORDON)
 
     async def _close(self, node: Node, taint: Taint) -> bool:
-        """Whether our taint was put on just now. Raises NotFound."""
-        self._memory.forget(_opening(taint, node))
+        """True when this call put the taint on. Raises NotFound."""
+        self._recent.forget(_open_key(taint, node))
         done = await self._once(
-            _closing(taint, node), lambda: self.marks.taint(node.name, taint, node.uid)
+            _close_key(taint, node), lambda: self.nodes.taint(node.name, taint, node.uid)
         )
         if done:
-            self._memory.forget(_saying(taint, node))
+            self._recent.forget(_event_key(taint, node))
         return done
 
     def _wait_for_node(self, case: Case) -> None:
-        """Raises Unavailable: the notice comes again, until the mirror shows a node of this machine that can be closed.
+        """Raises Unavailable while a node may still join: the notice then comes again.
 
-        A scheduled event stands on the machine and comes again by itself.
+        A scheduled event needs no repeat: it stands on the machine, and its source finds it there.
         """
         if case.machine.terminating or case.notice.kind in ANNOUNCED:
             return
@@ -215,31 +217,31 @@ class Deeds:
         log.warning("no node to close", machine=case.machine.name, kind=case.notice.kind)
 
     async def _replace(self, case: Case) -> None:
-        """INT-43: the scheduler buys the replacement first and then takes the machine away, within its budgets."""
+        """Ask the scheduler to buy the replacement first and then delete the machine, within its budgets (INT-43)."""
         machine, now = case.machine, rfc3339(self.clock.now())
         if machine.terminating or keys.REPLACE_ANNOTATION in machine.annotations:
             return
         if await self._annotate(machine, keys.REPLACE_ANNOTATION, now):
-            self._tell(case, REPLACE)
+            self._report(case, Step.REPLACE)
 
     async def _wait(self, case: Case) -> None:
-        """The event is further away than the pool's lead time: it is written down until it is due."""
-        if await self._remember(case):
-            self._tell(case, WAIT)
+        """The event is further away than the pool's lead time: the machine keeps it until it is due."""
+        if await self._write_event(case):
+            self._report(case, Step.WAIT)
 
-    async def _remember(self, case: Case) -> bool:
-        """Whether we wrote this event on the machine just now; of two events the earlier stands."""
+    async def _write_event(self, case: Case) -> bool:
+        """True when this call wrote the event on the machine; of two events the earlier stays."""
         machine, new = case.machine, maintenance_of(case.notice)
         if machine.terminating or _stands(held_by(machine), new):
             return False
-        self._memory.forget(_noting(machine, keys.MAINTENANCE_ANNOTATION, None))
+        self._recent.forget(_annotation_key(machine, keys.MAINTENANCE_ANNOTATION, None))
         return await self._annotate(machine, keys.MAINTENANCE_ANNOTATION, new.text)
 
-    async def _reopen(self, case: Case) -> None:
-        """An event was called off: the machine need not wait for it, and its node is open again.
+    async def _reopen_after_event(self, case: Case) -> None:
+        """A scheduled event was cancelled: the machine need not wait for it, and its node is opened again.
 
-        The mirror may not show yet what the event did, and nobody calls it off a second time: so the machine is read,
-        and its annotation goes last: until then a kill leaves something to repeat.
+        The machine is read from the API server: the mirror may not show yet what the event's notice wrote, and a
+        cancellation is announced only once.
         """
         try:
             machine = await self.machines.get(case.machine.key)
@@ -251,7 +253,7 @@ class Deeds:
         if held is None or not ends(case.notice, held):
             return
         if case.policy.dry_run:
-            self._tell(case, f"dry run, not {REOPEN}")
+            self._report(case, f"dry run, not {Step.REOPEN}")
             return
         node, taint = self.directory.node(case.instance), taint_for(NoticeKind.SCHEDULED)
         if node is not None:
@@ -260,58 +262,63 @@ class Deeds:
             await self.recorder.tell(
                 involved, NORMAL, case.action.reason, case.action.text, once=case.notice.id
             )
-        self._memory.forget(_noting(machine, keys.MAINTENANCE_ANNOTATION, held.text))
+        # The annotation goes last: as long as it stands, a killed process leaves something that finds the rest.
+        self._recent.forget(_annotation_key(machine, keys.MAINTENANCE_ANNOTATION, held.text))
         if await self._annotate(machine, keys.MAINTENANCE_ANNOTATION, None):
-            self._tell(case, REOPEN)
+            self._report(case, Step.REOPEN)
 
-    async def _open(self, case: Case) -> None:
-        """The instance passes its status checks again: our taint goes. It alone says that we closed the node."""
+    async def _reopen_healed(self, case: Case) -> None:
+        """The status checks pass again: the taint goes. It is the only record of why the node was closed."""
         node, taint = self.directory.node(case.instance), taint_for(NoticeKind.INSTANCE_STATUS)
         if node is None or taint not in node.taints or case.machine.terminating:
             return
         if case.policy.dry_run:
-            self._tell(case, f"dry run, not {REOPEN}")
+            self._report(case, f"dry run, not {Step.REOPEN}")
             return
-        if await self._once(_opening(taint, node), lambda: self._untaint(node, taint)):
+        if await self._once(_open_key(taint, node), lambda: self._untaint(node, taint)):
             await self._event(case, NORMAL, case.action.reason, case.action.text)
-            self._tell(case, REOPEN)
+            self._report(case, Step.REOPEN)
 
     async def _untaint(self, node: Node, taint: Taint) -> None:
-        """Take exactly our taint off; it may be put on again at once."""
-        await self.marks.untaint(node.name, taint, node.uid)
-        self._memory.forget(_closing(taint, node))
-        self._memory.forget(_saying(taint, node))
+        """Take exactly this taint off; it may be put on again at once."""
+        await self.nodes.untaint(node.name, taint, node.uid)
+        self._recent.forget(_close_key(taint, node))
+        self._recent.forget(_event_key(taint, node))
 
     async def _annotate(self, machine: Machine, key: str, value: str | None) -> bool:
-        """Whether it was written just now; a machine that is gone or replaced needs nothing."""
+        """True when this call wrote it; a machine that is gone or replaced needs no write."""
 
         async def write() -> None:
             await self.machines.patch(machine, {"annotations": {key: value}})
 
-        # A timestamp of now differs every time: for it alone the key decides.
+        # The present time differs at each attempt, so these two are remembered by their key alone.
         what = "" if key in (keys.TERMINATION_TIMESTAMP, keys.REPLACE_ANNOTATION) else value
         try:
-            return await self._once(_noting(machine, key, what), write)
+            return await self._once(_annotation_key(machine, key, what), write)
         except (NotFound, Conflict):
             return False
 
-    async def _once(self, name: str, deed: Callable[[], Awaitable[None]]) -> bool:
-        """Whether it was done now: not when it was done a moment ago. What fails may be tried again."""
-        if not self._memory.first(name, self.clock.monotonic(), DEED_SECONDS):
+    async def _once(self, name: str, write: Callable[[], Awaitable[None]]) -> bool:
+        """True when ``write`` was made now, False when it was made a moment ago. One that fails may be tried again."""
+        if not self._recent.begin(name, self.clock.monotonic(), MIRROR_LAG_SECONDS):
             return False
         try:
-            await deed()
+            await write()
         except BaseException:
-            self._memory.forget(name)
+            self._recent.forget(name)
             raise
         return True
 
-    def _tell(self, case: Case, what: str) -> None:
-        once = f"told/{case.notice.kind}/{what}/{case.machine.uid}"
-        if case.policy.webhook and self._memory.first(once, self.clock.monotonic(), TOLD_SECONDS):
+    def _report(self, case: Case, what: str) -> None:
+        once = f"reported/{case.notice.kind}/{what}/{case.machine.uid}"
+        if case.policy.webhook and self._recent.begin(
+            once, self.clock.monotonic(), REPORT_DEDUPE_SECONDS
+        ):
             node = self.directory.node(case.instance)
             name = node.name if node else ""
-            self.webhook.tell(Told(case.notice.kind, case.action.reason, what, case.machine, name))
+            self.webhook.report(
+                Report(case.notice.kind, case.action.reason, what, case.machine, name)
+            )
 
     async def _event(
         self,
@@ -323,7 +330,7 @@ class Deeds:
         *,
         once: str = "",
     ) -> None:
-        """``once``: of which occasion; empty: of this notice."""
+        """``once``: names the occasion, which has one event; empty: the notice does."""
         for involved in self._involved(case):
             await self.recorder.publish(
                 involved,
@@ -335,30 +342,29 @@ class Deeds:
             )
 
     def _involved(self, case: Case) -> list[dict[str, str]]:
-        """The machine and, if there is one, its node (8.3)."""
+        """The objects of an event: the machine and, if there is one, its node."""
         node = self.directory.node(case.instance)
         return [to_machine(case.machine), *([to_node(node)] if node else [])]
 
 
-def _closing(taint: Taint, node: Node) -> str:
-    """Under which the deed is remembered."""
+def _close_key(taint: Taint, node: Node) -> str:
     return f"close/{taint.key}/{node.uid}"
 
 
-def _opening(taint: Taint, node: Node) -> str:
+def _open_key(taint: Taint, node: Node) -> str:
     return f"open/{taint.key}/{node.uid}"
 
 
-def _saying(taint: Taint, node: Node) -> str:
-    return f"said/{taint.key}/{node.uid}"
+def _event_key(taint: Taint, node: Node) -> str:
+    return f"event/{taint.key}/{node.uid}"
 
 
-def _noting(machine: Machine, key: str, value: str | None) -> str:
+def _annotation_key(machine: Machine, key: str, value: str | None) -> str:
     return f"{key}={value}/{machine.uid}"
 
 
 def _stands(held: Maintenance | None, new: Maintenance) -> bool:
-    """Is ``held`` what the machine waits for, also now that ``new`` is announced? The same event may be moved."""
+    """Does ``held`` stay on the machine although ``new`` is announced? The same event may have another time now."""
     if held is None:
         return False
     if (held.source, held.event) == (new.source, new.event):

@@ -1,9 +1,9 @@
-"""News about what was deleted and what is short now, gathered for a moment and told together.
+"""Informs scheduler and terminator about deletions and unavailable offerings, gathered for a moment.
 
-Neither terminator nor scheduler needs to hear it: both find deletion timestamps by themselves, told they find them
-sooner, and an offering that is not marked costs one refused launch. So a Redis that hangs must not hold up a single
-deletion: whoever rings goes on at once, and what nobody could be told is forgotten. Gathering makes one storm one
-InterruptionReceived per kind instead of thousands.
+Neither needs it: both find deletion timestamps by themselves, a message only makes them find one sooner, and an
+offering that is not marked costs one refused launch. So a Redis that hangs must not hold up a single deletion: callers
+never wait, and what could not be sent is forgotten. Gathering makes one InterruptionReceived per kind out of a storm
+of thousands of notices.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from services.interruption.notices.notice import Notice
+from services.interruption.notices.notice import Notice, NoticeKind
 from shared import streams
 from shared.bus import Bus
 from shared.clock import Clock
@@ -28,94 +29,107 @@ from shared.settings import InterruptionSettings
 log = get_logger(__name__)
 
 GATHER_SECONDS = 0.1
-LIMIT = 20_000
-"""Machines that wait to be told of; further ones are found without a bell."""
+MOST_DELETIONS = 20_000
+"""Deletions that wait to be sent; further ones are found without a message."""
 INSTANCES_PER_MESSAGE = 1000
 """A message holds 64 KiB."""
-ORDERS_AT_ONCE = 100
-"""In a storm the terminator has more to do than it can begin, and hears of the others from the watcher."""
-TOLD_SECONDS = 2.0
+TERMINATE_MESSAGES_AT_ONCE = 100
+"""In a storm the terminator has more to do than it can begin, and learns of the others from the watcher."""
+LAST_SEND_SECONDS = 2.0
+"""How long a stopping process goes on sending."""
 IDLE_SECONDS = 10.0
 
 
+class Deletion(NamedTuple):
+    """A machine that was deleted, its instance's id, and the notice that caused it."""
+
+    machine: Machine
+    instance: str
+    notice: Notice
+
+
 @dataclass
-class Bells:
-    """``ring`` and ``mark`` from anywhere, ``run`` tells."""
+class Notifier:
+    """Call ``deleted`` and ``mark_unavailable`` from anywhere; ``run`` sends."""
 
     settings: InterruptionSettings
     bus: Bus
     unavailable: UnavailableOfferings
     clock: Clock
     last_progress: float = 0.0
-    _rung: dict[str, tuple[Machine, str, Notice]] = field(default_factory=dict)
-    _short: set[OfferingKey] = field(default_factory=set)
-    _ready: asyncio.Event = field(default_factory=asyncio.Event)
+    _deletions: dict[str, Deletion] = field(default_factory=dict)
+    """By machine key."""
+    _offerings: set[OfferingKey] = field(default_factory=set)
+    _work: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def ring(self, machine: Machine, instance: str, notice: Notice) -> None:
+    def deleted(self, machine: Machine, instance: str, notice: Notice) -> None:
         """This machine was deleted because of ``notice``."""
-        if len(self._rung) < LIMIT:
-            self._rung.setdefault(machine.key, (machine, instance, notice))
-            self._ready.set()
+        if len(self._deletions) < MOST_DELETIONS:
+            self._deletions.setdefault(machine.key, Deletion(machine, instance, notice))
+            self._work.set()
 
-    def mark(self, offering: OfferingKey) -> None:
-        """This offering is short from now on; there are fewer offerings than fit in a region."""
-        self._short.add(offering)
-        self._ready.set()
+    def mark_unavailable(self, offering: OfferingKey) -> None:
+        """This offering has no capacity from now on. Needs no bound: a region has few offerings."""
+        self._offerings.add(offering)
+        self._work.set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Tell until ``stop``, then what is left, for at most two seconds."""
+        """Send until ``stop``, then what is left, for at most two seconds."""
         while not stop.is_set():
             self.last_progress = self.clock.monotonic()
-            await run_until(stop, self._rang())
-            if self._ready.is_set():
+            await run_until(stop, self._wait_for_work())
+            if self._work.is_set():
                 await pause(stop, GATHER_SECONDS)
-                await self.tell()
+                await self.send()
         try:
-            async with asyncio.timeout(TOLD_SECONDS):
-                await self.tell()
+            async with asyncio.timeout(LAST_SEND_SECONDS):
+                await self.send()
         except TimeoutError:
             return
 
-    async def _rang(self) -> None:
+    async def _wait_for_work(self) -> None:
         try:
             async with asyncio.timeout(IDLE_SECONDS):
-                await self._ready.wait()
+                await self._work.wait()
         except TimeoutError:
             return
 
-    async def tell(self) -> None:
-        """Send everything that was rung so far; ends at the first that Redis does not take.
-
-        Marks go first: the plan that the bells ask for must not choose these offerings.
-        """
-        rung, self._rung = self._rung, {}
-        short, self._short = self._short, set()
-        self._ready.clear()
+    async def send(self) -> None:
+        """Send everything that was gathered so far; ends at the first message that Redis does not take."""
+        deletions, self._deletions = self._deletions, {}
+        offerings, self._offerings = self._offerings, set()
+        self._work.clear()
+        # Offerings go first: the plan that the messages cause must not choose one of them.
         try:
-            await self.unavailable.mark(sorted(short), seconds=self.settings.unavailable_seconds)
+            await self.unavailable.mark(
+                sorted(offerings), seconds=self.settings.unavailable_seconds
+            )
         except TransientError as error:
-            log.warning("cannot mark offerings", count=len(short), error=error.message)
-        for stream, message, cause in messages(list(rung.values())):
+            log.warning("cannot mark offerings", count=len(offerings), error=error.message)
+        for stream, message, cause in messages_for(list(deletions.values())):
             if not await send(self.bus, stream, message, cause=cause, clock=self.clock):
                 return
 
 
-def messages(rung: list[tuple[Machine, str, Notice]]) -> Iterator[tuple[str, Message, str]]:
-    """(stream, message, cause): the scheduler first, because a replacement takes longest."""
-    kinds: dict[str, list[tuple[str, Notice]]] = {}
-    for _, instance, notice in rung:
-        kinds.setdefault(notice.kind, []).append((instance, notice))
+def messages_for(deletions: list[Deletion]) -> Iterator[tuple[str, Message, str]]:
+    """(stream, message, cause): the scheduler's first, because a replacement takes longest."""
+    kinds: dict[NoticeKind, list[Deletion]] = {}
+    for deletion in deletions:
+        kinds.setdefault(deletion.notice.kind, []).append(deletion)
     for kind, several in kinds.items():
         for start in range(0, len(several), INSTANCES_PER_MESSAGE):
-            part = several[start : start + INSTANCES_PER_MESSAGE]
-            event = part[0][1].id
-            deadlines = [notice.deadline for _, notice in part if notice.deadline is not None]
-            received = InterruptionReceived(
-                kind=kind,
-                instances=tuple(instance for instance, _ in part),
-                deadline=min(deadlines, default=None),
-                event=event,
-            )
-            yield streams.INTERRUPTIONS, received, event
-    for machine, _, notice in rung[:ORDERS_AT_ONCE]:
+            received = _received(kind, several[start : start + INSTANCES_PER_MESSAGE])
+            yield streams.INTERRUPTIONS, received, received.event
+    for machine, _, notice in deletions[:TERMINATE_MESSAGES_AT_ONCE]:
         yield streams.TERMINATIONS, TerminateMachine.of(machine, notice.kind), notice.id
+
+
+def _received(kind: NoticeKind, deletions: list[Deletion]) -> InterruptionReceived:
+    """One message for all of these, with the earliest deadline among them."""
+    deadlines = [one.notice.deadline for one in deletions if one.notice.deadline is not None]
+    return InterruptionReceived(
+        kind=kind,
+        instances=tuple(one.instance for one in deletions),
+        deadline=min(deadlines, default=None),
+        event=deletions[0].notice.id,
+    )

@@ -1,10 +1,12 @@
 """What a pool wants done about a notice, and so what is done now: pure (INT-40, INT-43).
 
-Without annotations and settings this is Karpenter's table (INT-16): recommendations are only told, everything else
-takes the machine away at once.
+Without annotations and settings this is Karpenter's table: a recommendation is only reported, everything else deletes
+the machine at once.
 """
 
 from __future__ import annotations
+
+from enum import StrEnum
 
 import msgspec
 
@@ -14,12 +16,25 @@ from shared.domain.machines import Machine
 from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE, NodePool
 from shared.settings import InterruptionSettings
 
-TELL, REPLACE, WAIT, REOPEN = "tell", "replace", "wait", "reopen"
-"""Beside DELETE and CORDON: only tell; have the scheduler replace it first; wait for the lead time; undo."""
+
+class Step(StrEnum):
+    """What is done with one machine. The values are in webhook posts and events."""
+
+    DELETE = "delete"
+    CORDON = "cordon"
+    """Close the node and leave its pods alone."""
+    REPLACE = "replace"
+    """Have the scheduler buy the replacement first."""
+    WAIT = "wait"
+    """Until the pool's lead time before the scheduled event."""
+    REPORT = "tell"
+    """Only report it."""
+    REOPEN = "reopen"
+    """Undo what an earlier notice did."""
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """One pool's choices."""
+    """One pool's choices. ``lead_seconds``: how long before its start a scheduled event is acted on."""
 
     mode: str = DELETE
     rebalance: str = IGNORE
@@ -44,24 +59,24 @@ def policy_of(pool: NodePool | None, settings: InterruptionSettings) -> Policy:
     )
 
 
-def step_for(notice: Notice, policy: Policy, *, now: float) -> str:
+def step_for(notice: Notice, policy: Policy, *, now: float) -> Step:
     """What to do with a machine now; in a dry run, what would be done. ``now``: seconds since the epoch."""
     if notice.kind in OVER:
-        return REOPEN
+        return Step.REOPEN
     if notice.kind == NoticeKind.REBALANCE:
         return _for_recommendation(policy)
     if notice.kind in ANNOUNCED and not _is_due(notice, policy, now):
-        return WAIT
+        return Step.WAIT
     # An instance that has ended needs its record and its node gone, whatever a pool thinks of draining.
-    return CORDON if policy.mode == CORDON and notice.kind not in ENDED else DELETE
+    return Step.CORDON if policy.mode == CORDON and notice.kind not in ENDED else Step.DELETE
 
 
 def caused(notice: Notice, machine: Machine, policy: Policy) -> bool:
-    """Was this machine ordered to go because of ``notice``, perhaps by a process that was killed before it said so?
+    """Was this machine deleted because of ``notice``, perhaps by a process that was killed before it reported that?
 
-    Then its deletion, which knows whole seconds only, is not older than the announcement. EC2 announces the end of
-    every instance, also of those that we end for another reason: in the same second, that is no cause. When a
-    scheduled event was announced only the queue tells: of the others the machine itself does.
+    Then its deletion timestamp, which has whole seconds only, is not older than the announcement. EC2 announces the end
+    of every instance, also of those that Dovetail ends for another reason: an equal second is no proof then. Only the
+    queue says when a scheduled event was announced; for the other sources the annotation on the machine decides.
     """
     if not machine.terminating:
         return False
@@ -80,16 +95,11 @@ def _went_for_event(notice: Notice, machine: Machine, policy: Policy) -> bool:
     return same and machine.deleted_at + 1 > held.start - policy.lead_seconds
 
 
-def step_for_hook(settings: InterruptionSettings) -> str:
-    """What to do with a node that its auto scaling group ends: IGNORE, CORDON or DRAIN; in a dry run, what would be."""
-    wanted = settings.lifecycle_hooks
-    return CORDON if wanted == DRAIN and settings.interruption_mode == CORDON else wanted
-
-
-def _for_recommendation(policy: Policy) -> str:
+def _for_recommendation(policy: Policy) -> Step:
     if policy.rebalance == IGNORE:
-        return TELL
-    return REPLACE if policy.rebalance == DRAIN and policy.mode != CORDON else CORDON
+        return Step.REPORT
+    drains = policy.rebalance == DRAIN and policy.mode != CORDON
+    return Step.REPLACE if drains else Step.CORDON
 
 
 def _is_due(notice: Notice, policy: Policy, now: float) -> bool:

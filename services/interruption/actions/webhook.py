@@ -1,8 +1,8 @@
-"""Tells people over a webhook what was done: in bundles, within bounds, never in anybody's way.
+"""Posts what was done to a webhook, for people: in bundles, within bounds, and without holding up anybody.
 
-``tell`` only puts into a bounded queue. One post at a time, a few tries each, with growing pauses; what is refused for
-good, or finds the queue full, is counted, logged without the address (which is a secret for many receivers) and
-forgotten: events and metrics say the same. Everything that happens within a second and is alike is one post.
+``report`` only puts into a bounded queue. There is one post at a time, with a few tries and growing pauses; a report
+that is refused for good, or finds the queue full, is counted, logged without the address (which is a secret for many
+receivers) and forgotten: events and metrics say the same. Reports of one second that are alike share a post.
 """
 
 from __future__ import annotations
@@ -42,44 +42,44 @@ NAMES = 10
 REPEATABLE = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
-class Told(msgspec.Struct, frozen=True):
-    """One thing that was done."""
+class Report(msgspec.Struct, frozen=True):
+    """One action that was taken."""
 
     kind: str
     reason: str
     action: str
     machine: Machine | Node
-    """A node that is not ours has no machine and speaks for itself."""
+    """A self-managed node has no machine and stands for itself."""
     node: str = ""
 
     @property
     def alike(self) -> tuple[str, str, str]:
-        """What shares a post."""
+        """Reports that are equal in this share a post."""
         return (self.kind, self.reason, self.action)
 
 
 @dataclass
 class Webhook:
-    """``tell`` from anywhere, ``run`` posts. An empty WEBHOOK_URL: nothing is gathered."""
+    """Call ``report`` from anywhere; ``run`` posts. With an empty WEBHOOK_URL nothing is gathered."""
 
     settings: InterruptionSettings
     clock: Clock
     random: Random
     posted: int = 0
     dropped: int = 0
-    """Things told that found the queue full, or whose post failed."""
+    """Reports that found the queue full, or whose post failed."""
     last_progress: float = 0.0
-    _waiting: deque[Told] = field(default_factory=deque)
+    _waiting: deque[Report] = field(default_factory=deque)
     _ready: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self, told: Told) -> None:
+    def report(self, report: Report) -> None:
         """Never fails, never waits."""
         if not self.settings.webhook_url:
             return
         if len(self._waiting) >= LIMIT:
             self.dropped += 1
             return
-        self._waiting.append(told)
+        self._waiting.append(report)
         self._ready.set()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -88,7 +88,7 @@ class Webhook:
         async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
             while not stop.is_set():
                 self.last_progress = self.clock.monotonic()
-                await run_until(stop, self._told())
+                await run_until(stop, self._wait_for_reports())
                 if self._ready.is_set():
                     await pause(stop, GATHER_SECONDS)
                     await run_until(stop, self._post_all(session))
@@ -98,7 +98,7 @@ class Webhook:
             except TimeoutError:
                 self.dropped += len(self._waiting)
 
-    async def _told(self) -> None:
+    async def _wait_for_reports(self) -> None:
         try:
             async with asyncio.timeout(IDLE_SECONDS):
                 await self._ready.wait()
@@ -114,14 +114,14 @@ class Webhook:
             taken = False
             try:
                 taken = await self._post(session, body)
-            finally:  # a stop may cut the post short
+            finally:  # also when a stop cuts the post short: its outcome is unknown then
                 self.posted += taken
                 self.dropped += 0 if taken else len(bundle)
 
-    def _next_bundle(self) -> list[Told]:
+    def _next_bundle(self) -> list[Report]:
         first = self._waiting[0].alike
-        bundle = [told for told in self._waiting if told.alike == first]
-        self._waiting = deque(told for told in self._waiting if told.alike != first)
+        bundle = [one for one in self._waiting if one.alike == first]
+        self._waiting = deque(one for one in self._waiting if one.alike != first)
         return bundle
 
     def _place(self) -> dict[str, str]:
@@ -138,7 +138,7 @@ class Webhook:
                 return True
             if status and status < 500 and status not in REPEATABLE:
                 break
-        log.warning("webhook not told", problem=problem, tries=attempt + 1)
+        log.warning("webhook not posted", problem=problem, tries=attempt + 1)
         return False
 
     async def _try(self, session: aiohttp.ClientSession, body: Any) -> tuple[int, str]:
@@ -153,9 +153,9 @@ class Webhook:
             return 0, type(error).__name__
 
 
-def filled(template: str, bundle: list[Told], place: dict[str, str]) -> Any:
+def filled(template: str, bundle: list[Report], place: dict[str, str]) -> Any:
     """The template's document with ``$names`` filled in, in texts only: no name can change its form."""
-    machines = [told.machine for told in bundle]
+    machines = [report.machine for report in bundle]
     first = bundle[0]
     values = {
         **place,
@@ -164,7 +164,7 @@ def filled(template: str, bundle: list[Told], place: dict[str, str]) -> Any:
         "action": first.action,
         "count": str(len(bundle)),
         "machines": _names([machine.name for machine in machines]),
-        "nodes": _names([told.node for told in bundle]),
+        "nodes": _names([report.node for report in bundle]),
         "instances": _names([machine.provider_id.rpartition("/")[2] for machine in machines]),
         "types": _names([machine.labels.get(keys.INSTANCE_TYPE, "") for machine in machines]),
         "zones": _names([machine.labels.get(keys.ZONE, "") for machine in machines]),

@@ -1,23 +1,22 @@
-"""Acts on notices: Kubernetes first, then the source hears that its message is done with (INT-16).
+"""Acts on notices: first the writes to Kubernetes, then the source may delete its message.
 
-That order makes it safe: a notice whose handling failed, or whose handler was killed, comes again, and a second
-handling changes nothing. Many notices are in hand at once; two about one machine delete it once (INT-21).
+In that order a notice whose handling failed, or whose process was killed, comes again, and handling it a second time
+changes nothing. Many notices are handled at once; two about one machine delete it once (INT-21).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from services.interruption.actions.action import Action, action_for
-from services.interruption.actions.machine_actions import Deeds
-from services.interruption.directory import Directory
+from services.interruption.actions.machine_actions import MachineActions
+from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import Notice, NoticeKind
-from services.interruption.self_managed_nodes.lifecycle_hooks import Hooks
-from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.clock import Clock
 from shared.concurrency.waiting import run_until
 from shared.errors import DovetailError
@@ -27,7 +26,7 @@ from shared.metrics import Metrics
 log = get_logger(__name__)
 
 AT_ONCE = 64
-"""Notices in hand, and calls to the API server."""
+"""Notices that are handled at the same time, and also calls to the API server."""
 
 
 @dataclass
@@ -35,19 +34,19 @@ class Worker:
     """Takes notices from the backlog and acts on each."""
 
     backlog: Backlog
-    directory: Directory | OwnNode
-    deeds: Deeds
+    directory: InstanceLookup
+    actions: MachineActions
     clock: Clock
     metrics: Metrics
-    hooks: Hooks | None = None
-    """For nodes that are not ours."""
-    handled: Counter[str] = field(default_factory=Counter)
+    take_lifecycle: Callable[[Notice], Awaitable[None]] | None = None
+    """Handles lifecycle hooks; they are about nodes that no pool owns."""
+    handled: Counter[NoticeKind] = field(default_factory=Counter)
     """Notices by kind."""
     failed: int = 0
     """Handlings that failed; their notices come again."""
     _calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    """By instance, while somebody holds or awaits it."""
+    """By instance, while a task holds or awaits it."""
     _moved: float = 0.0
 
     @property
@@ -56,7 +55,7 @@ class Worker:
         return self._moved if len(self.backlog) else self.clock.monotonic()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Handle what comes until ``stop``; what is in hand then is brought to its end."""
+        """Handle what comes until ``stop``; what is being handled then is finished."""
         slots = asyncio.Semaphore(AT_ONCE)
         self._moved = self.clock.monotonic()
         async with asyncio.TaskGroup() as group:
@@ -87,13 +86,14 @@ class Worker:
             self.failed += 1
             log.exception("notice not handled", kind=notice.kind, id=notice.id)
         else:
+            # Only now may the source delete its message: until here a kill makes it come again.
             entry.done()
         self._moved = self.clock.monotonic()
 
     async def handle(self, notice: Notice) -> None:
-        """Act on one notice. Raises the first failure, after the other instances had their turn."""
-        if notice.kind == NoticeKind.LIFECYCLE and self.hooks is not None:
-            await self.hooks.take(notice)
+        """Act on one notice. Raises the first failure, after all its instances were handled."""
+        if notice.kind == NoticeKind.LIFECYCLE and self.take_lifecycle is not None:
+            await self.take_lifecycle(notice)
         action = action_for(notice.kind)
         if action is not None:
             each = (self._instance(name, action, notice) for name in notice.instances)
@@ -107,9 +107,9 @@ class Worker:
             self.metrics.interruption_seconds.observe(late)  # INT-24
 
     async def _instance(self, instance: str, action: Action, notice: Notice) -> None:
-        """One notice at a time about one instance: a cancellation must find what its event did."""
+        """One notice at a time about one instance: "the event is over" must find what the event's own notice wrote."""
         turn = self._turns.setdefault(instance, asyncio.Lock())
         async with turn, self._calls:
             machine = await self.directory.machine(instance)
             if machine is not None:
-                await self.deeds.act(machine, instance, action, notice)
+                await self.actions.act(machine, instance, action, notice)

@@ -1,7 +1,7 @@
-"""Notices between their sources and the workers: the most urgent comes out first, not the oldest.
+"""Notices between their sources and the worker: the most urgent is taken first, not the oldest.
 
-Bounded: a source waits for room, and what SQS holds back meanwhile it hands out again. An entry whose delivery has
-run out is dropped when its turn comes: SQS has given the message to somebody by then.
+Bounded: a source waits for room, and SQS keeps meanwhile what was not received. An entry whose delivery has expired is
+dropped when its turn comes: SQS has given the message to another reader by then.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from dataclasses import dataclass, field
 from services.interruption.notices.notice import Notice, Rank
 
 LIMIT = 400
-"""Enough to choose from; all of it waits 20 s for its next delivery when the process is killed."""
+"""Enough to choose from; after a kill each of these waits 20 s for its next delivery."""
 
 
 def nothing() -> None:
-    """For sources that need not hear that a notice is done with."""
+    """For sources that need not know that a notice was handled."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A notice on its way. ``done`` is called once when it is handled, never when handling failed."""
+    """A notice in the backlog. ``done`` is called once, when it was handled, and never when handling failed."""
 
     notice: Notice
     done: Callable[[], None] = nothing
     until: float = math.inf
-    """Monotonic time from which the source gives the notice to somebody else."""
+    """Monotonic time from which the source may give the notice to another reader."""
 
 
 @dataclass
 class Backlog:
-    """Any number of sources put, one dispatcher takes."""
+    """Any number of sources put, one worker takes."""
 
     limit: int = LIMIT
     expired: int = 0
@@ -52,7 +52,7 @@ class Backlog:
         await self._waiting.put((rank, next(self._numbers), entry))
 
     async def take(self, now: Callable[[], float]) -> Entry:
-        """The most urgent entry that is still ours to handle; ``now`` tells monotonic time."""
+        """The most urgent entry whose delivery has not expired; ``now`` reads the monotonic clock."""
         while True:
             _, _, entry = await self._waiting.get()
             if now() < entry.until:

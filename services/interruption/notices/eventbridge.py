@@ -2,8 +2,8 @@
 
 Lifecycle hooks may also write to the queue themselves, without EventBridge, directly or over SNS.
 
-What is not for us is ``no_op``: counted, deleted. What is not JSON, or is of a kind that we know but lacks what this
-kind must have, raises BadMessage: somebody should look at it.
+A message about something else becomes ``no_op``: it is counted and deleted. One that is not JSON, or is of a known kind
+without what that kind must have, raises BadMessage, because a person has to see it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ TRIPLE = ("version", "source", "detail-type")
 LONGEST_ID = 100
 LONGEST_EVENT = 300
 LONGEST_NAME = 255
-"""Of groups, hooks and tokens."""
+"""For names of groups and hooks, and tokens."""
+LIFECYCLE_TYPE = "EC2 Instance-terminate Lifecycle Action"
 TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
 _STATES = {
     "stopping": NoticeKind.STOPPED,
@@ -47,7 +48,7 @@ def parse(body: str, *, received_at: float = 0.0) -> Notice:
     if not isinstance(detail, dict):
         if read or not all(part in document for part in TRIPLE):
             raise BadMessage("not an EventBridge event: an object with a detail object is expected")
-        detail = {}  # of a kind that is not for us
+        detail = {}  # an event of another kind
     name = str(document.get("id") or "")[:LONGEST_ID] or "unnamed"
     at = _rfc3339(document.get("time"))
     kind, instances, deadline = read(detail, at) if read else _IGNORED
@@ -68,7 +69,7 @@ def _json(body: str) -> Json:
 
 
 def _unpacked(document: Json) -> Json:
-    """What SNS wrapped, and what a hook wrote itself, as EventBridge would have written it."""
+    """The document as EventBridge would have written it, out of SNS's wrapping or a hook's own message."""
     if document.get("Type") == "Notification" and isinstance(document.get("Message"), str):
         document = _json(document["Message"])
     if document.get("Service") != "AWS Auto Scaling" or "detail" in document:
@@ -84,7 +85,7 @@ def _unpacked(document: Json) -> Json:
 
 
 def _event(detail: Json) -> str:
-    """The same in all messages of Health about one event, blanks left out."""
+    """The ARN of the event, equal in all messages of Health about it, without blanks."""
     return "".join(str(detail.get("eventArn") or "").split())[:LONGEST_EVENT]
 
 
@@ -128,7 +129,7 @@ def _rebalance(detail: Json, _at: float | None) -> Reading:
 
 
 def _state(detail: Json, at: float | None) -> Reading:
-    """INT-12. What stops or ends has ended for its pods: nothing is gained by waiting, so it is due since ``at``."""
+    """A stopping instance has ended for its pods: waiting gains nothing, so the deadline is ``at`` (INT-12)."""
     state = detail.get("state")
     if not isinstance(state, str):
         raise BadMessage("detail.state: the name of a state is expected")
@@ -137,7 +138,7 @@ def _state(detail: Json, at: float | None) -> Reading:
 
 
 def _health(detail: Json, _at: float | None) -> Reading:
-    """INT-13: only EC2's own scheduled changes; one that is closed undoes what it announced."""
+    """Only EC2's own scheduled changes; a closed one undoes what it announced (INT-13)."""
     if detail.get("service") != "EC2" or detail.get("eventTypeCategory") != "scheduledChange":
         return _IGNORED
     entities = detail.get("affectedEntities") or []
@@ -153,7 +154,7 @@ def _health(detail: Json, _at: float | None) -> Reading:
 
 
 def _lifecycle(detail: Json, at: float | None) -> Reading:
-    """INT-41. Test notifications have no transition. How long the hook waits the event does not say: it is urgent."""
+    """A termination hook waits, for how long is not said, so it is urgent (INT-41). Tests have no transition."""
     if detail.get("LifecycleTransition") != TERMINATING:
         return _IGNORED
     return NoticeKind.LIFECYCLE, (_text(detail, "EC2InstanceId"),), _in_two_minutes(at)

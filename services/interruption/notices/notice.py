@@ -1,7 +1,6 @@
 """What EC2 announces about instances, wherever it was read: pure.
 
-Sources (the queue, the instance statuses, others to come) make Notices; the worker acts on them without knowing where
-they came from.
+Sources make Notices; the worker acts on them without knowing where they came from.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ IMDS = "imds"
 ANNOUNCED = frozenset({NoticeKind.SCHEDULED, NoticeKind.EVENT_STATUS})
 """Kinds whose deadline may be days away."""
 ENDED = frozenset({NoticeKind.STOPPED, NoticeKind.TERMINATED})
-"""Kinds of instances that nobody can keep any more."""
+"""Kinds that say that the instance has ended or is ending, whatever anybody does."""
 OVER = frozenset({NoticeKind.SCHEDULED_OVER, NoticeKind.HEALED})
 """Kinds that undo what an earlier notice did."""
 PATIENT = frozenset({NoticeKind.REBALANCE, NoticeKind.NO_OP, *OVER})
-"""Nothing is lost by these waiting behind all others."""
+"""Kinds that may wait behind all others without loss."""
 NOTICE_SECONDS = 120.0
-"""EC2 gives two minutes from the warning to the end of an instance."""
+"""From EC2's warning to the end of the instance."""
 SAME_DEADLINE_SECONDS = 5.0
-"""Deadlines this close together are one: then the message that names more of our machines goes first."""
+"""Deadlines this close together count as equal: then the notice about more Machines goes first."""
 
 Rank = tuple[bool, float, int, float]
 
@@ -68,21 +67,21 @@ class Notice(msgspec.Struct, frozen=True):
     kind: NoticeKind
     instances: tuple[str, ...] = ()
     at: float | None = None
-    """When EC2 said it (INT-24)."""
+    """When EC2 announced it (INT-24)."""
     deadline: float | None = None
     """When the instances end or ended, if EC2 named a time."""
     received_at: float = 0.0
     source: str = QUEUE
     event: str = ""
-    """What EC2 or Health call the scheduled event; empty: they did not say."""
+    """What EC2 or Health call the scheduled event; empty: not known."""
     hook: HookName | None = None
-    """Of a lifecycle notice from the queue; the metadata name none."""
+    """Only of a lifecycle notice from the queue; the instance metadata name no hook."""
 
 
 def rank(notice: Notice, ours: int) -> Rank:
-    """Smaller goes first: what must be acted on, then the earlier deadline, then the larger loss, then the older.
+    """Smaller goes first: urgent kinds, then the earlier deadline, then the larger loss, then the older notice.
 
-    ``ours``: how many of its instances are machines of ours.
+    ``ours``: how many of its instances belong to Machines.
     """
     due = math.inf
     if notice.deadline is not None:

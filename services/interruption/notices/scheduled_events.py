@@ -1,6 +1,6 @@
-"""The scheduled event that a machine waits for, as it stands in an annotation of the machine: pure.
+"""The scheduled event that a Machine waits for, as an annotation of the Machine: pure.
 
-SQS keeps a message for minutes, an event is days away: what is waited for must be where a restart finds it.
+SQS keeps a message for minutes and an event may be days away, so it must stand where a restart finds it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Maintenance(msgspec.Struct, frozen=True):
 
 
 def parse_maintenance(text: str) -> Maintenance | None:
-    """None for what we did not write."""
+    """None for a text that this service did not write."""
     parts = text.split(" ")
     if len(parts) != 3:
         return None
@@ -42,21 +42,21 @@ def parse_maintenance(text: str) -> Maintenance | None:
 
 
 def held_by(machine: Machine) -> Maintenance | None:
-    """What stands on this machine."""
+    """The event that is written on this Machine; None: none is."""
     return parse_maintenance(machine.annotations.get(keys.MAINTENANCE_ANNOTATION, ""))
 
 
 def maintenance_of(notice: Notice) -> Maintenance:
-    """What a notice announces; without a time of its own it begins when it was said."""
+    """The event that a notice announces; one without a start begins at its announcement."""
     said = notice.received_at if notice.at is None else notice.at
     start = said if notice.deadline is None else notice.deadline
     return Maintenance(start, notice.source, notice.event)
 
 
 def ends(notice: Notice, held: Maintenance) -> bool:
-    """Is the event of ``notice`` that is over the one that is waited for?
+    """Is the event that ``notice`` says is over the one that the Machine waits for?
 
-    Sources name the same event differently, so only its own source can call one off by name.
+    Sources name the same event differently, so only the source that announced it can end it.
     """
     named = bool(notice.event and held.event)
     return notice.source == held.source and (not named or notice.event == held.event)

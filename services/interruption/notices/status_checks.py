@@ -1,7 +1,7 @@
-"""Ailments of instances -> notices: pure (INT-15, INT-30).
+"""Failing status checks of instances -> notices: pure (INT-15, INT-30).
 
-A check that fails for a moment heals by itself; only after two minutes is the instance given up, and only after two
-minutes is it believed to be healthy again. A scheduled event is certain and acted on at once.
+A check that fails for a moment recovers by itself: only after two minutes the instance is given up, and only after two
+minutes without a failure it counts as healthy again. A scheduled event is certain and acted on at once.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Name = tuple[str, str]
 
 
 def name_of(ailment: Ailment) -> Name:
-    """Under which an ailment is remembered."""
+    """The name by which a failing check is remembered."""
     return (ailment.instance, ailment.category)
 
 
 def first_seen(
     ailments: Iterable[Ailment], before: Mapping[Name, float], *, now: float
 ) -> dict[Name, float]:
-    """Since when each ailment lasts: as EC2 says, or since we saw it first. What healed is forgotten."""
+    """Since when each check fails: as EC2 says, or since it was first seen. What recovered is forgotten."""
     return {
         name_of(one): before.get(name_of(one), now) if one.since is None else one.since
         for one in ailments
@@ -37,7 +37,7 @@ def first_seen(
 def serious(
     ailments: Iterable[Ailment], since: Mapping[Name, float], *, now: float
 ) -> list[Ailment]:
-    """Those that are acted on now."""
+    """The failing checks that are acted on now."""
     return [
         one
         for one in ailments
@@ -46,7 +46,7 @@ def serious(
 
 
 def notice_of(ailment: Ailment, since: float, *, now: float) -> Notice:
-    """The notice that EC2 did not send. Since when an event is announced EC2 does not say."""
+    """A notice for a failing check. For a scheduled event ``at`` is None: EC2 does not say when it was announced."""
     scheduled = ailment.category == EVENT_STATUS
     stamp = ailment.due if scheduled else since
     return Notice(
@@ -63,7 +63,7 @@ def notice_of(ailment: Ailment, since: float, *, now: float) -> Notice:
 def called_off(
     waiting: Iterable[tuple[str, Machine]], ailments: Iterable[Ailment], *, now: float
 ) -> list[Notice]:
-    """Notices that events are over which machines wait for because of us, and EC2 no longer lists."""
+    """Notices that events are over: Machines wait for them because of this source, and EC2 does not list them now."""
     scheduled = {one.instance for one in ailments if one.category == EVENT_STATUS}
     return [
         _over(instance, held, now)

@@ -1,36 +1,56 @@
 """``--source imds``: the same service as an agent on each node, for clusters without a queue.
 
-It reads the metadata of the instance that it runs on and speaks for that one machine. AWS itself is not called.
+It reads the metadata of the instance that it runs on and handles that one machine. It does not call AWS.
 """
 
 from __future__ import annotations
 
-from services.interruption.composition import Hands
+from services.interruption.actions.webhook import Webhook
+from services.interruption.composition import NoticeHandling
 from services.interruption.self_managed_nodes.imds import Imds
 from services.interruption.self_managed_nodes.imds_source import ImdsSource
+from services.interruption.self_managed_nodes.lifecycle_hooks import LifecycleHooks
 from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.environment import Entry, Environment
+from shared.errors import ConfigurationError
 from shared.kube.machines import Machines
 from shared.runtime import Loop, Service
 from shared.settings import InterruptionSettings
 
 
 async def build(env: Environment[InterruptionSettings]) -> Service:
-    """Wire the agent."""
+    """Wire the agent. Raises ConfigurationError when it is switched off."""
+    if not env.settings.self_managed_nodes:
+        raise ConfigurationError(
+            "--source imds needs SELF_MANAGED_NODES=true; with false, remove the DaemonSet of the agent"
+        )
     own = OwnNode(env.kube, Machines(env.kube))
-    hands = Hands.of(env, own)
+    webhook = Webhook(env.settings, env.clock, env.random)
+    handling = NoticeHandling.of(
+        settings=env.settings,
+        kube=env.kube,
+        bus=env.bus,
+        directory=own,
+        webhook=webhook,
+        clock=env.clock,
+        metrics=env.metrics,
+        recorder=env.recorder,
+        take_lifecycle=LifecycleHooks.of(env, own, webhook).take,
+    )
     imds = Imds(env.settings.imds_endpoint, env.clock)
     env.stack.push_async_callback(imds.close)
-    source = ImdsSource(env.settings, imds, hands.backlog, own, env.clock, env.random, env.metrics)
+    source = ImdsSource(
+        env.settings, imds, handling.backlog, own, env.clock, env.random, env.metrics
+    )
     loops = [
         Loop(
             "metadata", source.run, progress=lambda: source.last_progress or env.clock.monotonic()
         ),
-        *hands.loops(),
+        *handling.loops(),
     ]
 
     def status() -> dict[str, object]:
-        return {"instance": own.instance, "node": own.name, **hands.status()}
+        return {"instance": own.instance, "node": own.name, **handling.status()}
 
     def missing() -> list[str]:
         return [f"the metadata cannot be read: {source.problem}"] if source.problem else []

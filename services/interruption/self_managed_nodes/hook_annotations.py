@@ -1,6 +1,6 @@
 """Writes a lifecycle action on its node, by compare-and-set: several hooks, services and people write there.
 
-One patch closes the node and says why, so that no crash leaves a node that is closed for nobody.
+One patch closes the node and says why, so that no crash leaves a closed node that nobody opens or drains.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from shared.kube.resources import NODES
 
 TRIES = 3
 TAINT = Taint(keys.LIFECYCLE_TAINT_KEY, NO_SCHEDULE, OURS)
-"""INT-42."""
+"""Closes a node whose auto scaling group ends it (INT-42)."""
 
 
 @dataclass
-class HookMarks:
-    """Reads the node afresh before each write. Raises NotFound, also when the name is another node's by now."""
+class HookAnnotations:
+    """Reads the node afresh before each write. Methods raise NotFound, also when another node has the name by now."""
 
     kube: Kube
 
     async def begin(self, node: Node, new: LifecycleAction) -> bool:
-        """Close the node and have it drained. False: it says so already."""
+        """Close the node and ask for its drain. False: that was written before."""
 
         def change(found: Node, held: LifecycleAction | None) -> dict[str, Any] | None:
             wanted = joined(held, new)
@@ -54,7 +54,7 @@ class HookMarks:
         return await self._write(node, change)
 
     async def end(self, node: Node, hook: Hook, how: str) -> bool:
-        """This hook waits no longer. False: it says so already."""
+        """Write that this hook waits no longer. False: that was written before."""
 
         def change(_: Node, held: LifecycleAction | None) -> dict[str, Any] | None:
             wanted = held and ended(held, hook, how)
@@ -72,7 +72,7 @@ class HookMarks:
         for attempt in range(TRIES):
             raw = await self.kube.get(NODES, node.name)
             if raw["metadata"]["uid"] != node.uid:
-                raise NotFound(f"node {node.name} is another by now")
+                raise NotFound(f"node {node.name} has been replaced by another of its name")
             found = parse_node(raw)
             body = change(found, action_of(found))
             if body is None:
@@ -88,10 +88,10 @@ class HookMarks:
 
 
 def action_of(node: Node) -> LifecycleAction | None:
-    """What stands on the node."""
+    """The lifecycle action that is written on the node; None: none is."""
     return parse_lifecycle_action(node.annotations.get(keys.LIFECYCLE_ANNOTATION, ""))
 
 
 def until_text(action: LifecycleAction) -> str:
-    """For people."""
+    """The end of the drain, for events."""
     return rfc3339(action.until)

@@ -1,8 +1,8 @@
-"""Keeps lifecycle hooks waiting while their nodes drain, then ends them (INT-41).
+"""Keeps lifecycle hooks waiting while their nodes drain, then completes them (INT-41).
 
-What it knows stands on the nodes, seen through the watcher's mirror; when it beat last and whom AWS refused is all that
-a restart forgets, and a beat too many is harmless. What may go wrong: AWS does not answer, or does not let us. It is
-asked again with growing pauses, the node says so in an event, and at worst the hook's own timeout ends the instance.
+Its state stands on the nodes and is read through the watcher's mirror. A restart forgets only the times of the last
+heartbeats and refusals, and a heartbeat too many is harmless. What may go wrong: AWS does not answer, or refuses. Then
+it is called again with growing pauses, the node gets an event, and at worst the hook's own timeout ends the instance.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from random import Random
 
 from services.interruption.actions.action import NORMAL, WARNING
-from services.interruption.actions.webhook import Told, Webhook
+from services.interruption.actions.webhook import Report, Webhook
 from services.interruption.directory import Directory
 from services.interruption.notices.notice import NoticeKind
-from services.interruption.self_managed_nodes.hook_annotations import HookMarks, action_of
-from services.interruption.self_managed_nodes.hook_timing import BEAT, REST, due
+from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations, action_of
+from services.interruption.self_managed_nodes.hook_timing import HookStep, due
 from services.interruption.self_managed_nodes.lifecycle_hooks import OVER, REASON
 from shared.api.references import to_node
 from shared.clock import Clock
@@ -27,21 +27,23 @@ from shared.concurrency.backoff import Backoff
 from shared.domain import labels as keys
 from shared.domain.lifecycle_actions import Hook, LifecycleAction
 from shared.domain.nodes import Node
+from shared.environment import Environment
 from shared.errors import DovetailError, NotFound
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)
 
 PERIOD_SECONDS = 1.0
 AT_ONCE = 8
 """Calls to EC2 Auto Scaling in hand."""
-CALL_SECONDS, LOOK_SECONDS = 5.0, 20.0
-"""For one hook, and for all of one look: whom AWS keeps waiting gets a pause, and the others their turn."""
+CALL_SECONDS, CHECK_SECONDS = 5.0, 20.0
+"""For one hook, and for all of one check: a hook that AWS keeps waiting must not hold up the others."""
 LONGEST_PAUSE_SECONDS = 30.0
 FAILED_SECONDS = 600.0
-"""How often a node says that its hook cannot be reached."""
+"""How often a node gets an event that its hook cannot be reached."""
 
 Key = tuple[str, tuple[str, str, str]]
 """Node UID, identity of the hook."""
@@ -50,25 +52,25 @@ Case = tuple[Node, LifecycleAction, Hook]
 
 @dataclass
 class Attempts:
-    """What is remembered of one hook."""
+    """The calls for one hook. ``beat_at``: last heartbeat, in seconds since the epoch."""
 
     beat_at: float
-    """Since the epoch."""
     backoff: Backoff
     again_at: float = float("-inf")
-    """Monotonic; not asked before."""
+    """Monotonic time before which AWS is not called again."""
     how: str = ""
-    """How it ended at AWS; the node may not say so yet."""
-    told: bool = False
+    """How the hook ended at AWS; the node may not say so yet."""
+    reported: bool = False
 
 
 @dataclass
 class HookKeeper:
-    """``look`` every second."""
+    """Call ``check`` every second."""
 
+    settings: InterruptionSettings
     autoscaling: AutoScaling
     directory: Directory
-    marks: HookMarks
+    annotations: HookAnnotations
     webhook: Webhook
     clock: Clock
     random: Random
@@ -78,17 +80,41 @@ class HookKeeper:
     """What AWS said last, empty when it took the last call."""
     _attempts: dict[Key, Attempts] = field(default_factory=dict)
     _cases: dict[Key, Case] = field(default_factory=dict)
-    """As of the last look."""
+    """The hooks that waited at the last check."""
 
     @property
     def waiting(self) -> int:
-        """Hooks that wait for us."""
+        """LifecycleHooks that wait for us."""
         return len(self._cases)
 
-    async def look(self) -> None:
-        """Give each hook what it needs now. Failures are told and tried again."""
+    @classmethod
+    def of(
+        cls,
+        env: Environment[InterruptionSettings],
+        autoscaling: AutoScaling,
+        directory: Directory,
+        webhook: Webhook,
+    ) -> HookKeeper:
+        """With the ports of ``env``."""
+        return cls(
+            env.settings,
+            autoscaling,
+            directory,
+            HookAnnotations(env.kube),
+            webhook,
+            env.clock,
+            env.random,
+            env.metrics,
+            env.recorder,
+        )
+
+    async def check(self) -> None:
+        """Give each hook what it needs now. Failures are reported and tried again."""
+        if not self.settings.self_managed_nodes:
+            self._cases.clear()
+            return
         seen = {(case[0].uid, case[2].identity): case for case in self._open()}
-        # A node that is missing may be so because the mirror is behind: its hook is kept waiting until that is certain.
+        # A node may be missing because the mirror is behind: its hook is kept waiting until the node is certainly gone.
         missing = {
             key: case
             for key, case in self._cases.items()
@@ -99,7 +125,7 @@ class HookKeeper:
         self._attempts = {k: one for k, one in self._attempts.items() if k in self._cases}
         gate = asyncio.Semaphore(AT_ONCE)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS):
+            async with asyncio.timeout(CHECK_SECONDS):
                 cases = list(self._cases.items())
                 await asyncio.gather(*(self._keep(k, case, k in lost, gate) for k, case in cases))
 
@@ -116,15 +142,15 @@ class HookKeeper:
         now = self.clock.now()
         step = due(action, hook, drained=drained, last_beat=known.beat_at, now=now)
         waits = self.clock.monotonic() < known.again_at
-        if waits or (step == REST and not known.how):
+        if waits or (step == HookStep.NOTHING and not known.how):
             return
         async with gate:
             try:
                 async with asyncio.timeout(CALL_SECONDS):
-                    await self._ask(case, known, step)
+                    await self._call(case, known, step)
             except (DovetailError, TimeoutError) as error:
                 known.again_at = self.clock.monotonic() + known.backoff.next()
-                await self._complain(node, hook, error)
+                await self._report_failure(node, hook, error)
                 return
         known.backoff.reset()
         self.problem = ""
@@ -134,10 +160,10 @@ class HookKeeper:
     def _pauses(self) -> Backoff:
         return Backoff(self.random, first=1.0, cap=LONGEST_PAUSE_SECONDS)
 
-    async def _ask(self, case: Case, known: Attempts, step: str) -> None:
+    async def _call(self, case: Case, known: Attempts, step: HookStep) -> None:
         node, action, hook = case
         token = Token(hook.group, hook.name, hook.token, action.instance)
-        if step == BEAT and not known.how:
+        if step == HookStep.HEARTBEAT and not known.how:
             if await self.autoscaling.heartbeat(token):
                 known.beat_at = self.clock.now()
                 self.metrics.lifecycle_actions.labels("heartbeat").inc()
@@ -149,23 +175,27 @@ class HookKeeper:
         await self._write(case, known)
 
     async def _write(self, case: Case, known: Attempts) -> None:
-        """The node says how its hook ended; a node that is gone needs nothing."""
+        """Write on the node how its hook ended; a node that is gone needs no write."""
         node, _, hook = case
         try:
-            await self.marks.end(node, hook, known.how)
+            await self.annotations.end(node, hook, known.how)
         except NotFound:
             log.info("node is gone", node=node.name)
-        if known.told:
+        if known.reported:
             return
-        known.told = True
+        known.reported = True
         self.metrics.lifecycle_actions.labels(known.how.lower()).inc()
         end = "waits no longer" if known.how == OVER else f"was ended: {known.how}"
         log.info("lifecycle hook ended", node=node.name, hook=hook.name, how=known.how)
         text = f"Lifecycle hook {hook.name} of {hook.group} {end}"
         await self.recorder.publish(to_node(node), NORMAL, REASON, text)
-        self.webhook.tell(Told(NoticeKind.LIFECYCLE, REASON, known.how.lower(), node, node.name))
+        self.webhook.report(
+            Report(NoticeKind.LIFECYCLE, REASON, known.how.lower(), node, node.name)
+        )
 
-    async def _complain(self, node: Node, hook: Hook, error: DovetailError | TimeoutError) -> None:
+    async def _report_failure(
+        self, node: Node, hook: Hook, error: DovetailError | TimeoutError
+    ) -> None:
         self.metrics.lifecycle_actions.labels("failed").inc()
         problem = getattr(error, "message", f"no answer within {CALL_SECONDS:.0f} s")
         if problem != self.problem:

@@ -23,7 +23,7 @@ LONGEST_TEXT = 64 * 1024
 
 @dataclass
 class Imds:
-    """``endpoint`` without ``/latest``. Close it."""
+    """A client of one endpoint, without ``/latest``; call ``close`` at the end."""
 
     endpoint: str
     clock: Clock

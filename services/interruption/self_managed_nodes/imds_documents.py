@@ -1,6 +1,6 @@
-"""What the instance metadata service says, as notices: pure (INT-40, INT-41).
+"""Documents of the instance metadata service -> notices: pure (INT-40, INT-41).
 
-What may go wrong: a document of another form. It is no notice, and the caller says so once.
+What may go wrong: a document of another form. It raises BadMessage, which the caller logs once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REBALANCE_AT = "meta-data/events/recommendations/rebalance"
 SCHEDULED_EVENTS = "meta-data/events/maintenance/scheduled"
 LIFECYCLE_STATE = "meta-data/autoscaling/target-lifecycle-state"
 ENDING = "Terminated"
-"""Other states are InService, Standby, Detached and those of a warm pool."""
+"""Other states are InService, Standby, Detached and the states of a warm pool."""
 _TIME = "%d %b %Y %H:%M:%S GMT"
 MAINTENANCE_ID = "maintenance/"
 LONGEST_EVENT = 300
@@ -31,14 +31,14 @@ LONGEST_IN_ID = 60
 
 
 def spot_notice(text: str, instance: str, *, now: float) -> Notice:
-    """Of ``spot/instance-action``, which says when it ends and not since when it stands there. Raises BadMessage."""
+    """From ``spot/instance-action``, which says when the instance ends, not when that was said. Raises BadMessage."""
     end = _stamp(_object(text).get("time"), "time")
     said = min(now, end - NOTICE_SECONDS)
     return Notice(f"spot/{instance}/{int(end)}", NoticeKind.SPOT, (instance,), said, end, now, IMDS)
 
 
 def rebalance_notice(text: str, instance: str, *, now: float) -> Notice:
-    """Of ``events/recommendations/rebalance``. Raises BadMessage."""
+    """From ``events/recommendations/rebalance``. Raises BadMessage."""
     at = _stamp(_object(text).get("noticeTime"), "noticeTime")
     return Notice(
         f"rebalance/{instance}/{int(at)}", NoticeKind.REBALANCE, (instance,), at, None, now, IMDS
@@ -46,14 +46,14 @@ def rebalance_notice(text: str, instance: str, *, now: float) -> Notice:
 
 
 def lifecycle_notice(text: str, instance: str, *, now: float) -> Notice | None:
-    """Of ``autoscaling/target-lifecycle-state``, which names neither hook nor time. None: the group keeps it."""
+    """From ``autoscaling/target-lifecycle-state``, which names neither hook nor time. None: it goes on running."""
     if text.strip() != ENDING:
         return None
     return Notice(f"lifecycle/{instance}", NoticeKind.LIFECYCLE, (instance,), now, None, now, IMDS)
 
 
 def scheduled_notices(text: str, instance: str, *, now: float) -> list[Notice]:
-    """Of ``events/maintenance/scheduled``: the events that will happen. When they were announced it does not say.
+    """From ``events/maintenance/scheduled``: the events that will happen, without the time of their announcement.
 
     Raises BadMessage.
     """
@@ -78,7 +78,7 @@ def _scheduled(event: dict[str, Any], instance: str, now: float) -> Notice:
 def called_off(
     waiting: Iterable[tuple[str, Machine]], scheduled: Iterable[Notice], *, now: float
 ) -> list[Notice]:
-    """Notices that events are over which the metadata announced and no longer list."""
+    """Notices that events are over: those that the metadata announced earlier and do not list now."""
     listed = {notice.event for notice in scheduled}
     found = []
     for instance, machine in waiting:

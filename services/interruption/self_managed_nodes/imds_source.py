@@ -1,8 +1,8 @@
 """The instance's own metadata as a source of notices: for clusters without a queue, one agent on each node.
 
-An announcement stays where it is read, so what was handled is remembered; what was not is put again at the next look.
-What may go wrong: the metadata service does not answer, or with what nobody can read: ``problem`` says so on /readyz,
-and it is asked again. One document that cannot be had hides no other: a spot notice counts two minutes.
+An announcement stays in the metadata, so notices that were handled are remembered, and others are put again after the
+next reading. What may go wrong: the metadata service does not answer, or in a form that cannot be read: ``problem``
+says so on /readyz, and it is read again. One document that cannot be read hides no other: a spot notice has 120 s.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from services.interruption.actions.policy import step_for_hook
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import Notice, NoticeKind, rank
+from services.interruption.self_managed_nodes.hook_timing import step_for_hook
 from services.interruption.self_managed_nodes.imds import Imds
 from services.interruption.self_managed_nodes.imds_documents import (
     LIFECYCLE_STATE,
@@ -43,9 +43,9 @@ from shared.settings import InterruptionSettings
 log = get_logger(__name__)
 
 LONGEST_BACKOFF_SECONDS = 10.0
-"""The service is the instance's own, and a spot notice may be behind the silence."""
+"""Short: only this agent reads this service, and a spot notice may be waiting in it."""
 REPEAT_SECONDS = 20.0
-"""A notice that is not done with after this long is put again."""
+"""A notice that is not handled after this long is put again."""
 WAITING_SECONDS = 60.0
 
 
@@ -63,7 +63,7 @@ class ImdsSource:
     problem: str = ""
     last_progress: float = 0.0
     _put: dict[str, float] = field(default_factory=dict)
-    """Notice id -> when it may be put again (monotonic); infinity: it is done with."""
+    """Notice id -> when it may be put again (monotonic); infinity: it is handled."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until ``stop``."""
@@ -71,26 +71,26 @@ class ImdsSource:
         while not stop.is_set():
             wait = self.settings.imds_period
             try:
-                await self.look()
+                await self.check()
                 self.problem = ""
                 backoff.reset()
             except BadMessage as error:
-                self._complain(error)  # no pause makes it better
+                self._report_problem(error)  # a longer pause would not help
             except DovetailError as error:
                 wait = max(wait, backoff.next())
-                self._complain(error)
+                self._report_problem(error)
             self.last_progress = self.clock.monotonic()
             await pause(stop, wait)
 
-    def _complain(self, error: DovetailError) -> None:
+    def _report_problem(self, error: DovetailError) -> None:
         if error.message != self.problem:
             log.error("cannot read the instance metadata", problem=error.message)
         self.problem = error.message
 
-    async def look(self) -> None:
-        """Put what is announced now into the backlog. Raises the first failure, after all else had its turn."""
+    async def check(self) -> None:
+        """Put what is announced now into the backlog. Raises the first failure, after all documents were read."""
         if not self.own.instance:
-            await self._learn_who()
+            await self._identify()
         failure: DovetailError | None = None
         names: set[str] = set()
         for read in (self._spot, self._rebalance, self._lifecycle, self._scheduled):
@@ -101,17 +101,17 @@ class ImdsSource:
             except DovetailError as error:
                 failure = failure or error
         if failure is not None:
-            raise failure  # what is done with stays known: its document may be the one that is missing
+            raise failure  # nothing is forgotten then: the notice may be in the document that could not be read
         self._put = {name: again for name, again in self._put.items() if name in names}
 
-    async def _learn_who(self) -> None:
+    async def _identify(self) -> None:
         instance = await self.imds.get("meta-data/instance-id")
         name = self.settings.node_name or await self.imds.get("meta-data/local-hostname") or ""
         if not instance or not name:
             raise Unavailable("the metadata name no instance: set NODE_NAME, check IMDS_ENDPOINT")
         self.own.name, self.own.instance = name.strip(), instance.strip()
         try:
-            await self.own.machine(self.own.instance)  # what a predecessor wrote on it
+            await self.own.machine(self.own.instance)  # what an earlier agent wrote on it
         except BaseException:
             self.own.instance = ""
             raise
@@ -138,11 +138,11 @@ class ImdsSource:
         text = await self.imds.get(SCHEDULED_EVENTS) or "[]"
         now = self.clock.now()
         scheduled = scheduled_notices(text, self.own.instance, now=now)
-        await self._look_what_is_gone(scheduled)
+        await self._reread_waiting_machine(scheduled)
         return [*scheduled, *called_off(self.own.scheduled(), scheduled, now=now)]
 
-    async def _look_what_is_gone(self, scheduled: list[Notice]) -> None:
-        """The worker may have written an event on the machine since we read it."""
+    async def _reread_waiting_machine(self, scheduled: list[Notice]) -> None:
+        """The worker may have written an event on the Machine since it was read."""
         names = {notice.id for notice in scheduled}
         if any(name.startswith(MAINTENANCE_ID) and name not in names for name in self._put):
             await self.own.machine(self.own.instance)
@@ -158,7 +158,7 @@ class ImdsSource:
         await self.backlog.put(entry, rank(notice, 1))
 
     def _done(self, notice: Notice) -> None:
-        """A scheduled event may have to wait for its lead time: the worker is asked about it now and then."""
+        """A scheduled event may have to wait for its lead time, so it is put again every minute."""
         again = (
             self.clock.monotonic() + WAITING_SECONDS
             if notice.kind == NoticeKind.SCHEDULED

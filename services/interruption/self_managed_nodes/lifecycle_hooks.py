@@ -1,8 +1,8 @@
-"""What is done about an auto scaling group that ends an instance and waits for us (INT-41): a node that is not ours.
+"""What is done when an auto scaling group ends an instance, no pool owns its node, and a lifecycle hook waits (INT-41).
 
-The node is closed and an annotation on it says until when it is drained; the terminator drains it, ``HookKeeper`` keeps
-the hook waiting and ends it. Off unless LIFECYCLE_HOOKS is set, and then only for nodes that are marked as managed:
-several controllers may read the events of one account, and other clusters' instances are among them.
+The node is closed, and an annotation on it says until when it is drained; the terminator drains it, ``HookKeeper``
+keeps the hook waiting and completes it. Off unless LIFECYCLE_HOOKS is set, and then only for nodes with the managed
+tag: several controllers may read the events of one account, and instances of other clusters are among them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from services.interruption.actions.action import NORMAL, WARNING
-from services.interruption.actions.policy import step_for_hook
-from services.interruption.actions.recent_actions import Memory
-from services.interruption.actions.webhook import Told, Webhook
-from services.interruption.directory import Directory
+from services.interruption.actions.recent_actions import RecentActions
+from services.interruption.actions.webhook import Report, Webhook
+from services.interruption.directory import InstanceLookup
 from services.interruption.notices.notice import Notice, NoticeKind
-from services.interruption.self_managed_nodes.hook_annotations import HookMarks, until_text
-from services.interruption.self_managed_nodes.hook_timing import timing
-from services.interruption.self_managed_nodes.own_node import OwnNode
+from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations, until_text
+from services.interruption.self_managed_nodes.hook_timing import step_for_hook, timing
 from shared import streams
 from shared.api.references import to_node
 from shared.bus import Bus
@@ -32,6 +30,7 @@ from shared.domain import labels as keys
 from shared.domain.lifecycle_actions import Hook, LifecycleAction
 from shared.domain.nodepools import DRAIN, DRY_RUN, IGNORE
 from shared.domain.nodes import Node
+from shared.environment import Environment
 from shared.errors import NotFound, Unauthorized
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
@@ -44,27 +43,27 @@ log = get_logger(__name__)
 REASON = "ASGLifecycle"
 """Of events and webhook posts; the Node Termination Handler calls it so."""
 OVER = "over"
-"""How a hook ended that somebody else ended, or whose time ran out."""
-TOLD_SECONDS = 3600.0
-BELL_SECONDS = 2.0
+"""How a hook ended that somebody else completed, or whose time ran out."""
+REPORT_DEDUPE_SECONDS = 3600.0
+SEND_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class HookCalls:
-    """The calls to AWS; an agent on the node has none."""
+    """The calls to AWS; the agent on a node has none."""
 
     autoscaling: AutoScaling
     ec2: Ec2
 
 
 @dataclass
-class Hooks:
+class LifecycleHooks:
     """``take`` one notice of kind NoticeKind.LIFECYCLE."""
 
     settings: InterruptionSettings
     calls: HookCalls | None
-    directory: Directory | OwnNode
-    marks: HookMarks
+    directory: InstanceLookup
+    annotations: HookAnnotations
     bus: Bus
     webhook: Webhook
     clock: Clock
@@ -72,10 +71,31 @@ class Hooks:
     recorder: Recorder
     taken: int = 0
     """Notices that changed a node."""
-    _told: Memory = field(default_factory=Memory)
+    _recent: RecentActions = field(default_factory=RecentActions)
+
+    @classmethod
+    def of(
+        cls,
+        env: Environment[InterruptionSettings],
+        directory: InstanceLookup,
+        webhook: Webhook,
+        calls: HookCalls | None = None,
+    ) -> LifecycleHooks:
+        """With the ports of ``env``; without ``calls`` AWS is asked nothing about a hook."""
+        return cls(
+            env.settings,
+            calls,
+            directory,
+            HookAnnotations(env.kube),
+            env.bus,
+            webhook,
+            env.clock,
+            env.metrics,
+            env.recorder,
+        )
 
     async def take(self, notice: Notice) -> None:
-        """Write down what the notice asks for. Raises TransientError and Unauthorized: the notice comes again."""
+        """Write on the nodes what the notice asks for. Raises TransientError and Unauthorized: it comes again."""
         step = step_for_hook(self.settings)
         if step == IGNORE:
             return
@@ -83,26 +103,26 @@ class Hooks:
             node = await self.directory.any_node(instance)
             if node is None:
                 await self._release(instance, notice)
-            elif _is_drainable(node) and await self._is_marked(node, instance, notice):
+            elif _is_drainable(node) and await self._is_managed(node, instance, notice):
                 await self._act(step, node, instance, notice)
 
     async def _release(self, instance: str, notice: Notice) -> None:
-        """An instance of this cluster that is no node, not yet or no longer: nothing runs there, nobody need wait."""
+        """Complete the hook of an instance of this cluster without a node: no pod runs there, so nothing need wait."""
         hook, calls = notice.hook, self.calls
         if hook is None or calls is None or self.settings.interruption_mode == DRY_RUN:
             return
         cluster = f"kubernetes.io/cluster/{self.settings.cluster_name}"
         if not any(cluster in one.tags for one in await calls.ec2.instances(ids=[instance])):
             return
-        if not await self._is_marked(None, instance, notice):
+        if not await self._is_managed(None, instance, notice):
             return
         token = Token(hook.group, hook.name, hook.token, instance)
         how = CONTINUE if await calls.autoscaling.complete(token) else OVER
         self.metrics.lifecycle_actions.labels(how.lower()).inc()
         log.info("lifecycle hook of an instance without a node ended", instance=instance, how=how)
 
-    async def _is_marked(self, node: Node | None, instance: str, notice: Notice) -> bool:
-        """The key on node, group or instance. Where an agent runs, somebody has chosen the node already."""
+    async def _is_managed(self, node: Node | None, instance: str, notice: Notice) -> bool:
+        """Is the managed tag on node, group or instance? Running an agent on a node chooses it already."""
         key = self.settings.lifecycle_managed_tag
         if not key or self.calls is None or (node is not None and key in node.labels):
             return True
@@ -113,17 +133,17 @@ class Hooks:
     async def _act(self, step: str, node: Node, instance: str, notice: Notice) -> None:
         if self.settings.interruption_mode == DRY_RUN:
             text = f"{_text(notice)} (dry run: nothing is done, not {step})"
-            await self._tell(node, f"dry run, not {step}", text)
+            await self._report(node, f"dry run, not {step}", text)
         else:
             await self._begin(step, node, instance, notice)
 
     async def _begin(self, step: str, node: Node, instance: str, notice: Notice) -> None:
-        """With CORDON the pods may stay as long as with DRAIN, only that nobody evicts them: the hook is ended when
-        they have left, or at the end of the drain.
+        """Close the node. With CORDON nobody evicts its pods: the hook is completed when they have left by
+        themselves, and at the latest when a drain would have ended.
         """
         action = replace(await self._action(instance, notice), evict=step == DRAIN)
         try:
-            changed = await self.marks.begin(node, action)
+            changed = await self.annotations.begin(node, action)
         except NotFound:
             return
         if changed:
@@ -131,8 +151,8 @@ class Hooks:
             self.metrics.lifecycle_actions.labels("taken").inc()
             log.info("closing a node for a lifecycle hook", node=node.name, then=step)
             how = "drained" if action.evict else "closed, its pods may stay"
-            await self._tell(node, step, f"{_text(notice)}: {how} until {until_text(action)}")
-        await self._ring(node, notice)
+            await self._report(node, step, f"{_text(notice)}: {how} until {until_text(action)}")
+        await self._inform_terminator(node, notice)
 
     async def _action(self, instance: str, notice: Notice) -> LifecycleAction:
         at = self.clock.now() if notice.at is None else notice.at
@@ -158,27 +178,29 @@ class Hooks:
             log.warning("the times of a hook are not known", problem=error.message)
             return None
 
-    async def _ring(self, node: Node, notice: Notice) -> None:
-        """The terminator finds the node by itself, too: a Redis that hangs must not hold up anything."""
+    async def _inform_terminator(self, node: Node, notice: Notice) -> None:
+        """Bounded: the terminator finds the node by its own resync, so a Redis that hangs may not hold up this."""
         message = DrainNode(node=node.name)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(BELL_SECONDS):
+            async with asyncio.timeout(SEND_SECONDS):
                 await send(
                     self.bus, streams.TERMINATIONS, message, cause=notice.id, clock=self.clock
                 )
 
-    async def _tell(self, node: Node, what: str, text: str) -> None:
+    async def _report(self, node: Node, what: str, text: str) -> None:
         kind = NORMAL if what.startswith("dry run") else WARNING
         involved = to_node(node)
-        await self.recorder.publish(involved, kind, REASON, text, dedupe_seconds=TOLD_SECONDS)
-        if self._told.first(f"{what}/{node.uid}", self.clock.monotonic(), TOLD_SECONDS):
-            self.webhook.tell(Told(NoticeKind.LIFECYCLE, REASON, what, node, node.name))
+        await self.recorder.publish(
+            involved, kind, REASON, text, dedupe_seconds=REPORT_DEDUPE_SECONDS
+        )
+        if self._recent.begin(f"{what}/{node.uid}", self.clock.monotonic(), REPORT_DEDUPE_SECONDS):
+            self.webhook.report(Report(NoticeKind.LIFECYCLE, REASON, what, node, node.name))
 
 
 def _is_drainable(node: Node) -> bool:
-    """Ours are not: they have machines, and what ends their instances speaks for itself."""
-    ours = node.is_managed or keys.FINALIZER in node.finalizers
-    return not (ours or node.terminating)
+    """False for nodes of pools: they have Machines, and other notices say what ends their instances."""
+    owned = node.is_managed or keys.FINALIZER in node.finalizers
+    return not (owned or node.terminating)
 
 
 def _text(notice: Notice) -> str:

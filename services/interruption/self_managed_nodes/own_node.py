@@ -1,8 +1,8 @@
-"""The one machine and node that an agent on the node itself speaks for (``--source imds``).
+"""The one Machine and node of the instance that the agent runs on (``--source imds``).
 
 A thousand agents must not each follow the whole cluster, nor list it in a storm: the node's owner reference names the
-machine, so that three small reads answer everything. What may go wrong: a node that is not ours, or not registered yet:
-then there is no machine, and the notice is asked about again at the next look.
+Machine, so three small reads answer everything. What may go wrong: the node has no Machine, or is not registered
+yet; then there is none to act on, and the notice comes again with the next reading of the metadata.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shared.kube.resources import NODES
 
 @dataclass
 class OwnNode:
-    """Speaks ``Directory``'s language for one instance. ``name``: of its Kubernetes node."""
+    """An ``InstanceLookup`` for one instance. ``name``: of its Kubernetes node."""
 
     kube: Kube
     machines: Machines
@@ -38,8 +38,8 @@ class OwnNode:
         return sum(instance == self.instance for instance in instances)
 
     async def machine(self, instance: str) -> Machine | None:
-        """Read node and machine afresh. None: not this instance, or not a machine of ours. Raises TransientError: what
-        was known stays, for others may be about it now.
+        """Read node and Machine afresh. None: another instance, or one without a Machine. Raises TransientError; what
+        was read before stays then, because another task may be using it.
         """
         if instance != self.instance:
             return None
@@ -67,12 +67,12 @@ class OwnNode:
         return self._node if instance == self.instance else None
 
     async def any_node(self, instance: str) -> Node | None:
-        """Read afresh; it need not be ours. None: not this instance. Raises TransientError."""
+        """Read afresh, owned by a pool or not. None: another instance. Raises TransientError."""
         await self.machine(instance)
         return self.node(instance)
 
     async def pool(self, machine: Machine) -> NodePool | None:
-        """Raises TransientError when that cannot be told now."""
+        """The pool of this Machine; None for one without. Raises TransientError when that cannot be known now."""
         return await read_pool(self.kube, machine.pool_key) if machine.pool_key else None
 
     def scheduled(self) -> list[tuple[str, Machine]]:

@@ -1,7 +1,7 @@
-"""Where messages go that nobody can read: among the dead letters of the stream ``interruptions``, each once.
+"""Where SQS messages go that cannot be read: into the dead letters of the stream ``interruptions``, each once.
 
 What may go wrong: the service is killed between keeping a message and deleting it from the queue. The message comes
-again and is known by its id and its body.
+again and is recognised by its id and body.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GROUP = "interruption"
 
 
 def keeping(letters: DeadLetters) -> Bury:
-    """Keeps a message among ``letters``."""
+    """A function that keeps one message among ``letters``."""
 
     async def bury(message: str, body: bytes, error: Exception) -> None:
         await letters.bury(

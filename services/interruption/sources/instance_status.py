@@ -1,7 +1,7 @@
 """EC2's status checks as a source of notices, every minute, with or without a queue (INT-30, INT-31).
 
-An ailment that lasts is announced again each time: it costs nothing once the machine is being deleted, and a handling
-that failed is repeated without any memory of it.
+A failing check is announced again each minute: that costs nothing once the Machine is being deleted, and repeats an
+action that failed without keeping a list of such.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, Unauthorized
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.runtime import MOST_FAILURES
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)
 
-OFF_LOOK_SECONDS = 15.0
+OFF_PAUSE_SECONDS = 15.0
+"""How often the setting is read while it says never."""
 OFTEN_SECONDS = 60.0
 """With a longer period than this, silence is no sign of trouble."""
 DENIED = "UnauthorizedOperation"
 
 
 @dataclass
-class StatusSource:
-    """Asks EC2 and puts notices about our machines into the backlog."""
+class InstanceStatusSource:
+    """Reads the checks and puts notices about instances of Machines into the backlog."""
 
     settings: InterruptionSettings
     statuses: InstanceStatuses
@@ -49,8 +51,10 @@ class StatusSource:
     clock: Clock
     metrics: Metrics
     stopped: bool = False
-    """We may not ask, and have said so."""
+    """The role may not read them, which was logged."""
     problem: str = ""
+    failures: int = 0
+    """In a row."""
     last_progress: float = 0.0
     _since: dict[Name, float] = field(default_factory=dict)
     _passing: dict[str, float] = field(default_factory=dict)
@@ -58,38 +62,48 @@ class StatusSource:
     _counted: set[Name] = field(default_factory=set)
 
     def progress(self) -> float:
-        """Monotonic time of the last question; now while there is none to ask."""
+        """Monotonic time of the last answer; now while there is none to wait for."""
         waits = self.stopped or self.settings.instance_status_period > OFTEN_SECONDS
         return self.clock.monotonic() if waits else self.last_progress
 
+    def complaint(self) -> str:
+        """Why the statuses cannot be relied on, for /readyz. One failure is the network's; a refusal is a choice."""
+        if self.stopped or self.failures <= MOST_FAILURES:
+            return ""
+        return f"instance statuses cannot be read, {self.failures} times in a row: {self.problem}"
+
     async def run(self, stop: asyncio.Event) -> None:
-        """Ask until ``stop``, or until EC2 says that we may not."""
-        await run_until(stop, self.directory.loaded())  # else nothing would be ours
+        """Read until ``stop``, or until EC2 says that the role may not."""
+        await run_until(
+            stop, self.directory.loaded()
+        )  # without the mirror no instance would belong to a Machine
         while not stop.is_set() and not self.stopped:
             period = self.settings.instance_status_period
-            if period > 0:
-                await self._ask()
-            self.last_progress = self.clock.monotonic()
-            await pause(stop, period or OFF_LOOK_SECONDS)
+            if period <= 0 or await self._ask():
+                self.last_progress = self.clock.monotonic()
+            await pause(stop, period or OFF_PAUSE_SECONDS)
         await stop.wait()
 
-    async def _ask(self) -> None:
+    async def _ask(self) -> bool:
+        """Whether EC2 answered."""
         try:
-            await self.look(await self.statuses.ailments())
-            self.problem = ""
-        except Unauthorized as error:
-            self.stopped = error.context.get("code") == DENIED
-            self._complain(error)
+            await self.check(await self.statuses.ailments())
         except DovetailError as error:
-            self._complain(error)
+            refused = isinstance(error, Unauthorized) and error.context.get("code") == DENIED
+            self.stopped = refused
+            self.failures += 1
+            self._report_problem(error)
+            return False
+        self.problem, self.failures = "", 0
+        return True
 
-    def _complain(self, error: DovetailError) -> None:
+    def _report_problem(self, error: DovetailError) -> None:
         if error.message != self.problem:
             log.error("cannot read instance statuses", problem=error.message, gives_up=self.stopped)
         self.problem = error.message
 
-    async def look(self, ailments: tuple[Ailment, ...]) -> None:
-        """Take over what EC2 says now; foreign instances are none of our business."""
+    async def check(self, ailments: tuple[Ailment, ...]) -> None:
+        """Put notices about what EC2 says now; instances without a Machine are passed by."""
         now = self.clock.now()
         ours = [one for one in ailments if self.directory.count([one.instance])]
         self._since = first_seen(ours, self._since, now=now)

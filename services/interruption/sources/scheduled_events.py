@@ -1,8 +1,8 @@
-"""Machines that wait for a scheduled event, as a source of notices: when the lead time is reached, it is time to go.
+"""Machines that wait for a scheduled event, as a source of notices: at the pool's lead time they are acted on.
 
-What is waited for stands on the machines (``maintenance.py``) and is found in the mirror, so no restart forgets it. The
-worker decides: it knows what the pool says now. A machine that is being deleted comes once more, because whoever
-ordered that may have been killed before it told why.
+The event stands on the Machine (``notices.scheduled_events``) and is found in the mirror, so a restart loses none. The
+worker decides, because it knows what the pool says now. A Machine that is being deleted is put once more, because the
+process that deleted it may have been killed before its event and report.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from services.interruption.actions.policy import policy_of
-from services.interruption.directory import Directory
+from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import Notice, NoticeKind, rank
 from services.interruption.notices.scheduled_events import Maintenance, held_by
-from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.clock import Clock
 from shared.domain.machines import Machine
 from shared.errors import DovetailError
@@ -28,17 +27,17 @@ PERIOD_SECONDS = 15.0
 
 
 @dataclass
-class WaitingSource:
-    """``look`` now and then."""
+class ScheduledEventSource:
+    """Call ``check`` every ``PERIOD_SECONDS``."""
 
     settings: InterruptionSettings
     backlog: Backlog
-    directory: Directory | OwnNode
+    directory: InstanceLookup
     clock: Clock
     _settled: set[str] = field(default_factory=set)
-    """UIDs of machines that are being deleted, and nothing is left to tell about them."""
+    """UIDs of Machines that are being deleted and reported."""
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Put a notice about each machine whose event is due into the backlog."""
         scheduled = self.directory.scheduled()
         self._settled &= {machine.uid for _, machine in scheduled}

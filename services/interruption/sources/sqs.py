@@ -1,11 +1,11 @@
 """The SQS queue as a source of notices (INT-01..04).
 
-One long poll at a time while it is quiet; a poll that comes back half full calls the others, so a storm is read by
-several pollers at once. A message is deleted when it was handled, in batches, or when it cannot be read: then its
-first 4 KiB stay among the dead letters of the stream ``interruptions``.
+One long poll at a time while it is quiet; after a poll that comes back half full, several pollers read a storm at once.
+A message is deleted, in batches, when it was handled, or when it cannot be read: then its first 4 KiB stay among the
+dead letters of the stream ``interruptions``.
 
-What may go wrong: the queue is missing or forbidden: ``problem`` says so on /readyz, and it is looked for again, ever
-more slowly. A deletion fails: the message comes again and is found to be handled; ``undeleted`` says why.
+What may go wrong: the queue is missing or forbidden: ``problem`` says so on /readyz, and it is looked for again, with
+growing pauses. A deletion fails: the message comes again and is found to be handled; ``undeleted`` says why.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ log = get_logger(__name__)
 POLLERS = 8
 VISIBILITY_SECONDS = 20
 MARGIN_SECONDS = 1.0
-"""A delivery counts as run out this much before SQS thinks so."""
+"""A delivery counts as expired this much before SQS gives the message to another reader."""
 STORM_MESSAGES = BATCH // 2
-"""SQS may hand out fewer than it has; as many at once are a storm."""
+"""SQS may return fewer messages than it has; this many at once are a storm."""
 STORM_WAIT_SECONDS = 1
-LOOK_SECONDS = 5.0
+SETTING_SECONDS = 5.0
 """How often an empty INTERRUPTION_QUEUE is read again: it may stand in the ConfigMap (OPS-04)."""
 LONGEST_BACKOFF_SECONDS = 30.0
 DELETERS = 4
-"""Batches of deletions on their way."""
+"""Batches that are being deleted at the same time."""
 GATHER_SECONDS = 0.2
 """How long a batch of deletions may gather: each call costs as much as handling several messages."""
 WAITING_RECEIPTS = 10_000
 FLUSH_SECONDS = 3.0
-LETTER_BYTES = 4096
+DEAD_LETTER_BYTES = 4096
 UNDELETED_SECONDS = 3.0 * VISIBILITY_SECONDS
-LETTERS_PAUSE_SECONDS = 5.0
-"""After a letter that could not be kept no other is tried for this long: warnings must not wait behind it."""
+DEAD_LETTER_PAUSE_SECONDS = 5.0
+"""After a dead letter that could not be kept, none is tried for this long: notices must not wait for Redis."""
 UNREADABLE = "unreadable"
 
 Bury = Callable[[str, bytes, Exception], Awaitable[None]]
@@ -60,7 +60,7 @@ Bury = Callable[[str, bytes, Exception], Awaitable[None]]
 
 
 @dataclass
-class QueueSource:
+class SqsSource:
     """Reads one queue into the backlog."""
 
     settings: InterruptionSettings
@@ -74,17 +74,17 @@ class QueueSource:
     url: str = ""
     problem: str = ""
     last_progress: float = 0.0
-    """Monotonic time of the last poll that SQS answered, or of the last look at an empty setting."""
+    """Monotonic time of the last poll that SQS answered, or of the last reading of an empty setting."""
     _done: asyncio.Queue[str] = field(default_factory=lambda: asyncio.Queue(WAITING_RECEIPTS))
     _idle: bool = False
-    _letters_from: float = 0.0
-    """Monotonic time until which Redis is not asked again."""
+    _dead_letters_from: float = 0.0
+    """Monotonic time before which no dead letter is kept."""
     _undeleted: str = ""
     _undeleted_at: float = float("-inf")
 
     @property
     def undeleted(self) -> str:
-        """Why messages that are done with cannot be deleted, empty: they can. Those come again and say so again."""
+        """Why handled messages cannot be deleted; empty: they can. Such messages come again, and renew this."""
         fresh = self.clock.monotonic() - self._undeleted_at < UNDELETED_SECONDS
         return self._undeleted if fresh else ""
 
@@ -94,29 +94,29 @@ class QueueSource:
         while not stop.is_set():
             name = self.settings.interruption_queue
             if not name:
-                self._say_idle()
-                await pause(stop, LOOK_SECONDS)
+                self._report_idle()
+                await pause(stop, SETTING_SECONDS)
                 continue
             try:
                 await run_until(stop, self._read(name, backoff))
             except DovetailError as error:
-                self._complain(name, error)
+                self._report_problem(name, error)
                 await pause(stop, backoff.next())
 
-    def _say_idle(self) -> None:
-        """INT-01, ACC-40: one line, not one per look."""
+    def _report_idle(self) -> None:
+        """Log the empty setting once, not at each reading (INT-01)."""
         if not self._idle:
             log.warning("INTERRUPTION_QUEUE is empty: spot interruptions are not handled")
         self._idle, self.url, self.problem, self._undeleted = True, "", "", ""
         self.last_progress = self.clock.monotonic()
 
-    def _complain(self, name: str, error: DovetailError) -> None:
+    def _report_problem(self, name: str, error: DovetailError) -> None:
         problem = error.message
         if isinstance(error, NotFound):
             problem = f"queue {name} does not exist; create it or mend INTERRUPTION_QUEUE"
         if problem != self.problem:
             log.error("cannot read the interruption queue", problem=problem)
-        self.problem = problem  # the address stays: handled messages are still to be deleted
+        self.problem = problem  # the URL stays: handled messages are still to be deleted
         self.last_progress = self.clock.monotonic()
 
     async def _read(self, name: str, backoff: Backoff) -> None:
@@ -133,7 +133,7 @@ class QueueSource:
                 await self._drain()
 
     async def _drain(self) -> None:
-        """Several pollers until each finds nothing more; raises what one of them met."""
+        """Run several pollers until each finds nothing more. Raises the first failure of one of them."""
 
         async def drain() -> None:
             while await self._receive(STORM_WAIT_SECONDS):
@@ -145,7 +145,7 @@ class QueueSource:
                 raise end
 
     async def _receive(self, wait_seconds: int) -> int:
-        """How many messages came; all of them are in the backlog or done with."""
+        """The number of messages that came; each of them is in the backlog, or is to be deleted."""
         messages = await self.sqs.receive(
             self.url, wait_seconds=wait_seconds, visibility_seconds=VISIBILITY_SECONDS
         )
@@ -160,7 +160,7 @@ class QueueSource:
         except BadMessage as error:
             await self._keep(message, error.message)
             return
-        except Exception as error:  # a fault of our own must not stop the queue again and again
+        except Exception as error:  # a defect of this code must not stop the queue at each delivery
             log.exception("cannot parse an interruption message", id=message.id)
             await self._keep(message, repr(error))
             return
@@ -169,29 +169,29 @@ class QueueSource:
         await self.backlog.put(entry, rank(notice, self.directory.count(notice.instances)))
 
     async def _keep(self, message: QueueMessage, fault: str) -> None:
-        """INT-04: no repeat cures it. It is deleted once it is kept."""
+        """Keep a message that no repeat makes readable (INT-04); it is deleted once it is kept."""
         log.error("unreadable interruption message", id=message.id, error=fault)
         self.metrics.interruptions_received.labels(UNREADABLE).inc()
-        if self.clock.monotonic() < self._letters_from:
+        if self.clock.monotonic() < self._dead_letters_from:
             return
         try:
-            body = message.body.encode("utf-8", "replace")[:LETTER_BYTES]
+            body = message.body.encode("utf-8", "replace")[:DEAD_LETTER_BYTES]
             await self.bury(message.id, body, BadMessage(fault))
         except DovetailError as failure:
-            self._letters_from = self.clock.monotonic() + LETTERS_PAUSE_SECONDS
+            self._dead_letters_from = self.clock.monotonic() + DEAD_LETTER_PAUSE_SECONDS
             log.warning("cannot keep the message, it comes again", error=failure.message)
             return
         self._delete(message.receipt)
 
     def _delete(self, receipt: str) -> None:
-        """Have it deleted soon; forgotten when too many wait, as it comes again."""
+        """Have the message deleted soon; with too many waiting it is forgotten, and comes again."""
         try:
             self._done.put_nowait(receipt)
         except asyncio.QueueFull:
             log.warning("too many messages wait to be deleted, one comes again")
 
     async def run_deletions(self, stop: asyncio.Event) -> None:
-        """Delete what is done with until ``stop``, then what is left, for at most three seconds."""
+        """Delete handled messages until ``stop``, then what is left, for at most three seconds."""
         await run_until(stop, self._delete_for_ever())
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
@@ -202,7 +202,7 @@ class QueueSource:
             log.warning("messages were not deleted, they come again", count=self._done.qsize())
 
     async def _delete_for_ever(self) -> None:
-        """One gathers, so that batches are full; several are on their way, so that a slow answer holds up none."""
+        """Gather one batch at a time, so that batches are full; send several, so that a slow one holds up none."""
         gate = asyncio.Semaphore(DELETERS)
         unfinished: list[list[str]] = []
 
@@ -221,7 +221,7 @@ class QueueSource:
                     deleting = group.create_task(self._delete_batch(batch))
                     deleting.add_done_callback(partial(ended, batch))
         finally:
-            # The last round has them; to delete one twice does no harm.
+            # A cancelled batch may have been deleted or not. The flush deletes it again, which is harmless.
             for receipt in (receipt for batch in unfinished for receipt in batch):
                 self._delete(receipt)
 

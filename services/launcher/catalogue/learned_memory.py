@@ -25,18 +25,18 @@ from shared.mirror.learned_memory import LearnedMemory, Sizes
 
 log = get_logger(__name__)
 
-KEEP_SECONDS = 60 * 24 * 3600.0
-"""LCH-90: from the last node that reported."""
-RENEW_SECONDS = 24 * 3600.0
-"""A node that tells nothing new is written down this often."""
-MOST = 5_000
+KEEP_LEARNED_SECONDS = 60 * 24 * 3600.0
+"""From the last node that reported (LCH-90)."""
+RENEW_LEARNED_SECONDS = 24 * 3600.0
+"""A node that reports nothing new is stored again this often."""
+MOST_LEARNED = 5_000
 """(type, image) pairs remembered; those not seen for longest go first."""
 MIB = 1024**2
 _MEMORY_LABEL = keys.AWS_PREFIX + "instance-memory"
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """What one node told."""
+    """What one node reported."""
 
     instance_type: str
     image: str
@@ -58,9 +58,9 @@ def learned(machine: Machine, node: Node) -> Learned | None:
 
 
 def _most(machine: Machine, expected: int) -> int:
-    """What EC2 says the type has; where no label tells it, a quarter more than estimated."""
-    told = machine.labels.get(_MEMORY_LABEL, "")
-    return int(told) * MIB if told.isdecimal() else expected + expected // 4
+    """The memory of the type by EC2; where no label has it, a quarter more than estimated."""
+    label = machine.labels.get(_MEMORY_LABEL, "")
+    return int(label) * MIB if label.isdecimal() else expected + expected // 4
 
 
 @dataclass
@@ -79,7 +79,7 @@ class MemorySizes:
             return
         size, seen = self._held.get(found.member, (found.memory_bytes + 1, 0.0))
         now = self.clock.now()
-        if size <= found.memory_bytes and now - seen < RENEW_SECONDS:
+        if size <= found.memory_bytes and now - seen < RENEW_LEARNED_SECONDS:
             return
         await self.store.write({found.member: (found.memory_bytes, now)})
         self._held[found.member] = (min(size, found.memory_bytes), now)
@@ -111,8 +111,8 @@ class MemorySizes:
         if lost:
             await self.store.write(lost)
         merged = stored | lost
-        keep = sorted(merged, key=lambda member: (merged[member][1], member))[-MOST:]
-        oldest = self.clock.now() - KEEP_SECONDS
+        keep = sorted(merged, key=lambda member: (merged[member][1], member))[-MOST_LEARNED:]
+        oldest = self.clock.now() - KEEP_LEARNED_SECONDS
         kept = {member: merged[member] for member in keep if merged[member][1] > oldest}
         self._held = kept
         await self.store.drop(member for member in merged if member not in kept)

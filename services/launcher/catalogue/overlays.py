@@ -28,7 +28,7 @@ from shared.mirror.offerings import CatalogueSource
 log = get_logger(__name__)
 
 PERIOD_SECONDS = 10.0
-LISTED_SECONDS = 1.0
+LIST_FRESH_SECONDS = 1.0
 INVALID = "ValidationFailed"
 CONFLICT = "Conflict"
 LONGEST_MESSAGE = 1000
@@ -60,7 +60,7 @@ class ListedOverlays:
     async def __call__(self) -> tuple[Overlay, ...]:
         """Those that can be read. Raises TransientError."""
         async with self._listing:
-            if self.clock.monotonic() - self._listed_at >= LISTED_SECONDS:
+            if self.clock.monotonic() - self._listed_at >= LIST_FRESH_SECONDS:
                 began = self.clock.monotonic()
                 read = map(parse_node_overlay, await listed_overlays(self.kube))
                 self._found = tuple(one.record for one in read if one.record is not None)
@@ -70,7 +70,7 @@ class ListedOverlays:
 
 @dataclass
 class Overlays:
-    """One look at all of them, again and again."""
+    """Judges all of them together, again and again."""
 
     kube: Kube
     catalogues: CatalogueSource
@@ -79,8 +79,8 @@ class Overlays:
     enabled: bool
     """The gate NodeOverlay."""
 
-    async def look(self) -> None:
-        """Say on each whether it holds."""
+    async def check_all(self) -> None:
+        """Write on each whether it holds."""
         catalogue = await self.catalogues.get() if self.enabled else None
         if catalogue is None:
             return
@@ -97,10 +97,10 @@ class Overlays:
         found = await asyncio.to_thread(judged, tuple(read.values()), catalogue)
         refused |= {name: (CONFLICT, text) for name, text in found.refused.items()}
         for raw in listed:
-            await self._tell(raw, refused.get(str(raw["metadata"]["name"])))
+            await self._write(raw, refused.get(str(raw["metadata"]["name"])))
 
-    async def _tell(self, raw: Json, problem: tuple[str, str] | None) -> None:
-        """Write the condition where it says something else."""
+    async def _write(self, raw: Json, problem: tuple[str, str] | None) -> None:
+        """Write the condition where the object has another one."""
         old = known_conditions(raw.get("status"))
         status, (reason, message) = ("False", problem) if problem else ("True", (READY, ""))
         fresh = Condition(status, reason, message[:LONGEST_MESSAGE], self.clock.now())
@@ -116,7 +116,7 @@ class Overlays:
         try:
             await self.kube.patch(NODE_OVERLAYS, meta["name"], body, subresource="status")
         except (NotFound, Conflict):
-            return  # changed meanwhile: the next look sees it
+            return  # changed meanwhile: the next check reads it
         except DovetailError as error:
             log.warning("cannot write to overlay", overlay=meta["name"], error=error.message)
             return

@@ -23,16 +23,16 @@ from shared.mirror.offerings import CatalogueStore
 
 log = get_logger(__name__)
 
-FRESH_SECONDS = 12 * 3600.0
-STALE_SECONDS = 3600.0
+CATALOGUE_FRESH_SECONDS = 12 * 3600.0
+STALE_PRICES_RETRY_SECONDS = 3600.0
 """How soon AWS is read again when it gave no prices."""
-FAILED_SECONDS = 60.0
+FAILED_READ_RETRY_SECONDS = 60.0
 """How soon when it could not be read at all."""
-LOOK_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 """How soon a catalogue that Redis lost is written again."""
-LEARNED_SECONDS = 60.0
+PUBLISH_LEARNED_SECONDS = 60.0
 """New sizes are published this often at most: each generation costs the scheduler a decoding."""
-MOST_TOLD = 20
+MOST_FAULTS_LOGGED = 20
 """Faults in one log line."""
 _AT_ONCE = float("-inf")
 
@@ -59,21 +59,21 @@ class Catalogues:
     problem: str = ""
     """What of AWS could not be read last time; empty: everything was."""
     last_progress: float = 0.0
-    """Monotonic time of the last look that ended well."""
+    """Monotonic time of the last update that ended well."""
     _due_at: float = _AT_ONCE
     _learned_at: float = _AT_ONCE
     _failing: bool = False
     _prices: bytes = b""
-    _told: set[str] = field(default_factory=set)
+    _logged: set[str] = field(default_factory=set)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look again and again, until ``stop``."""
+        """Update again and again, until ``stop``."""
         while not stop.is_set():
-            await self.look()
-            await pause(stop, LOOK_SECONDS)
+            await self.update()
+            await pause(stop, CHECK_SECONDS)
 
-    async def look(self) -> None:
-        """Read AWS when it is time, write what Redis lost, publish sizes that nodes told.
+    async def update(self) -> None:
+        """Read AWS when it is time, write what Redis lost, publish sizes that nodes reported.
 
         Raises what Redis raises, and as long as there is no catalogue at all what AWS does.
         """
@@ -83,7 +83,7 @@ class Catalogues:
             await self._restore(self.held)
         if self.clock.monotonic() >= self._due_at:
             await self._refresh()
-        if self.clock.monotonic() - self._learned_at >= LEARNED_SECONDS:
+        if self.clock.monotonic() - self._learned_at >= PUBLISH_LEARNED_SECONDS:
             await self._publish_learned()
         self.last_progress = self.clock.monotonic()
 
@@ -108,10 +108,12 @@ class Catalogues:
         await self.store.put(encoded.body, encoded.generation, encoded.prices)
         self._prices, self._learned_at = encoded.prices, started
         self.held, self._failing = Held(encoded.generation, encoded.types), False
-        self._due_at = started + (STALE_SECONDS if encoded.stale else FRESH_SECONDS)
+        self._due_at = started + (
+            STALE_PRICES_RETRY_SECONDS if encoded.stale else CATALOGUE_FRESH_SECONDS
+        )
         await self.store.get()  # decoded before the first launch waits for it
         settle()
-        self._tell(encoded)
+        self._log(encoded)
         log.info(
             "read the catalogue",
             types=encoded.types,
@@ -124,14 +126,14 @@ class Catalogues:
         if not self._failing:
             log.warning("keeping the catalogue, AWS cannot be read", error=error.message)
         self._failing, self.problem = True, error.message
-        self._due_at = self.clock.monotonic() + FAILED_SECONDS
+        self._due_at = self.clock.monotonic() + FAILED_READ_RETRY_SECONDS
 
-    def _tell(self, encoded: Encoded) -> None:
+    def _log(self, encoded: Encoded) -> None:
         """Log what the last reading did not have to tell."""
         self.problem = "; ".join(encoded.stale)
-        _warn("using the last known prices", encoded.stale, self._told)
-        _warn("not believing what AWS says", encoded.faults, self._told)
-        self._told = {_subject(detail) for detail in encoded.stale + encoded.faults}
+        _warn("using the last known prices", encoded.stale, self._logged)
+        _warn("not believing what AWS says", encoded.faults, self._logged)
+        self._logged = {_subject(detail) for detail in encoded.stale + encoded.faults}
 
     async def _restore(self, held: Held) -> None:
         """Redis lost it: write what a launch decoded, or else read it anew."""
@@ -144,7 +146,7 @@ class Catalogues:
         log.info("wrote the catalogue again", generation=held.generation)
 
     async def _publish_learned(self) -> None:
-        """IT-12: the planner sees new sizes as a new generation."""
+        """The planner sees new sizes as a new generation (IT-12)."""
         learned = await self.memory.by_type()
         catalogue = await self.store.get()
         if catalogue is None:
@@ -159,10 +161,10 @@ class Catalogues:
         log.info("published what nodes told of their memory", generation=fresh.generation)
 
 
-def _warn(message: str, details: Iterable[str], told: set[str]) -> None:
-    fresh = [detail for detail in details if _subject(detail) not in told]
+def _warn(message: str, details: Iterable[str], logged: set[str]) -> None:
+    fresh = [detail for detail in details if _subject(detail) not in logged]
     if fresh:
-        log.warning(message, reasons=fresh[:MOST_TOLD], number=len(fresh))
+        log.warning(message, reasons=fresh[:MOST_FAULTS_LOGGED], number=len(fresh))
 
 
 def _subject(detail: str) -> str:

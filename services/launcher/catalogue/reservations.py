@@ -1,5 +1,5 @@
 """Machines in capacity reservations (LCH-84): once a minute, what left its reservation is on-demand; every few seconds,
-what is in a capacity block that ends goes, and the scheduler is told what is left.
+what is in a capacity block that ends is deleted, and what is left is published for the scheduler.
 
 EC2 moves an instance out of a reservation that ends or is cancelled, and the machine then costs money. Its labels and
 those of its node say so, or consolidation would keep it for free.
@@ -30,8 +30,8 @@ from shared.metrics import Metrics
 log = get_logger(__name__)
 
 PERIOD_SECONDS = 60.0
-TOLD_SECONDS = 5.0
-"""Pools of a class whose reservations Redis lost wait for so long. EC2 is asked once a minute all the same."""
+UPDATE_SECONDS = 5.0
+"""So long the pools of a class wait whose reservations Redis lost. EC2 is asked once a minute all the same."""
 BLOCK_ENDS = "capacity_block_expiring"
 _RESERVATION_LABELS = ("id", "type", "interruptible")
 
@@ -51,7 +51,7 @@ class ReservationLabels:
     cloud: Cloud
 
     async def relabel(self) -> None:
-        """One look at all of them."""
+        """Relabel those whose instance left its reservation."""
         reserved = {
             provider_instance_id(machine.provider_id): machine
             for machine in await self.machines.list()
@@ -65,7 +65,7 @@ class ReservationLabels:
                 await self._relabel(reserved[instance.id])
 
     async def _relabel(self, machine: Machine) -> None:
-        """The node first: the machine's label is what makes us look again."""
+        # The node before the machine: the machine's label is what finds it again after a crash in between.
         try:
             await self._relabel_node(machine)
             await self.machines.patch(machine, {"labels": on_demand_labels()})
@@ -88,7 +88,7 @@ class ReservationLabels:
 
 @dataclass
 class ReservationUpdates:
-    """What the list of reservations means for machines that there are, and for those to come."""
+    """Publishes reservations for the scheduler, and deletes the machines of capacity blocks that end."""
 
     machines: Machines
     node_classes: NodeClasses
@@ -96,8 +96,8 @@ class ReservationUpdates:
     writer: MachineWriter
     metrics: Metrics
 
-    async def look(self) -> None:
-        """One round. Without a class that selects any, EC2 is not asked."""
+    async def update(self) -> None:
+        """Publish what is left of them, and end blocks. Without a class that selects any, EC2 is not asked."""
         ready = [resolved.node_class for resolved in self.node_classes.ready().values()]
         selecting = [one for one in ready if one.reservation_terms]
         for node_class in selecting:
@@ -106,7 +106,7 @@ class ReservationUpdates:
             await self._end_blocks()
 
     async def _end_blocks(self) -> None:
-        """LCH-84: EC2 takes the machines of a block back before its end; their pods move while there is time."""
+        """EC2 takes the machines of a block back before its end; their pods move while there is time (LCH-84)."""
         now = self.clock.now()
         ending = {
             one.id for one in await self.node_classes.reservations.listed() if is_ending(one, now)

@@ -1,8 +1,8 @@
 """While a zone is shifted away from, nothing new is bought there (IT-04, GAT-03).
 
-The zone's offerings are marked as unavailable for a little longer than until the next look, so that every service
-passes them over, and a launcher that stops leaves no mark for long. Machines that are there stay: nobody tags or ends
-an instance of the zone, nor judges by what EC2 says of it (``shared.mirror.shifted_zones``).
+The zone's offerings are marked as unavailable for a little longer than until the next check, so that every service
+passes them over, and a launcher that stops leaves none marked for long. Machines that are there stay: nobody tags or
+ends an instance of the zone, nor judges by what EC2 says of it (``shared.mirror.shifted_zones``).
 
 What may go wrong: AWS cannot be asked, as happens when a zone fails. What was known last goes on holding.
 """
@@ -28,7 +28,7 @@ from shared.mirror.shifted_zones import ShiftedZones
 log = get_logger(__name__)
 
 PERIOD_SECONDS = 30.0
-MARKED_SECONDS = 90.0
+UNAVAILABLE_SECONDS = 90.0
 ACTIVE, CLEARED = "ZonalShiftActive", "ZonalShiftCleared"
 Json = Mapping[str, Any]
 
@@ -43,26 +43,26 @@ class ZonalShifts:
     catalogues: CatalogueSource
     unavailable: UnavailableOfferings
     recorder: Recorder
-    told: ShiftedZones
-    """Where others read of it."""
+    published: ShiftedZones
+    """Where other parts and services read them."""
     enabled: bool
     """ENABLE_ZONAL_SHIFT."""
     _names: dict[str, str] = field(default_factory=dict)
     """Zone id -> name."""
     _shifted: frozenset[str] = frozenset()
-    """Names of zones."""
+    """Names of the zones as AWS said last."""
 
-    async def look(self) -> None:
-        """One look."""
+    async def check(self) -> None:
+        """Ask AWS, publish the shifted zones, and mark what is sold there."""
         if not self.enabled:
             return
         shifted = await self._shifted_zones()
         for zone in sorted(shifted - self._shifted):
-            await self._tell(ACTIVE, f"nothing is bought in {zone} while it is shifted away from")
+            await self._report(ACTIVE, f"nothing is bought in {zone} while it is shifted away from")
         for zone in sorted(self._shifted - shifted):
-            await self._tell(CLEARED, f"{zone} is no longer shifted away from")
+            await self._report(CLEARED, f"{zone} is no longer shifted away from")
         self._shifted = shifted
-        await self.told.put(shifted)
+        await self.published.put(shifted)
         await self._mark()
 
     async def _shifted_zones(self) -> frozenset[str]:
@@ -89,10 +89,10 @@ class ZonalShifts:
             if offering.zone in self._shifted
         }
         reserved = {(keys.RESERVED, name, zone) for _, name, zone in sold}
-        await self.unavailable.mark(sorted(sold | reserved), seconds=MARKED_SECONDS)
+        await self.unavailable.mark(sorted(sold | reserved), seconds=UNAVAILABLE_SECONDS)
 
-    async def _tell(self, reason: str, text: str) -> None:
-        """EVT-02: on every pool of either generation."""
+    async def _report(self, reason: str, text: str) -> None:
+        """On every pool of either generation (EVT-02)."""
         log.warning("zonal shift", state=reason, why=text)
         for resource in (NODE_POOLS, PROVISIONERS):
             try:

@@ -1,7 +1,7 @@
-"""Keeps the condition Drifted of every launched machine true (DRF-01). What ``drift`` decides is written here.
+"""Keeps the condition Drifted of every launched machine true (DRF-01). What ``reasons`` decides is written here.
 
 All machines are judged every five minutes, those of a pool or a class also when it changed. Nothing is remembered that
-counts: after a crash or a lost message the next look finds the same.
+counts: after a crash or a lost message the next check finds the same.
 
 What may go wrong: a pool, a class or EC2's list cannot be read. Their machines then keep the condition that they have
 and the others are judged all the same (F23). The machines are listed before pools and classes, so that none has a newer
@@ -36,11 +36,11 @@ from shared.mirror.offerings import CatalogueSource
 
 log = get_logger(__name__)
 
-LOOK_SECONDS = 2.0
-"""How soon a change of a pool or a class is looked at."""
+CHECK_SECONDS = 2.0
+"""How soon the machines of a changed pool or class are judged."""
 PERIOD_SECONDS = 300.0
-TYPE_SECONDS = 1800.0
-"""DRF-02: how long a type that was found is not looked for again."""
+TYPE_SEEN_SECONDS = 1800.0
+"""How long a type that was found is not searched again (DRF-02)."""
 _NEVER = float("-inf")
 
 
@@ -59,18 +59,18 @@ class DriftController:
     metrics: Metrics
     _changed: set[str] = field(default_factory=set)
     """Keys of pools and classes; as many as there are of them."""
-    _looked_at: float = _NEVER
+    _judged_at: float = _NEVER
     _types_seen: dict[str, float] = field(default_factory=dict)
     """Machine's uid -> when its type was in the catalogue (monotonic)."""
 
     def changed(self, key: str) -> None:
-        """This pool or class was edited: look at its machines soon."""
+        """This pool or class was edited: its machines are judged soon."""
         self._changed.add(key)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Judge the machines that are due. Raises what the API server or Redis raises; then all is tried again."""
         now = self.clock.monotonic()
-        all_due = now - self._looked_at >= PERIOD_SECONDS
+        all_due = now - self._judged_at >= PERIOD_SECONDS
         changed, self._changed = self._changed, set()
         if not (all_due or changed):
             return
@@ -80,7 +80,7 @@ class DriftController:
             self._changed |= changed
             raise
         if all_due:
-            self._looked_at = now
+            self._judged_at = now
 
     async def _judge(self, changed: Set[str] | None) -> None:
         """``changed``: keys of the pools and classes whose machines are due; None: all."""
@@ -102,7 +102,7 @@ class DriftController:
                 await self._write(machine, verdict)
 
     def _may_drift(self, machine: Machine) -> bool:
-        """DRF-08, OPS-05: v1alpha5 needs the gate."""
+        """V1alpha5 needs the gate (DRF-08, OPS-05)."""
         return machine.generation_api == V1 or self.gates.drift
 
     async def _verdicts(
@@ -160,7 +160,7 @@ class DriftController:
 
     def _type_seen(self, machine: Machine, types: Mapping[str, InstanceType]) -> bool:
         now = self.clock.monotonic()
-        if now - self._types_seen.get(machine.uid, _NEVER) < TYPE_SECONDS:
+        if now - self._types_seen.get(machine.uid, _NEVER) < TYPE_SEEN_SECONDS:
             return True
         if machine.instance_type in types:
             self._types_seen[machine.uid] = now
@@ -191,9 +191,9 @@ class DriftController:
         except DovetailError as error:
             log.warning("cannot write drift", machine=machine.name, error=error.message)
             return
-        self._tell(machine, reason)
+        self._report(machine, reason)
 
-    def _tell(self, machine: Machine, reason: str) -> None:
+    def _report(self, machine: Machine, reason: str) -> None:
         if not reason:
             log.debug(worded(machine, "nodeclaim is no longer drifted"), machine=machine.name)
             return

@@ -1,7 +1,7 @@
 """Is a machine still what its pool and its node class say? Pure (DRF-02..05, DRF-08).
 
-A look has three answers: it drifted, it did not, or that is not known. A class that cannot be looked up, a list without
-the machine's instance, an image for every type but this one: none of them is drift (F23).
+A check has three answers: it drifted, it did not, or that is not known. A class that cannot be looked up, a list
+without the machine's instance, an image for every type but this one: none of them is drift (F23).
 
 What may go wrong: hashes of another controller or of an older version of ours compare with nothing (NP-20). Of such a
 machine the hashes are not known, until the watcher has given it today's.
@@ -23,7 +23,7 @@ from shared.domain.nodepools import V1, NodeClass, NodePool
 from shared.domain.requirements import Requirement, Requirements
 
 TYPE_AFTER_SECONDS = 3600.0
-"""DRF-02: how old a machine is before its instance type is looked for."""
+"""How old a machine is before its instance type is looked for (DRF-02)."""
 _DIGESTS = frozenset({keys.POOL_HASH, keys.PROVISIONER_HASH, keys.CLASS_HASH, keys.NODE_TEMPLATE_HASH})  # fmt: skip
 
 
@@ -39,12 +39,12 @@ class Facts(msgspec.Struct, frozen=True):
     types: Mapping[str, InstanceType] = {}
     """The catalogue by name."""
     type_seen: bool = False
-    """The machine's type was there a moment ago: do not look for it again."""
+    """The machine's type was there a moment ago: it is not searched again."""
     authority: str = ""
     """Digest of the cluster's certificate authority."""
 
     def with_instance(self, instance: Instance) -> Facts:
-        """The same, now that EC2 told of the instance."""
+        """The same facts with the instance as EC2 lists it."""
         return msgspec.structs.replace(self, instance=instance)
 
 
@@ -80,7 +80,7 @@ def _class_hash(machine: Machine, facts: Facts, _now: float) -> bool | None:
 
 
 def _authority(machine: Machine, facts: Facts, _now: float) -> bool | None:
-    """EC-22. A machine that says nothing is older than this build: it is not taken for drifted (NP-20)."""
+    """A machine that says nothing is older than this build: it is not taken for drifted (NP-20) (EC-22)."""
     held = machine.annotations.get(keys.AUTHORITY_ANNOTATION)
     return bool(held and facts.authority and held != facts.authority)
 
@@ -202,4 +202,4 @@ _V1: tuple[tuple[str, _Check], ...] = (
     ("CapacityReservationDrift", _reservation),
     ("PlacementGroupDrift", _placement_group),
 )
-"""DRF-02, DRF-03."""
+"""Reasons of v1 in the order in which they are reported (DRF-02, DRF-03)."""

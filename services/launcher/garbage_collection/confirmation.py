@@ -1,4 +1,4 @@
-"""Two looks before anything is destroyed, and never much at once: pure (R7, F23)."""
+"""Nothing is deleted at the first sweep that misses something, and never much at once: pure (R7, F23)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 BREAKER_LEAST = 5
 BREAKER_SHARE = 0.2
 BREAKER_SECONDS = 600.0
-"""F23: at most max(5, 20 %) of a pool in 10 minutes."""
+"""At most max(5, 20 %) of a pool in 10 minutes (F23)."""
 
 
 @dataclass
 class Confirmation:
-    """Since when something has looked lost; ``now`` is monotonic."""
+    """Since when something has been missing. Times are monotonic seconds."""
 
     first: dict[str, float] = field(default_factory=dict)
 
     def confirmed(self, lost: Iterable[str], *, now: float, grace: float) -> list[str]:
-        """Those that were lost at every look for ``grace`` seconds; what reappeared is forgotten."""
+        """Those that were missing in every sweep for ``grace`` seconds; what reappeared is forgotten."""
         seen = set(lost)
         self.first = {name: self.first.get(name, now) for name in sorted(seen)}
         return [name for name, since in self.first.items() if now - since >= grace]
@@ -26,7 +26,7 @@ class Confirmation:
 
 @dataclass
 class Breaker:
-    """What was let go in the last ten minutes, by pool; more than allowed looks like a wrong list, not like garbage."""
+    """Counts deletions of the last ten minutes by pool: more than allowed suggest a wrong list, not garbage."""
 
     taken: dict[str, dict[str, float]] = field(default_factory=dict)
 

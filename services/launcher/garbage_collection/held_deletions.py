@@ -1,7 +1,7 @@
-"""Says aloud that deletions are held back, because a list looks wrong (F23).
+"""Reports deletions that are held back because a list seems wrong (F23).
 
-Once in the log as an error, as an event on the pool, and as a gauge for as long as it lasts. Nothing goes on by
-itself: somebody must look, and delete by hand what is really garbage.
+Reported once in the log as an error, as an event on the pool, and as a gauge for as long as it lasts. Nothing goes on
+by itself: somebody must check, and delete by hand what is really garbage.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class HeldDeletions:
             log.error("deletions held back", what=text, pool=pool, names=shown)
         self.held[direction, pool] = text
         self.metrics.deletions_held.labels(direction, pool).set(len(names))
-        await self._tell(pool, f"{text} ({', '.join(shown)})")
+        await self._publish(pool, f"{text} ({', '.join(shown)})")
 
     def release(self, direction: str, pools: Collection[str] = ()) -> None:
-        """All is well in this direction, but in ``pools``."""
+        """Deletions go on in this direction, except in ``pools``."""
         for held in [h for h in self.held if h[0] == direction and h[1] not in pools]:
             log.info("deletions are no longer held back", direction=held[0], pool=held[1])
             del self.held[held]
             self.metrics.deletions_held.labels(*held).set(0)
 
-    async def _tell(self, pool: str, text: str) -> None:
+    async def _publish(self, pool: str, text: str) -> None:
         kind, _, name = pool.partition("/")
         if kind not in POOLS:
             return

@@ -1,8 +1,8 @@
 """Deletes instance profiles that were made for a role and serve nobody any more (EC-21).
 
 A class whose role changes gets a new profile, and its older machines keep theirs: a profile goes when no class names it
-and no instance has had it for an hour. What a deleted class had goes with the class (``class_finalizer``); what was
-missed there goes here.
+and no instance has had it for an hour. What a deleted class had goes with the class (``node_class.finalizer``); what
+was missed there goes here.
 
 What may go wrong: EC2 lists too little. While a machine's instance is missing in the list, nothing is deleted: an
 instance whose profile is gone loses its credentials.
@@ -32,12 +32,12 @@ log = get_logger(__name__)
 
 PERIOD_SECONDS = 1800.0
 PROTECTED_SECONDS = 3600.0
-"""LCH-90."""
+"""How long a profile must be unused before it is deleted (LCH-90)."""
 
 
 @dataclass
 class UnusedInstanceProfiles:
-    """Looks at the profiles of the cluster, again and again."""
+    """Sweeps through the profiles of the cluster, again and again."""
 
     kube: Kube
     machines: Machines
@@ -46,10 +46,10 @@ class UnusedInstanceProfiles:
     settings: LauncherSettings
     profiles: InstanceProfiles
     _unused_since: dict[str, float] = field(default_factory=dict)
-    """Name -> monotonic time of the first look that found no use."""
+    """Name -> monotonic time of the first sweep that found no use."""
 
     async def sweep(self) -> None:
-        """One look. Where IAM cannot be reached there is nothing to do."""
+        """Delete what nobody used for an hour. Where IAM cannot be reached there is nothing to do."""
         if self.settings.isolated_vpc:
             return
         try:

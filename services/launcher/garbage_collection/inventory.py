@@ -1,4 +1,4 @@
-"""One look at everything that is ours, in EC2 and on the API server, for whoever judges what is missing.
+"""Lists of everything that is ours, in EC2 and on the API server, by which garbage is judged.
 
 Instances are read before Machines and Machines before records, so that a launch which goes on meanwhile shows at least
 one of its three traces. What EC2 lists is checked again here: a filter that lets others' instances through must not

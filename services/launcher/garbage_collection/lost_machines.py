@@ -2,10 +2,10 @@
 
 What EC2 itself calls terminated is proof. What is merely absent is not (F20): then the list must show other instances
 of ours, the Machine must be old enough for EC2 to know it, and no more may go than the breaker allows. A node that was
-taken off the API server by force, or deleted before it was registered, leaves its Machine a widow too, although the
+taken off the API server by force, or deleted before it was registered, leaves its Machine lost too, although the
 instance runs.
 
-A Machine must look lost in two looks a grace apart (R7). A node that is Ready speaks for its instance, whatever EC2
+A Machine must be lost in every sweep for a grace time (R7). A node that is Ready proves its instance, whatever EC2
 lists.
 """
 
@@ -43,50 +43,50 @@ WITHOUT_NODE = "machines without a node"
 TOO_MANY = "so many at once look like a wrong list; delete them by hand if it is right"
 REMOVED = "NodeRemoved"
 """Reason of the event."""
-VISIBLE_SECONDS = 120.0
+INSTANCE_VISIBLE_SECONDS = 120.0
 """EC2 may not list a new instance for a minute and more (F20)."""
 
 
-def without_instance(look: Inventory) -> list[Machine]:
-    """Pure: EC2 does not list it as alive, and no Ready node says otherwise (LCH-80)."""
-    ready = {node.provider_id for node in look.nodes.readable if node.ready}
+def without_instance(inventory: Inventory) -> list[Machine]:
+    """Machines whose instance EC2 does not list as alive, and of which no node is Ready (LCH-80)."""
+    ready = {node.provider_id for node in inventory.nodes.readable if node.ready}
     return [
         machine
-        for machine in _launched(look)
-        if not look.alive(provider_instance_id(machine.provider_id))
+        for machine in _launched(inventory)
+        if not inventory.alive(provider_instance_id(machine.provider_id))
         and machine.provider_id not in ready
     ]
 
 
-def without_node(look: Inventory) -> list[Machine]:
-    """Pure: its node was seen, its instance runs, and its node is not there (F24)."""
+def without_node(inventory: Inventory) -> list[Machine]:
+    """Machines whose node was seen before and is missing, while their instance runs (F24)."""
     return [
         machine
-        for machine in _launched(look)
+        for machine in _launched(inventory)
         if (machine.has(REGISTERED) or _joined(machine))
-        and machine.provider_id not in look.nodes.provider_ids
-        and look.alive(provider_instance_id(machine.provider_id))
+        and machine.provider_id not in inventory.nodes.provider_ids
+        and inventory.alive(provider_instance_id(machine.provider_id))
     ]
 
 
 def _joined(machine: Machine) -> str:
-    """Name of the node that was last seen of it; empty: none was."""
+    """Name of its node when it was last seen; empty when none was."""
     return machine.node_name or machine.annotations.get(keys.JOINED_ANNOTATION, "")
 
 
-def _launched(look: Inventory) -> Iterable[Machine]:
-    for machine in look.machines:
+def _launched(inventory: Inventory) -> Iterable[Machine]:
+    for machine in inventory.machines:
         if (
             provider_instance_id(machine.provider_id)
             and not machine.terminating
-            and provider_zone(machine.provider_id) not in look.shifted
+            and provider_zone(machine.provider_id) not in inventory.shifted
         ):
             yield machine
 
 
 @dataclass
 class LostMachines:
-    """Deletes Machines that were lost twice."""
+    """Deletes Machines whose loss is confirmed."""
 
     kube: Kube
     cloud: Cloud
@@ -96,31 +96,31 @@ class LostMachines:
     writer: MachineWriter
     health: PoolHealth
     breaker: Breaker
-    alarm: HeldDeletions
+    deletions: HeldDeletions
     without_instance: Confirmation = field(default_factory=Confirmation)
     without_node: Confirmation = field(default_factory=Confirmation)
 
-    async def end(self, look: Inventory) -> None:
-        """One look's worth, in both ways."""
-        found = self._confirmed(self.without_instance, without_instance(look))
-        held = await self._end_without_instance(found, look) if found else set()
-        self.alarm.release(WITHOUT_INSTANCE, held)
-        found = self._confirmed(self.without_node, without_node(look))
-        held = await self._end_without_node(found, look) if found else set()
-        self.alarm.release(WITHOUT_NODE, held)
+    async def end(self, inventory: Inventory) -> None:
+        """Delete those that this sweep confirms: first without instance, then without node."""
+        found = self._confirmed(self.without_instance, without_instance(inventory))
+        held = await self._end_without_instance(found, inventory) if found else set()
+        self.deletions.release(WITHOUT_INSTANCE, held)
+        found = self._confirmed(self.without_node, without_node(inventory))
+        held = await self._end_without_node(found, inventory) if found else set()
+        self.deletions.release(WITHOUT_NODE, held)
 
     def _confirmed(self, seen: Confirmation, lost: list[Machine]) -> list[Machine]:
         by_uid = {machine.uid: machine for machine in lost}
         now, grace = self.clock.monotonic(), self.settings.garbage_grace
         return [by_uid[uid] for uid in seen.confirmed(by_uid, now=now, grace=grace)]
 
-    async def _end_without_instance(self, lost: list[Machine], look: Inventory) -> set[str]:
-        """The pools that are held back."""
+    async def _end_without_instance(self, lost: list[Machine], inventory: Inventory) -> set[str]:
+        """Returns the pools that are held back."""
         ids = [provider_instance_id(machine.provider_id) for machine in lost]
         known = {one.id: one for one in await self.cloud.ec2.instances(ids=ids)}
         if any(one.state not in GONE_STATES for one in known.values()):
             why = "EC2 knows them by id but does not list them by tag"
-            await self.alarm.hold(WITHOUT_INSTANCE, ANY_POOL, [m.name for m in lost], why)
+            await self.deletions.hold(WITHOUT_INSTANCE, ANY_POOL, [m.name for m in lost], why)
             return {ANY_POOL}
         absent = []
         for machine in lost:
@@ -128,30 +128,30 @@ class LostMachines:
             if instance is not None:
                 again = would_end_again(instance)
                 await self._delete(machine, ENDED, ending_of(instance), again=again)
-            elif self._age(machine) > VISIBLE_SECONDS:
+            elif self._age(machine) > INSTANCE_VISIBLE_SECONDS:
                 absent.append(machine)
-        if absent and not look.instances:
+        if absent and not inventory.instances:
             why = "EC2 lists no instance at all; are region and account right?"
-            await self.alarm.hold(WITHOUT_INSTANCE, ANY_POOL, [m.name for m in absent], why)
+            await self.deletions.hold(WITHOUT_INSTANCE, ANY_POOL, [m.name for m in absent], why)
             return {ANY_POOL}
         text = "its instance is gone and EC2 does not say why; was it terminated by hand?"
-        return await self._end_few(WITHOUT_INSTANCE, absent, look, (ENDED, text))
+        return await self._end_few(WITHOUT_INSTANCE, absent, inventory, (ENDED, text))
 
-    async def _end_without_node(self, lost: list[Machine], look: Inventory) -> set[str]:
-        """The pools that are held back. Each node is asked for by name once more."""
+    async def _end_without_node(self, lost: list[Machine], inventory: Inventory) -> set[str]:
+        """Each node is read by name once more. Returns the pools that are held back."""
         names = [machine.name for machine in lost]
         why = ""
-        if not look.nodes.provider_ids:
+        if not inventory.nodes.provider_ids:
             why = "the API server lists no node at all"
         for machine in lost if not why else ():
             if await self._has_node(machine):
                 why = f"the list of nodes left out {_joined(machine)}"
                 break
         if why:
-            await self.alarm.hold(WITHOUT_NODE, ANY_POOL, names, why)
+            await self.deletions.hold(WITHOUT_NODE, ANY_POOL, names, why)
             return {ANY_POOL}
         said = (REMOVED, "its node was taken off the cluster while the instance ran")
-        return await self._end_few(WITHOUT_NODE, lost, look, said)
+        return await self._end_few(WITHOUT_NODE, lost, inventory, said)
 
     async def _has_node(self, machine: Machine) -> bool:
         name = _joined(machine)
@@ -166,18 +166,18 @@ class LostMachines:
         return node.provider_id == machine.provider_id
 
     async def _end_few(
-        self, direction: str, lost: list[Machine], look: Inventory, said: tuple[str, str]
+        self, direction: str, lost: list[Machine], inventory: Inventory, said: tuple[str, str]
     ) -> set[str]:
-        """What the breaker lets through, pool by pool. The pools that are held back."""
+        """Delete what the breaker lets through, pool by pool. Returns the pools that are held back."""
         pools: dict[str, list[Machine]] = defaultdict(list)
         for machine in lost:
             pools[machine.pool_key].append(machine)
         held = set()
         for pool, found in pools.items():
-            total = sum(machine.pool_key == pool for machine in look.machines)
+            total = sum(machine.pool_key == pool for machine in inventory.machines)
             names = [machine.name for machine in found]
             if not self.breaker.admits(pool, names, total, now=self.clock.monotonic()):
-                await self.alarm.hold(direction, pool, names, TOO_MANY)
+                await self.deletions.hold(direction, pool, names, TOO_MANY)
                 held.add(pool)
                 continue
             for machine in found:

@@ -1,7 +1,7 @@
-"""Nodes of ours with nothing behind them: no Machine, and an instance that EC2 calls terminated (LCH-81, F24).
+"""Nodes of ours without a Machine, whose instance EC2 calls terminated, are deleted (LCH-81, F24).
 
-Where a cloud controller runs it deletes them; ours must not hang without one. Only EC2's word counts: a node whose
-instance is merely not listed stays. Its deletion is an order, the terminator takes it from there.
+A cloud controller deletes them where one runs; this serves clusters without one. Only the state that EC2 tells counts:
+a node whose instance is merely not listed stays. The deletion is an order, which the terminator carries out.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from shared.settings import LauncherSettings
 log = get_logger(__name__)
 
 
-def orphaned_nodes(look: Inventory) -> list[Node]:
-    """Pure: ours, not Ready, owned by nobody, their instance not listed as alive."""
+def orphaned_nodes(inventory: Inventory) -> list[Node]:
+    """Nodes that are ours, not Ready, owned by nobody, and whose instance is not listed as alive."""
     return [
         node
-        for node in look.nodes.readable
+        for node in inventory.nodes.readable
         if node.is_managed
         and not node.ready
         and not node.terminating
         and (instance := provider_instance_id(node.provider_id))
-        and instance not in look.owned
-        and provider_zone(node.provider_id) not in look.shifted
-        and not look.alive(instance)
+        and instance not in inventory.owned
+        and provider_zone(node.provider_id) not in inventory.shifted
+        and not inventory.alive(instance)
     ]
 
 
 @dataclass
 class OrphanedNodes:
-    """Deletes nodes that were lost twice."""
+    """Deletes nodes whose loss is confirmed."""
 
     kube: Kube
     cloud: Cloud
@@ -48,9 +48,9 @@ class OrphanedNodes:
     settings: LauncherSettings
     seen: Confirmation = field(default_factory=Confirmation)
 
-    async def end(self, look: Inventory) -> None:
-        """One look's worth."""
-        lost = {node.uid: node for node in orphaned_nodes(look)} if look.readable else {}
+    async def end(self, inventory: Inventory) -> None:
+        """Delete those that this sweep confirms."""
+        lost = {node.uid: node for node in orphaned_nodes(inventory)} if inventory.readable else {}
         now, grace = self.clock.monotonic(), self.settings.garbage_grace
         nodes = [lost[uid] for uid in self.seen.confirmed(lost, now=now, grace=grace)]
         if not nodes:

@@ -1,15 +1,15 @@
-"""May this machine be launched now? The last look before money is spent (BAT-08, F14, F25, OPS limits).
+"""May this machine be launched now? The last check before money is spent (BAT-08, F14, F25, OPS limits).
 
-Asked of the API server, not of any cache: the pool's limits, the safety limits, the pool's back-off after machines that
-never registered, and the scheduler's fencing epoch.
+Read from the API server, not from any cache: the pool's limits, the safety limits, the pool's back-off after machines
+that never registered, and the scheduler's fencing epoch.
 
 About the epoch (F14): each machine carries the epoch of the scheduler that made it. After a change of leader the
 machines of the old one are still wanted: the new leader finds them on the API server and plans with them, so refusing
-them all would delete good plans at every restart. What must not cost money is the plan of a scheduler that was
-paused, lost its lease and woke up: it made machines for pods that the new leader had made others for. So a machine of
-an older epoch is launched while it is older than every machine of a newer epoch, by the API server's own stamps, which
-nobody's clock can falsify; one that came later is deleted, and its pods are planned anew if they still wait. A
-machine with a record goes on whatever its epoch: EC2 may have its instance already.
+them all would delete good plans at every restart. What must not cost money is the plan of a scheduler that was paused,
+lost its lease and woke up: it made machines for pods that the new leader had made others for. So a machine of an older
+epoch is launched while it is older than every machine of a newer epoch, by the API server's own stamps, which nobody's
+clock can falsify; one that came later is deleted, and its pods are planned anew if they still wait. A machine with a
+record goes on whatever its epoch: EC2 may have its instance already.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Admission:
         return parse(raw).require(pool_key).limits
 
     async def check_backoff(self, machine: Machine) -> None:
-        """F25. Raises NotNow while the machine's pool waits. While Redis is away no pool does (R2)."""
+        """Raises NotNow while the machine's pool waits. While Redis is away no pool does (R2) (F25)."""
         if not machine.pool_key:
             return
         template = template_of(machine)

@@ -22,7 +22,7 @@ from shared.domain.machines import Machine
 from shared.domain.reservations import CAPACITY_BLOCK
 
 MOST_TYPES = 60
-"""LCH-46."""
+"""Types in one request (LCH-46)."""
 MOST_OVERRIDES = 300
 """EC2 takes no more capacity pools in one fleet."""
 MOST_CONFIGURATIONS = 50
@@ -137,7 +137,7 @@ def _override(type_name: str, offering: Offering, subnet: str, template: Templat
 
 
 def _cheapest(pools: list[_Pool]) -> list[_Pool]:
-    """As many as EC2 takes."""
+    """The cheapest ones, as many as EC2 takes in one fleet."""
     return sorted(pools, key=lambda pool: pool[1])[:MOST_OVERRIDES]
 
 

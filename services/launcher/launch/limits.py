@@ -1,7 +1,7 @@
-"""What is launched already and what may still come, and what of it leaves room for one more: pure (BAT-08, I4, I10).
+"""Limits of pools and of the cluster: is there room for one more machine? Pure (BAT-08, I4, I10).
 
 A machine whose call is written down but not answered counts with the largest type that it may become, for EC2 chooses.
-So the limits hold whatever EC2 answers, and whoever is refused for a guess that was too large gets in a moment later.
+So the limits hold whatever EC2 answers; a machine that is refused for too large a guess is launched a moment later.
 Machines on their way out count as ``shared.domain.pool_usage`` says; a replacement has the room of what it replaces.
 """
 
@@ -12,8 +12,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from services.launcher.launch.fleet import overrides_of
+from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch_template.variants import Choice
 from shared.domain.commands import holder
+from shared.domain.instance_types import Catalogue
 from shared.domain.machines import LAUNCHED, Machine
 from shared.domain.pool_usage import NODES, USUAL, Counting, replacing, still_costs, usage
 from shared.domain.resources import Resources, add, format_resources
@@ -21,7 +24,7 @@ from shared.domain.resources import Resources, add, format_resources
 MINUTE_SECONDS = 60.0
 
 
-class Reservation(msgspec.Struct, frozen=True):
+class ReservedRoom(msgspec.Struct, frozen=True):
     """Room that is kept for a machine which has no instance yet. ``capacity``: the most that it may become."""
 
     pool_key: str
@@ -30,19 +33,19 @@ class Reservation(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class SafetyLimits:
-    """0: no limit."""
+    """Limits of the whole cluster; 0: no limit."""
 
     max_nodes: int = 0
     launches_per_minute: int = 0
 
 
 class PoolLimits:
-    """Usage now. ``admit`` adds to it."""
+    """Usage of each pool now. ``admit`` adds to it."""
 
     def __init__(
         self,
         machines: Iterable[Machine],
-        reserved: Mapping[str, Reservation],
+        reserved: Mapping[str, ReservedRoom],
         *,
         now: float,
         counting: Counting = USUAL,
@@ -86,7 +89,7 @@ class PoolLimits:
         ]
 
     def exceeded(self, machine: Machine, limits: Mapping[str, int]) -> str:
-        """In words: which limits are used up how far."""
+        """A sentence that says how far each limit is used up."""
         most, now = format_resources(dict(limits)), self._used_for(machine)
         used = format_resources({name: now.get(name, 0) for name in limits})
         parts = (f"{name} {used[name]} of {most[name]}" for name in sorted(limits))
@@ -96,22 +99,37 @@ class PoolLimits:
         )
 
     def _used_for(self, machine: Machine) -> dict[str, int]:
-        """Of its pool, without what this machine need not count."""
+        """Usage of the machine's pool, without what this machine replaces."""
         used = self._used.get(machine.pool_key, {})
         mine = self._replaced.get((machine.pool_key, machine.key))
         return _less(used, self._let_off.get(machine.pool_key, {}) if mine is None else mine)
 
-    def admit(self, pool_key: str, choices: Iterable[Choice]) -> Reservation:
-        """Keep room for the largest of these choices."""
-        kept = Reservation(pool_key, largest(choice.type.capacity for choice in choices))
+    def admit(self, pool_key: str, choices: Iterable[Choice]) -> ReservedRoom:
+        """Reserve room for the largest of these choices."""
+        kept = ReservedRoom(pool_key, largest(choice.type.capacity for choice in choices))
         self._take(kept)
         return kept
 
-    def _take(self, one: Reservation) -> None:
+    def _take(self, one: ReservedRoom) -> None:
         self._nodes += 1
         self._recent += 1
         used = self._used.get(one.pool_key, {})
         self._used[one.pool_key] = add(used, {**one.capacity, NODES: 1})
+
+
+def room_of_records(
+    records: Iterable[LaunchRecord], machines: Mapping[str, Machine], catalogue: Catalogue | None
+) -> dict[str, ReservedRoom]:
+    """Room for the machines of open records, by uid: the most that each may become."""
+    capacities = {kind.name: kind.capacity for kind in (catalogue.types if catalogue else ())}
+    kept: dict[str, ReservedRoom] = {}
+    for record in records:
+        names = {override["InstanceType"] for override in overrides_of(record.request)}
+        most = largest(capacities[name] for name in names if name in capacities)
+        for uid in record.uids:
+            if uid in machines:
+                kept[uid] = ReservedRoom(machines[uid].pool_key, most)
+    return kept
 
 
 def _by_pool(machines: Iterable[Machine]) -> dict[str, list[tuple[Machine, Resources]]]:

@@ -27,23 +27,20 @@ from shared.domain.resources import fits
 from shared.domain.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InsufficientCapacity
-from shared.log import get_logger
-
-log = get_logger(__name__)
 
 FEW_TYPES = 5
-"""LCH-48: fewer on-demand types than this, though spot was allowed, are worth a warning."""
+"""Fewer on-demand types than this, though spot was allowed, are worth a warning (LCH-48)."""
 SPOT_TYPES_TRIED = 100
-"""LCH-47: two fleets' worth of types. When spot of so many was refused lately, on-demand is asked for instead."""
+"""Two fleets' worth of types. When spot of so many was refused lately, on-demand is asked for instead (LCH-47)."""
 _NOT_THE_TYPES_OWN = frozenset(
     {keys.ZONE, keys.ZONE_ID, keys.CAPACITY_TYPE, keys.PROVISIONER_NAME, keys.NODE_POOL}
 )
-"""Decided by the offering or by the pool."""
+"""Labels that the offering or the pool decides, not the type."""
 _EXOTIC = ("nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi")
 
 
 _ByKind = dict[str, list[Choice]]
-"""By capacity type: what is to be had of it, the cheapest first."""
+"""Capacity type -> its available choices, the cheapest first."""
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -76,7 +73,6 @@ def choose(
         del by_kind[keys.SPOT]
     for capacity_type, choices in _ranked(by_kind, wanted):
         if choices:
-            _warn_of_few(machine, wanted, capacity_type, choices)
             return Chosen(capacity_type, truncated(choices, wanted))
     raise InsufficientCapacity(
         "no capacity offerings are currently available given the constraints",
@@ -84,15 +80,22 @@ def choose(
     )
 
 
+def falls_back_to_few(machine: Machine, chosen: Chosen) -> bool:
+    """Spot was allowed and is not available, and few on-demand types are left (LCH-48)."""
+    allowed = capacity_types(Requirements.of(machine.requirements))
+    fell_back = chosen.capacity_type == keys.ON_DEMAND and keys.SPOT in allowed
+    return fell_back and len(chosen.choices) < FEW_TYPES
+
+
 def capacity_types(wanted: Requirements) -> list[str]:
-    """LCH-47: those that are allowed; what is paid already first, then spot."""
+    """Those that are allowed; what is paid already first, then spot (LCH-47)."""
     rule = wanted.get(keys.CAPACITY_TYPE)
     order = (keys.RESERVED, keys.SPOT, keys.ON_DEMAND)
     return [kind for kind in order if rule is None or rule.has(kind)]
 
 
 def truncated(choices: list[Choice], wanted: Requirements) -> tuple[Choice, ...]:
-    """LCH-46: the 60 cheapest, after those that it takes to keep every ``minValues``."""
+    """The 60 cheapest, after those that it takes to keep every ``minValues`` (LCH-46)."""
     if len(choices) <= MOST_TYPES:
         return tuple(choices)
     kept = {choice.type.name for choice in _needed(choices, wanted)}
@@ -117,7 +120,7 @@ def _needed(choices: list[Choice], wanted: Requirements) -> Iterator[Choice]:
 
 
 def _is_named(kind: InstanceType, wanted: Requirements) -> bool:
-    """Most machines name their types: no other needs to be adapted."""
+    """Does the machine allow this type? Most machines name few, and only those need to be adapted."""
     rule = wanted.get(keys.INSTANCE_TYPE)
     return rule is None or rule.has(kind.name)
 
@@ -141,7 +144,7 @@ def _offered(
     zones: frozenset[str],
     unavailable: frozenset[OfferingKey] = frozenset(),
 ) -> list[Choice]:
-    """Types with what may be bought of them, the cheapest first."""
+    """Types with those of their offerings that may be bought, the cheapest first."""
     rule = wanted.get(keys.ZONE)
     found = []
     for kind in types:
@@ -163,7 +166,7 @@ def _offered(
 
 
 def _is_asked_reservation(offering: Offering, wanted: Requirements) -> bool:
-    """IT-04: of reserved offerings only those that a machine may use."""
+    """Of reserved offerings only those that a machine may use (IT-04)."""
     if offering.capacity_type != keys.RESERVED:
         return True
     said = (
@@ -176,7 +179,7 @@ def _is_asked_reservation(offering: Offering, wanted: Requirements) -> bool:
 
 
 def _by_price(choices: Iterable[Choice]) -> list[Choice]:
-    """IT-07: reserved ones cost nothing, and are told apart by their order."""
+    """Reserved ones all cost nothing, so their order distinguishes them (IT-07)."""
     return sorted(choices, key=lambda one: (one.price, one.offerings[0].order, one.type.name))
 
 
@@ -200,7 +203,7 @@ def _ranked(by_kind: _ByKind, wanted: Requirements) -> Iterator[tuple[str, list[
 
 
 def _no_dearer(spot: list[Choice], on_demand: list[Choice]) -> list[Choice]:
-    """Spot at or below the cheapest on-demand price; all of it where on-demand is not to be had.
+    """Spot at or below the cheapest on-demand price; all of it where on-demand is not available.
 
     EC2 chooses among all that a call names, so a dear zone of a cheap type goes as well.
     """
@@ -226,7 +229,7 @@ def _is_exhausted(every_spot: list[Choice], by_kind: _ByKind) -> bool:
 
 
 def _plain(choices: list[Choice]) -> list[Choice]:
-    """Without metal and accelerators, where there is anything else."""
+    """Those without metal and accelerators, or all where there are no others."""
     return [choice for choice in choices if _is_plain(choice)] or choices
 
 
@@ -260,17 +263,3 @@ def _is_exotic(choice: Choice) -> bool:
     kind = choice.type
     size = kind.labels.get(keys.AWS_PREFIX + "instance-size", ("",))[0]
     return size.startswith("metal") or any(kind.capacity.get(name) for name in _EXOTIC)
-
-
-def _warn_of_few(
-    machine: Machine, wanted: Requirements, capacity_type: str, choices: list[Choice]
-) -> None:
-    """LCH-48."""
-    fell_back = capacity_type == keys.ON_DEMAND and keys.SPOT in capacity_types(wanted)
-    if fell_back and len(choices) < FEW_TYPES:
-        log.warning(
-            "spot is not to be had and few on-demand types suit: allow more instance types, or a "
-            "lack of capacity will hold this machine up",
-            machine=machine.name,
-            instance_types=len(choices),
-        )

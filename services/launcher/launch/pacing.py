@@ -1,7 +1,7 @@
 """How fast CreateFleet may be called: additive increase, multiplicative decrease (F17), and at most three calls a
 minute for one Machine (F18).
 
-EC2 refuses calls beyond a rate that it does not tell. Calls are spaced evenly, never in a burst; each success raises
+EC2 refuses calls beyond a rate that it does not publish. Calls are spaced evenly, never in a burst; each success raises
 the rate a little, a throttled call takes it to one call a second or to its half, whichever is less. Calls that were
 on their way when the rate fell say nothing new when they are refused as well: one throttling counts once.
 """
@@ -21,11 +21,11 @@ AFTER_THROTTLING_PER_SECOND = 1.0
 LONGEST_QUEUE_SECONDS = 60.0
 """Half the time that a message may be handled."""
 QUEUE_FULL_SECONDS = 10.0
-"""How soon to come again."""
+"""How soon a call that found the queue full comes again."""
 CALLS_PER_MACHINE = 3
-WINDOW_SECONDS = 60.0
+BUDGET_WINDOW_SECONDS = 60.0
 _SOON = 1e-6
-"""Rounding of times must not make a wait of no length."""
+"""Shorter waits count as none: rounding must not make a loop of empty waits."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -74,29 +74,42 @@ class Pace:
 
 @dataclass
 class CallQueue:
-    """Lets callers through one after the other, in the order they came."""
+    """Lets calls through one after the other, in the order in which they came."""
 
     pace: Pace
     clock: Clock
     sleep: Sleep = asyncio.sleep
-    _door: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _queue: int = 0
+    _first_in_line: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _length: int = 0
 
-    async def next(self) -> float | None:
-        """Wait for a turn; returns when the call goes. The rate may change while one waits.
+    @property
+    def rate_per_second(self) -> float:
+        """Calls a second now."""
+        return self.pace.rate_per_second
+
+    async def wait(self) -> float | None:
+        """Wait until the call may go; returns that moment in monotonic seconds. The rate may change meanwhile.
 
         None at once when the queue is too long to wait in: come again later.
         """
-        if (self._queue + 1) / self.pace.rate_per_second > LONGEST_QUEUE_SECONDS:
+        if (self._length + 1) / self.pace.rate_per_second > LONGEST_QUEUE_SECONDS:
             return None
-        self._queue += 1
+        self._length += 1
         try:
-            async with self._door:
-                while (wait := self.pace.wait(self.clock.monotonic())) > 0.0:
-                    await self.sleep(wait)
+            async with self._first_in_line:
+                while (left := self.pace.wait(self.clock.monotonic())) > 0.0:
+                    await self.sleep(left)
                 return self.pace.take(self.clock.monotonic())
         finally:
-            self._queue -= 1
+            self._length -= 1
+
+    def succeeded(self) -> None:
+        """EC2 took a call: the rate rises a little."""
+        self.pace.succeeded()
+
+    def throttled(self, sent: float) -> bool:
+        """EC2 refused the call that went at ``sent`` for its rate. True when the rate falls for it."""
+        return self.pace.throttled(sent, self.clock.monotonic())
 
 
 @dataclass
@@ -108,7 +121,7 @@ class CallBudget:
 
     def wait(self, uids: Iterable[str]) -> float:
         """Seconds until a call for all of these machines fits their budgets; 0.0 for now."""
-        oldest = self.clock.monotonic() - WINDOW_SECONDS
+        oldest = self.clock.monotonic() - BUDGET_WINDOW_SECONDS
         known = (self._calls[uid] for uid in uids if uid in self._calls)
         first = (calls[0] for calls in known if len(calls) >= CALLS_PER_MACHINE)
         return max((at - oldest for at in first if at > oldest), default=0.0)
@@ -116,7 +129,7 @@ class CallBudget:
     def spend(self, uids: Iterable[str]) -> None:
         """A call for these machines goes now."""
         now = self.clock.monotonic()
-        oldest = now - WINDOW_SECONDS
+        oldest = now - BUDGET_WINDOW_SECONDS
         self._calls = {uid: calls for uid, calls in self._calls.items() if calls[-1] > oldest}
         for uid in uids:
             self._calls.setdefault(uid, deque(maxlen=CALLS_PER_MACHINE)).append(now)

@@ -1,29 +1,20 @@
-"""LaunchRecords: what is about to be asked of EC2, written down before it is asked (F1).
+"""A LaunchRecord says what is about to be asked of EC2, and is stored before it is asked: pure (F1).
 
-One record per call, named by the call's client token, written with one POST and never changed. It names every machine
-of the call, sorted, and holds the exact request.
+One record per call, named by the call's client token. It names every machine of the call, sorted, and holds the exact
+request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from services.launcher.launch.fleet import Json, capacity_type_of, overrides_of
-from shared.clock import Clock, parse_rfc3339, rfc3339
+from shared.clock import parse_rfc3339, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
-from shared.errors import AlreadyExists, NotFound
-from shared.kube.client import Kube
-from shared.kube.resources import LAUNCH_RECORDS
-from shared.log import get_logger
-
-log = get_logger(__name__)
-
 
 READ_OF_OVERRIDES = ("InstanceType", "AvailabilityZone", "SubnetId")
 
@@ -62,13 +53,16 @@ class LaunchRecord(msgspec.Struct, frozen=True):
 
 
 def subjects_of(machines: Sequence[Machine]) -> tuple[Subject, ...]:
-    """In the order in which instances are dealt to them."""
+    """The machines in the order in which instances are assigned to them."""
     ordered = sorted(machines, key=lambda machine: (machine.name, machine.kind))
     return tuple(Subject(machine.key, machine.uid) for machine in ordered)
 
 
 def read_record(raw: Mapping[str, Any]) -> LaunchRecord:
-    """A stored record. One of an older build lacks what came later."""
+    """A stored record; fields that an older build did not write are empty.
+
+    Raises KeyError, TypeError, ValueError or AttributeError for one of another form.
+    """
     spec = raw["spec"]
     return LaunchRecord(
         token=str(spec["clientToken"]),
@@ -96,13 +90,13 @@ def _checked(request: Json) -> Json:
 
 
 def revision_of(raw: Mapping[str, Any]) -> int:
-    """When the API server took it, counted in its changes: a record is never changed after that."""
+    """The resource version as a number: its order is that of creation, for a record is never changed."""
     text = str((raw.get("metadata") or {}).get("resourceVersion") or "")
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def record_body(record: LaunchRecord) -> Json:
-    """What is stored of it."""
+    """The object to store."""
     reserved = {"reservations": record.reservations} if record.reservations else {}
     return {
         "metadata": {"name": record.token},
@@ -124,63 +118,14 @@ def _stored(subject: Subject) -> Json:
     return {"kind": kind, "name": name, "uid": subject.uid}
 
 
-@dataclass
-class LaunchRecords:
-    """The open records on the API server."""
-
-    kube: Kube
-    clock: Clock
-
-    async def look(self) -> tuple[list[LaunchRecord], frozenset[str]]:
-        """The readable records, and the uids of machines in unreadable ones: these must not be started twice."""
-        found: list[LaunchRecord] = []
-        unreadable: set[str] = set()
-        for raw in (await self.kube.list(LAUNCH_RECORDS)).items:
-            try:
-                found.append(read_record(raw))
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                name = raw["metadata"]["name"]
-                log.warning("unreadable launch record", name=name, error=repr(error))
-                unreadable |= _uids_in(raw)
-        return found, frozenset(unreadable)
-
-    async def write(self, record: LaunchRecord) -> tuple[LaunchRecord, bool]:
-        """Store it, or find what another launcher stored under this token: that one counts. True: it is new.
-
-        Raises TransientError: no record, no call.
-        """
-        try:
-            stored = await self.kube.create(LAUNCH_RECORDS, record_body(record))
-        except AlreadyExists:
-            return read_record(await self.kube.get(LAUNCH_RECORDS, record.token)), False
-        return replace(record, revision=revision_of(stored)), True
-
-    async def is_first(self, record: LaunchRecord) -> bool:
-        """Does no other open record, older than this one, name any of its machines? One without a revision, and one
-        that cannot be read, count as older.
-        """
-        records, unreadable = await self.look()
-        mine = set(record.uids)
-        return mine.isdisjoint(unreadable) and not any(
-            other.token != record.token
-            and not mine.isdisjoint(other.uids)
-            and not 0 < record.revision < other.revision
-            for other in records
-        )
-
-    async def drop(self, token: str) -> None:
-        """The call is over, all that came of it is written down."""
-        try:
-            await self.kube.delete(LAUNCH_RECORDS, token)
-        except NotFound:
-            return
-
-    def age(self, record: LaunchRecord) -> float:
-        """Seconds since it was written. A clock that was set back makes it young, never negative."""
-        return max(0.0, self.clock.now() - record.created_at)
+def attempt_of(machine: Machine) -> int:
+    """Definite failures to launch it so far."""
+    text = machine.annotations.get(keys.ATTEMPT_ANNOTATION) or ""
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def _uids_in(raw: Mapping[str, Any]) -> set[str]:
+def uids_in(raw: Mapping[str, Any]) -> set[str]:
+    """Uids of the machines that a stored record names, also one that cannot be read."""
     spec = raw.get("spec")
     listed = spec.get("machines") if isinstance(spec, Mapping) else None
     named = listed if isinstance(listed, list) else []

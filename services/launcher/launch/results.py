@@ -1,13 +1,15 @@
-"""What becomes of a Machine after an attempt to launch it: it has its instance, goes, or waits (LCH-64, LCH-65)."""
+"""The result of an attempt to launch a Machine: it has its instance, is deleted, or waits (LCH-64, LCH-65)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
+from services.launcher.launch.assignment import LaunchedInstance, metadata_of, status_of
 from services.launcher.launch_template.content import TENANCY, partition_of, tenancy_of
-from services.launcher.machine_writer import LaunchedInstance, MachineWriter
+from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from shared import streams
 from shared.clock import Clock
@@ -40,7 +42,7 @@ LONGEST_MESSAGE = 500
 
 @dataclass
 class LaunchResults:
-    """Writes it to the Machine, and tells who must know. Every method may be repeated after a crash."""
+    """Writes the result to the Machine, with its events, metrics and messages. Each method may be repeated."""
 
     machines: Machines
     writer: MachineWriter
@@ -49,25 +51,60 @@ class LaunchResults:
     catalogues: CatalogueSource
     node_classes: NodeClasses
 
-    async def launched(self, machine: Machine, given: LaunchedInstance) -> bool:
+    async def launched(self, machine: Machine, instance: LaunchedInstance) -> bool:
         """It has this instance. False if it is gone meanwhile or has another: then the sweep ends the instance."""
-        kind = await self._kind(machine, given.instance_type)
-        v1 = machine.generation_api == V1
-        labels = self._place_labels(machine, given) if v1 else {}
-        profile = self.node_classes.profile_of(machine.node_class_key) if v1 else ""
-        authority = self.node_classes.cluster.authority() if v1 else ""
-        given = replace(given, labels=labels, profile=profile, authority=authority)
-        if not await self.writer.launched(machine, given, kind):
-            log.warning("instance is nobody's", machine=machine.name, id=given.id)
+        kind = await self._kind(machine, instance.instance_type)
+        if machine.generation_api == V1:
+            instance = replace(
+                instance,
+                labels=self._place_labels(machine, instance),
+                profile=self.node_classes.profile_of(machine.node_class_key),
+                authority=self.node_classes.cluster.authority(),
+            )
+        if not await self._write(machine, instance, kind):
+            log.warning("instance is nobody's", machine=machine.name, id=instance.id)
             return False
+        self.writer.remember_launch(instance.provider_id, machine.key)
         self.metrics.count_event(machine, "launched")
-        _tell(machine, given, kind)
+        _log_launched(machine, instance, kind)
         return True
 
-    def _place_labels(self, machine: Machine, given: LaunchedInstance) -> dict[str, str]:
-        """What only v1 says of the place where an instance runs."""
+    async def _write(
+        self, machine: Machine, instance: LaunchedInstance, kind: InstanceType | None
+    ) -> bool:
+        """Labels and annotations first, then the status with the provider id, if the machine has none yet (F1).
+
+        A machine with a provider id counts as launched; until then a crash repeats all of this. So it is written last.
+        """
+
+        def has_another(stored: Machine) -> bool:
+            return stored.uid != machine.uid or stored.provider_id not in (
+                "",
+                instance.provider_id,
+            )
+
+        try:
+            if has_another(await self.machines.get(machine.key)):
+                return False
+        except NotFound:
+            return False
+        await self._patch(machine, metadata_of(instance, kind))
+        condition = Condition("True", LAUNCHED, "", self.clock.now())
+        status = status_of(machine, instance, kind)
+        return await self.machines.write_condition(
+            machine, LAUNCHED, condition, status, unless=has_another
+        )
+
+    async def _patch(self, machine: Machine, metadata: dict[str, Any]) -> None:
+        try:
+            await self.machines.patch(machine, metadata)
+        except (NotFound, Conflict) as error:
+            log.info("machine changed meanwhile", machine=machine.name, error=error.message)
+
+    def _place_labels(self, machine: Machine, instance: LaunchedInstance) -> dict[str, str]:
+        """Labels of the place where an instance runs, which only v1 has."""
         place = self.node_classes.place_labels(
-            machine.node_class_key, given.zone, given.reservation_id
+            machine.node_class_key, instance.zone, instance.reservation_id
         )
         partition = partition_of(machine)
         planned = {keys.PARTITION: partition} if partition and keys.PLACEMENT_GROUP in place else {}
@@ -91,7 +128,7 @@ class LaunchResults:
             return kind
 
     async def give_up(self, machine: Machine, reason: str, message: str) -> None:
-        """LCH-64: the Machine goes, its pods are planned anew without what failed."""
+        """Delete the Machine: its pods are planned anew without what failed (LCH-64)."""
         log.warning("deleting machine", machine=machine.name, reason=reason, error=message)
         await self.writer.event(
             machine, "Warning", reason, f"{machine.kind} {machine.name} event: {message}"
@@ -100,34 +137,29 @@ class LaunchResults:
         self.metrics.count_disrupted(machine, why)
         await self.writer.delete(machine, why.replace("_", " "))
         failed = LaunchFailed(machine=machine.key, reason=message[:256])
-        await self.writer.tell(streams.MACHINES, failed, machine.uid)
+        await self.writer.send(streams.MACHINES, failed, machine.uid)
 
     async def next_attempt(self, machine: Machine, attempt: int) -> None:
         """The next call for it has this number, and so another client token."""
-        try:
-            await self.machines.patch(
-                machine, {"annotations": {keys.ATTEMPT_ANNOTATION: str(attempt)}}
-            )
-        except (NotFound, Conflict) as error:
-            log.info("machine changed meanwhile", machine=machine.name, error=error.message)
+        await self._patch(machine, {"annotations": {keys.ATTEMPT_ANNOTATION: str(attempt)}})
 
     async def report(
         self, machine: Machine, reason: str, message: str, *, event: bool = True
     ) -> None:
-        """LCH-65: say on the object why there is no instance yet."""
+        """Write on the object why there is no instance yet (LCH-65)."""
         log.warning("launch failed, trying again", machine=machine.name, error=message)
         if event:
             await self.writer.event(machine, "Warning", "LaunchFailed", message)
         await self.wait(machine, reason, message)
 
     async def wait(self, machine: Machine, reason: str, message: str) -> None:
-        """Say what it waits for."""
+        """Write what it waits for in its condition Launched."""
         condition = Condition("Unknown", reason, message[:LONGEST_MESSAGE], self.clock.now())
         await self.writer.condition(machine, LAUNCHED, condition)
 
 
 def _with_adapters(kind: InstanceType, machine: Machine, settings: SizeSettings) -> InstanceType:
-    """IT-18: an instance has the adapters that its class lists or its pods asked for, not all that it could have."""
+    """An instance has the adapters that its class lists or its pods asked for, not all that it could have (IT-18)."""
     is_asked = settings.efa_interfaces is not None or machine.requests.get(EFA, 0) > 0
     if is_asked or EFA not in kind.capacity:
         return kind
@@ -135,18 +167,18 @@ def _with_adapters(kind: InstanceType, machine: Machine, settings: SizeSettings)
     return replace(kind, capacity=rest)
 
 
-def _tell(machine: Machine, given: LaunchedInstance, kind: InstanceType | None) -> None:
+def _log_launched(machine: Machine, instance: LaunchedInstance, kind: InstanceType | None) -> None:
     """LCH-72, in each generation's words. A v1alpha5 line names the host, once EC2 shows the instance."""
     where = {
-        "instance-type": given.instance_type,
-        "zone": given.zone,
-        "capacity-type": given.capacity_type,
+        "instance-type": instance.instance_type,
+        "zone": instance.zone,
+        "capacity-type": instance.capacity_type,
     }
     if machine.generation_api == V1:
         log.info(
             "launched nodeclaim",
             NodeClaim={"name": machine.name},
-            **{"provider-id": given.provider_id, **where},
+            **{"provider-id": instance.provider_id, **where},
             allocatable=format_resources(kind.allocatable()) if kind else {},
         )
         return
@@ -154,13 +186,7 @@ def _tell(machine: Machine, given: LaunchedInstance, kind: InstanceType | None) 
         "launched new instance",
         provisioner=machine.pool,
         machine=machine.name,
-        id=given.id,
-        hostname=given.hostname,
+        id=instance.id,
+        hostname=instance.hostname,
         **where,
     )
-
-
-def attempt_of(machine: Machine) -> int:
-    """Definite failures so far."""
-    text = machine.annotations.get(keys.ATTEMPT_ANNOTATION) or ""
-    return int(text) if text.isascii() and text.isdigit() else 0

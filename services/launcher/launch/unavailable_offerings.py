@@ -1,22 +1,20 @@
-"""What EC2 said it has not got, and who must know (LCH-12, LCH-60, LCH-61, LCH-63).
+"""Offerings that EC2 refused for want of capacity are marked as unavailable (LCH-12, LCH-60, LCH-61, LCH-63).
 
-An error of a fleet names one offering: nobody asks for it again for three minutes, in whatever service. An error of
-the whole call means every offering that was asked for. A missing service-linked role means all of spot.
+An error of a fleet names one offering: no service asks for it again for three minutes. An error of the whole call
+means every offering that was asked for. A missing service-linked role means all of spot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from services.launcher.launch.fleet import overrides_of
 from services.launcher.launch.record import LaunchRecord
-from services.launcher.launch.subnets import SubnetAddresses, asked, taken
-from shared.clock import Clock
+from services.launcher.launch.subnets import SubnetReservations
 from shared.cloud.errors import SPOT_ROLE_MISSING, is_capacity_error
-from shared.cloud.records import FleetError, FleetInstance, FleetResult
+from shared.cloud.records import FleetError, FleetResult
 from shared.domain import labels as keys
-from shared.domain.resources import PODS
 from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError
 from shared.log import get_logger
@@ -30,38 +28,37 @@ SUBNET_IS_FULL = "InsufficientFreeAddressesInSubnet"
 
 
 def is_shortage(errors: Iterable[FleetError]) -> bool:
-    """LCH-64: is a lack of capacity all that is wrong? False when nothing is said to be wrong."""
+    """Is a lack of capacity all that is wrong? False without any error (LCH-64)."""
     codes = [error.code for error in errors]
     return bool(codes) and all(map(is_capacity_error, codes))
 
 
 def reasons_of(errors: Iterable[FleetError]) -> str:
-    """Every reason once, for people."""
+    """Every reason once, for a condition or an event."""
     texts = sorted({f"{error.code}: {error.message}" for error in errors})
     return "; ".join(texts)[:500]
 
 
 @dataclass
 class CapacityErrors:
-    """Writes it to Redis, to the metrics, and to this launcher's own memory of subnets."""
+    """Writes what EC2 refused to Redis and to the metrics, and full subnets to this launcher's reservations."""
 
     unavailable: UnavailableOfferings
     catalogues: CatalogueSource
-    clock: Clock
+    subnets: SubnetReservations
     settings: LauncherSettings
     metrics: Metrics
-    subnets: SubnetAddresses = field(default_factory=SubnetAddresses)
 
-    async def known(self) -> frozenset[OfferingKey]:
-        """What is unavailable now; nothing while Redis is away, which costs some failed requests (R2)."""
+    async def unavailable_now(self) -> frozenset[OfferingKey]:
+        """Offerings that are unavailable now; none while Redis is away, which costs some failed requests (R2)."""
         try:
             return await self.unavailable.current()
         except TransientError as error:
             log.warning("cannot read unavailable offerings", error=error.message)
             return frozenset()
 
-    async def remember(self, record: LaunchRecord, result: FleetResult) -> None:
-        """LCH-61: errors count whether or not instances came with them.
+    async def record_fleet(self, record: LaunchRecord, result: FleetResult) -> None:
+        """Mark what the errors of an answer name (LCH-61). They count whether or not instances came with them.
 
         A call that gave nothing for want of capacity had none of all that it asked for, whatever its errors name.
         """
@@ -72,36 +69,25 @@ class CapacityErrors:
             zone = error.zone or ""
             self.metrics.launch_failures.labels(zone, record.capacity_type, error.code).inc()
             if error.code == SUBNET_IS_FULL and error.subnet_id:
-                self.subnets.exhausted(error.subnet_id, self.clock.monotonic())
+                self.subnets.exhausted(error.subnet_id)
             if error.code == SPOT_ROLE_MISSING:
                 short |= await self._all_spot()
             elif is_capacity_error(error.code):
                 short |= _named(record, error)
         await self._mark(short)
 
-    async def reserve(self, record: LaunchRecord) -> None:
-        """LCH-11: other launches count on the addresses that are left when this call has all it asks for."""
-        addresses = asked(overrides_of(record.request), await self._pods(), len(record.subjects))
-        self.subnets.reserve(record.token, addresses, self.clock.monotonic())
-
-    async def settle(self, record: LaunchRecord, instances: Iterable[FleetInstance]) -> None:
-        """LCH-11: what it took, as EC2 answered."""
-        addresses = taken(instances, await self._pods())
-        self.subnets.settle(record.token, addresses, self.clock.monotonic())
-
-    async def _pods(self) -> dict[str, int]:
-        """By instance type, with the usual settings: near enough to compare subnets."""
-        catalogue = await self.catalogues.get()
-        return {t.name: t.capacity.get(PODS, 0) for t in catalogue.types} if catalogue else {}
-
-    async def remember_call(self, record: LaunchRecord, code: str) -> None:
-        """The call itself failed with a code of LCH-60, or for want of the spot role: it names no offering."""
+    def count(self, record: LaunchRecord, code: str) -> None:
+        """One failure of the whole call: it names no zone."""
         self.metrics.launch_failures.labels("", record.capacity_type, code).inc()
+
+    async def record_call(self, record: LaunchRecord, code: str) -> None:
+        """The call itself failed with a code of LCH-60, or for want of the spot role: it names no offering."""
+        self.count(record, code)
         whole = code == SPOT_ROLE_MISSING
         await self._mark(await self._all_spot() if whole else _asked_for(record))
 
     async def _all_spot(self) -> set[OfferingKey]:
-        """LCH-63: the whole capacity type."""
+        """The whole capacity type (LCH-63)."""
         catalogue = await self.catalogues.get()
         return {
             (keys.SPOT, kind.name, offering.zone)

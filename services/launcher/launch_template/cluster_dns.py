@@ -17,7 +17,7 @@ from shared.log import get_logger
 log = get_logger(__name__)
 
 NAMESPACE, NAME = "kube-system", "kube-dns"
-FRESH_SECONDS = 300.0
+ADDRESS_FRESH_SECONDS = 300.0
 HEADLESS = "None"
 
 
@@ -32,7 +32,7 @@ class ClusterDns:
     async def address(self) -> str | None:
         """The cluster IP of kube-system/kube-dns, None if there is none. Raises TransientError."""
         now = self.clock.monotonic()
-        if self._known is not None and now - self._known[0] < FRESH_SECONDS:
+        if self._known is not None and now - self._known[0] < ADDRESS_FRESH_SECONDS:
             return self._known[1]
         self._known = (now, await self._ask())
         return self._known[1]

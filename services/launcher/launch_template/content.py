@@ -39,13 +39,13 @@ _METADATA = {
     "HttpPutResponseHopLimit": 2,
     "HttpTokens": "required",
 }
-"""T-08."""
+"""Metadata options of v1alpha5 where a class says nothing (T-08)."""
 _METADATA_V1 = {**_METADATA, "HttpPutResponseHopLimit": 1, "InstanceMetadataTags": "disabled"}
-"""EC-13, LCH-24."""
+"""The same of v1 (EC-13, LCH-24)."""
 
 
 def template_name(cluster: str, data: Mapping[str, Any]) -> str:
-    """LCH-20 [5]: the same data has the same name, for ever."""
+    """The same data has the same name, for ever (LCH-20)."""
     return f"{name_prefix(cluster)}{_digest(data)}"
 
 
@@ -65,7 +65,7 @@ def _digest(value: Mapping[str, Any]) -> int:
 
 
 def template_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, str]:
-    """LCH-23."""
+    """Tags of a launch template: whose it is (LCH-23)."""
     v1 = node_class.generation_api == V1
     owner = v1_tags(machine, node_class, cluster) if v1 else {OWNER_TAG: cluster}
     return {**node_class.tags, cluster_tag(cluster): "owned", **owner}
@@ -117,7 +117,7 @@ def _tag_specifications(
 
 
 def _network(resolved: Resolved, variant: Variant, *, is_ipv6: bool) -> dict[str, Any]:
-    """LCH-14: interfaces only where something needs them; they have the security groups then."""
+    """Interfaces only where something needs them; they have the security groups then (LCH-14)."""
     groups = sorted(group.id for group in resolved.security_groups)
     interfaces = _interfaces(resolved.node_class, variant)
     alone = len(interfaces) < 2
@@ -149,7 +149,7 @@ def _primary_settings(node_class: NodeClass, *, alone: bool, is_ipv6: bool) -> d
 
 
 def _interfaces(node_class: NodeClass, variant: Variant) -> list[dict[str, Any]]:
-    """EC-14: those that the class lists, the primary one first; else one per adapter that pods ask for."""
+    """Those that the class lists, the primary one first; else one per adapter that pods ask for (EC-14)."""
     if node_class.network_interfaces:
         written = [_capitalized(one) for one in node_class.network_interfaces]
         return sorted(
@@ -162,7 +162,7 @@ def _interfaces(node_class: NodeClass, variant: Variant) -> list[dict[str, Any]]
 
 
 def metadata_options(node_class: NodeClass) -> dict[str, Any]:
-    """T-08, EC-13: the class's own over its generation's defaults, in EC2's spelling."""
+    """The class's own over its generation's defaults, in EC2's spelling (T-08, EC-13)."""
     options = _capitalized(node_class.metadata_options)
     if "HttpProtocolIPv6" in options:
         options["HttpProtocolIpv6"] = options.pop("HttpProtocolIPv6")
@@ -174,7 +174,7 @@ def _capitalized(options: Mapping[str, object]) -> dict[str, Any]:
 
 
 def tenancy_of(machine: Machine) -> str:
-    """LCH-49: dedicated hardware only for a machine that takes nothing else."""
+    """Dedicated hardware only for a machine that takes nothing else (LCH-49)."""
     rule = Requirements.of(machine.requirements).get(TENANCY)
     is_dedicated = (
         rule is not None and not rule.has(DEFAULT_TENANCY) and rule.has(DEDICATED_TENANCY)
@@ -183,14 +183,14 @@ def tenancy_of(machine: Machine) -> str:
 
 
 def partition_of(machine: Machine) -> str:
-    """EC-06: the partition that it was planned for; empty: EC2 chooses one."""
+    """The partition that it was planned for; empty: EC2 chooses one (EC-06)."""
     decided = Requirements.of(machine.requirements).labels().get(keys.PARTITION, "")
     found = machine.labels.get(keys.PARTITION) or decided
     return found if found.isascii() and found.isdecimal() else ""
 
 
 def _placement(machine: Machine, node_class: NodeClass) -> dict[str, Any]:
-    """EC-06, LCH-49: the class's group; dedicated hardware and a partition where the machine asks for them."""
+    """The class's group; dedicated hardware and a partition where the machine asks for them (EC-06, LCH-49)."""
     placement: dict[str, Any] = {}
     if tenancy_of(machine) == DEDICATED_TENANCY:
         placement["Tenancy"] = DEDICATED_TENANCY
@@ -204,7 +204,7 @@ def _placement(machine: Machine, node_class: NodeClass) -> dict[str, Any]:
 
 
 def _reservation(variant: Variant) -> dict[str, Any]:
-    """LCH-24: a reservation is used by machines that were planned into it, and by no others."""
+    """A reservation is used by machines that were planned into it, and by no others (LCH-24)."""
     if not variant.reservation_id:
         return {"CapacityReservationSpecification": {"CapacityReservationPreference": "none"}}
     market = {"InstanceMarketOptions": {"MarketType": variant.market}} if variant.market else {}

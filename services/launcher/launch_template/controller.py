@@ -31,7 +31,7 @@ from shared.settings import LauncherSettings
 
 
 def boot_labels(machine: Machine) -> dict[str, str]:
-    """LCH-37: the Machine's labels and what its requirements decided, as far as a kubelet may set them."""
+    """The Machine's labels and what its requirements decided, as far as a kubelet may set them (LCH-37)."""
     decided = Requirements.of(machine.requirements).labels()
     # The kubelet and the cloud provider know the instance better than the plan did.
     known = (keys.INSTANCE_TYPE, keys.ZONE, keys.REGION, keys.ARCH, keys.OS)
@@ -61,7 +61,7 @@ class LaunchTemplates:
         return list(await asyncio.gather(*made))
 
     def forget(self) -> None:
-        """LCH-25: EC2 says that a template is gone; make them again."""
+        """EC2 says that a template is gone; make them again (LCH-25)."""
         self.store.forget()
 
     async def _one(
@@ -103,6 +103,6 @@ class LaunchTemplates:
 
 
 def _users_own(template: LaunchTemplate, wanted: dict[Variant, frozenset[str]]) -> Template:
-    """T-07: the template that the user keeps, for every type that its image suits."""
+    """The template that the user keeps, for every type that its image suits (T-07)."""
     (image,) = {variant.image for variant in wanted}
     return Template(template.id, template.version, image, frozenset().union(*wanted.values()))

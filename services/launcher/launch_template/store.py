@@ -3,7 +3,7 @@
 A minute after the last use of a template by any launcher, the next sweep deletes it from EC2, unless the record of a
 launch in progress names it. Those of an earlier incarnation are found by their tags, and go the same way.
 
-What may go wrong: a launcher takes a template in the moment between the last look and the deletion. EC2 then refuses
+What may go wrong: a launcher takes a template in the moment between the last check and the deletion. EC2 then refuses
 the launch, and it is made again (LCH-25).
 """
 
@@ -29,11 +29,11 @@ from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
-FRESH_SECONDS = 50.0
+TEMPLATE_FRESH_SECONDS = 50.0
 """How long a process believes that a template is there: less, for clocks differ."""
 SWEEP_SECONDS = 20.0
-MOST_KNOWN = 1000
-MOST_DELETED = 50
+MOST_TEMPLATES_KNOWN = 1000
+MOST_TEMPLATES_DELETED = 50
 """In one sweep: the calls are limited."""
 Json = Mapping[str, Any]
 
@@ -82,17 +82,17 @@ class TemplateStore:
         async with self._lock(name):
             known, now = self._known.get(name), self.clock.monotonic()
             await self.use.mark(name)
-            if known is None or now - known.used_at >= FRESH_SECONDS:
+            if known is None or now - known.used_at >= TEMPLATE_FRESH_SECONDS:
                 template, is_new = await self.cloud.launch_templates.ensure(name, data, tags)
                 if is_new:
-                    _tell(template)
+                    _log_created(template)
                 known = _Known(template, now)
                 self._remember(name, known)
             known.used_at = now
             return known.template
 
     def forget(self) -> None:
-        """LCH-25: EC2 says that one is gone. Look for each again."""
+        """EC2 says that one is gone (LCH-25): each is searched in EC2 again before its next use."""
         self._known.clear()
         self._complete = False
 
@@ -101,7 +101,7 @@ class TemplateStore:
         if not self._complete:
             await self._find()
         failed: DovetailError | None = None
-        for name in self._unused()[:MOST_DELETED]:
+        for name in self._unused()[:MOST_TEMPLATES_DELETED]:
             try:
                 await self._end(name)
             except DovetailError as error:
@@ -113,7 +113,7 @@ class TemplateStore:
             raise failed
 
     async def _find(self) -> None:
-        """LCH-22. Not every template with the cluster's tag is ours: node groups have them too."""
+        """Not every template with the cluster's tag is ours: node groups have them too (LCH-22)."""
         cluster = self.settings.cluster_name
         found = await self.cloud.launch_templates.tagged({cluster_tag(cluster): "owned"})
         ours = (NAME_PREFIX_V1, name_prefix(cluster))
@@ -122,7 +122,7 @@ class TemplateStore:
         for template in found:
             if not template.name.startswith(ours) or template.name in self._known:
                 continue
-            if len(self._known) >= MOST_KNOWN:
+            if len(self._known) >= MOST_TEMPLATES_KNOWN:
                 self._complete = False
                 break
             self._known[template.name] = _Known(template, now)
@@ -138,9 +138,8 @@ class TemplateStore:
             if known is None or now - known.used_at < UNUSED_SECONDS:
                 return
             if await self._is_used(known.template):
-                known.used_at = (
-                    now - FRESH_SECONDS
-                )  # look again soon, and believe nothing till then
+                # Checked again soon; until then nobody relies on it without asking EC2.
+                known.used_at = now - TEMPLATE_FRESH_SECONDS
                 return
             await delete(self.cloud, known.template)
             self._known.pop(name, None)
@@ -151,7 +150,7 @@ class TemplateStore:
         return template.id in await used_by_launches(self.kube)
 
     def _remember(self, name: str, known: _Known) -> None:
-        if name not in self._known and len(self._known) >= MOST_KNOWN:
+        if name not in self._known and len(self._known) >= MOST_TEMPLATES_KNOWN:
             self.forget()
         self._known[name] = known
 
@@ -165,7 +164,7 @@ async def delete(cloud: Cloud, template: LaunchTemplate) -> None:
     log.debug("deleted launch template", launch_template_name=template.name, id=template.id)
 
 
-def _tell(template: LaunchTemplate) -> None:
+def _log_created(template: LaunchTemplate) -> None:
     """LCH-26, in each generation's words."""
     said = "id" if template.name.startswith(NAME_PREFIX_V1) else "launch-template-id"
     log.debug(

@@ -1,6 +1,6 @@
-"""All nodes of the cluster at one moment, for those who judge by what is there and by what is not.
+"""All nodes of the cluster at one moment, for decisions by what exists and by what does not.
 
-A node that cannot be read (somebody's own kubelet) hides no other; it still counts as being there.
+A node that cannot be read (somebody's own kubelet) hides no other; it still counts as existing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ClusterNodes:
 
 
 async def cluster_nodes(kube: Kube) -> ClusterNodes:
-    """A complete list."""
+    """All nodes of the cluster. Raises TransientError: a list that breaks off says nothing."""
     listed = await kube.read_all(NODES, _read)
     provider_ids = {one.provider_id if isinstance(one, Node) else one for one in listed}
     readable = [one for one in listed if isinstance(one, Node)]
@@ -36,7 +36,7 @@ async def cluster_nodes(kube: Kube) -> ClusterNodes:
 
 
 def _read(raw: Mapping[str, Any]) -> Node | str:
-    """Of one that cannot be read the provider id."""
+    """The node; of one that cannot be read its provider id."""
     try:
         return parse_node(raw)
     except InvalidObject as error:

@@ -19,7 +19,7 @@ _OURS = "dovetail.sh/"
 
 
 def worded(machine: Machine, text: str) -> str:
-    """A log line in the words of its generation (LCH-72): v1alpha5 knows no nodeclaim."""
+    """A log line with the object's name in its generation: v1alpha5 says machine, not nodeclaim (LCH-72)."""
     return text if machine.generation_api == V1 else text.replace("nodeclaim", "machine")
 
 
@@ -53,7 +53,7 @@ def registered_labels(machine: Machine) -> dict[str, str]:
 
 
 def registered_annotations(machine: Machine, cluster: str) -> dict[str, str]:
-    """LCH-73: the Machine's annotations, but not our own notes on its launch."""
+    """The Machine's annotations, but not our own notes on its launch (LCH-73)."""
     theirs = {k: v for k, v in machine.annotations.items() if not k.startswith(_OURS)}
     return {**theirs, keys.MANAGED_BY: cluster}
 
@@ -73,14 +73,14 @@ def registered_taints(machine: Machine, node: Node) -> tuple[Taint, ...]:
 
 
 def lacks_boot_taint(node: Node) -> bool:
-    """LCH-73: a new node without it may have taken pods too early."""
+    """A new node without it may have taken pods too early (LCH-73)."""
     return not node.is_registered and not any(
         taint.key == keys.UNREGISTERED_TAINT_KEY for taint in node.taints
     )
 
 
 def waits_for(machine: Machine, node: Node) -> tuple[str, str]:
-    """LCH-75: (reason, message) why the node is not initialised; empty when it is."""
+    """(reason, message) why the node is not initialised; empty when it is (LCH-75)."""
     if not node.ready:
         return "NodeNotReady", "node is not ready"
     startup = {(t.key, t.effect) for t in machine.startup_taints}

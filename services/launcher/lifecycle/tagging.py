@@ -1,4 +1,4 @@
-"""Names the instance after its node and claim, once they are known (LCH-56).
+"""Names the instance after its node and NodeClaim, once they are known (LCH-56).
 
 One CreateTags a second at most: with hundreds of new nodes the API calls are needed for launches. A tag that is on the
 instance already stays: the user's own Name wins. A crash between the tag and the annotation repeats the tag.
@@ -49,7 +49,7 @@ def tags_due(machine: Machine, instance: Instance) -> dict[str, str]:
 
 @dataclass
 class Tagging:
-    """Works through the claims that wait for their tags, oldest first."""
+    """Works through the NodeClaims that wait for their tags, oldest first."""
 
     machines: Machines
     cloud: Cloud
@@ -61,7 +61,7 @@ class Tagging:
         self.bucket = TokenBucket(CALLS_PER_SECOND, 1, self.clock)
 
     async def tag_some(self) -> None:
-        """One round."""
+        """Tag the instances of the NodeClaims that wait longest, at most MOST_PER_ROUND."""
         shifted = await self.shifted.current()
         waiting = [
             machine

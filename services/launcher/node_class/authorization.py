@@ -1,7 +1,7 @@
 """May we launch machines of this class? Tried out with dry runs before the first one waits for it (EC-18).
 
-A class that passed is not asked again for half an hour, unless it is edited. A denial is asked again at the next look,
-so that a policy that was mended helps at once.
+A class that passed is not asked again for half an hour, unless it is edited. A denial is asked again at the next
+refresh, so that a policy that was mended helps at once.
 
 What may go wrong: EC2 says something else than yes or no, for instance because a new instance profile is not known
 everywhere yet. Only what the class itself is wrong about counts then; the rest is logged, and seen at the launch.
@@ -30,9 +30,9 @@ from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
-FRESH_SECONDS = 1800.0
-"""LCH-90: validation."""
-MOST_KNOWN = 1000
+AUTHORIZATION_FRESH_SECONDS = 1800.0
+"""Validation (LCH-90)."""
+MOST_CLASSES_KNOWN = 1000
 CREATE_FLEET = "CreateFleetAuthCheckFailed"
 CREATE_LAUNCH_TEMPLATE = "CreateLaunchTemplateAuthCheckFailed"
 RUN_INSTANCES = "RunInstancesAuthCheckFailed"
@@ -114,11 +114,11 @@ class Authorization:
             return []
         written = (node_class.uid, node_class.generation, resolved.profile)
         since, passed = self._passed.get(node_class.key, (0.0, None))
-        if passed == written and self.clock.monotonic() - since < FRESH_SECONDS:
+        if passed == written and self.clock.monotonic() - since < AUTHORIZATION_FRESH_SECONDS:
             return []
         problems, is_certain = await self._ask(resolved)
         if is_certain and not problems:
-            if len(self._passed) >= MOST_KNOWN:
+            if len(self._passed) >= MOST_CLASSES_KNOWN:
                 self._passed.clear()
             self._passed[node_class.key] = (self.clock.monotonic(), written)
         return problems

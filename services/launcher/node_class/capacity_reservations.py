@@ -1,8 +1,8 @@
 """The capacity reservations that node classes select (EC-05, LCH-84, LCH-90).
 
 All that the account may use are listed once a minute, and terms are matched here: EC2 has no filter by id, and refuses
-a call that names an unknown one. What is found is told to the scheduler, with what is left of each, before the class is
-called Ready: else its pools would buy beside reserved places that are paid for.
+a call that names an unknown one. What is found is published for the scheduler, with what is left of each, before the
+class is called Ready: else its pools would buy beside reserved places that are paid for.
 
 What may go wrong: EC2 does not answer. What was listed last serves for a day to say which there are (LCH-90), but what
 is left of them is then not known, so nothing new is planned into them.
@@ -32,17 +32,17 @@ from shared.mirror.reservations import ReservationStore
 log = get_logger(__name__)
 
 NOT_FOUND = "CapacityReservationsNotFound"
-COUNT_SECONDS = 60.0
-RETRY_SECONDS = 30.0
+COUNT_FRESH_SECONDS = 60.0
+LIST_RETRY_SECONDS = 30.0
 """How soon EC2 is asked again when it did not answer."""
-FRESH_SECONDS = 24 * 3600.0
-"""LCH-90: how long it is known which there are, and how soon they are listed again."""
+RESERVATIONS_KNOWN_SECONDS = 24 * 3600.0
+"""How long it is known which there are, and how soon they are listed again (LCH-90)."""
 BLOCK_END_SECONDS = 40 * 60.0
-"""LCH-84: so long before a capacity block's end its machines go; EC2 takes them back half an hour later."""
+"""So long before a capacity block's end its machines go; EC2 takes them back half an hour later (LCH-84)."""
 
 
 def selects(term: SelectorTerm, one: CapacityReservation) -> bool:
-    """EC-05: every field of the term matches. ``*`` stands for any text in a tag's value. Pure."""
+    """Every field of the term matches. ``*`` stands for any text in a tag's value. Pure (EC-05)."""
     said = (
         (term.id, one.id),
         (term.owner, one.owner),
@@ -59,7 +59,7 @@ def selects(term: SelectorTerm, one: CapacityReservation) -> bool:
 
 
 def is_ending(one: CapacityReservation, now: float) -> bool:
-    """LCH-84: is it a capacity block in its last 40 minutes? Pure."""
+    """Is it a capacity block in its last 40 minutes? Pure (LCH-84)."""
     return (
         one.kind == CAPACITY_BLOCK
         and one.ends_at is not None
@@ -123,24 +123,26 @@ class CapacityReservations:
     async def publish(self, node_class: NodeClass) -> None:
         """Tell the scheduler what this version of the class selects, also if that is nothing.
 
-        Raises what ``find`` raises, and TransientError when it cannot be told.
+        Raises what ``find`` raises, and TransientError when it cannot be stored.
         """
         if self.store is None or not node_class.reservation_terms:
             return
         found = {node_class.key: await self.find(node_class)}
-        news = offered(found, counted_at=self.counted_at, now=self.clock.now())
-        await self.store.put(node_class, news if self.is_counted else ())
+        found_now = offered(found, counted_at=self.counted_at, now=self.clock.now())
+        await self.store.put(node_class, found_now if self.is_counted else ())
 
     async def listed(self) -> tuple[CapacityReservation, ...]:
         """All active ones, at most a minute old unless EC2 is silent."""
         now = self.clock.monotonic()
         age = now - self._listed_at
-        if age < COUNT_SECONDS or (age < FRESH_SECONDS and now - self._failed_at < RETRY_SECONDS):
+        if age < COUNT_FRESH_SECONDS or (
+            age < RESERVATIONS_KNOWN_SECONDS and now - self._failed_at < LIST_RETRY_SECONDS
+        ):
             return self._listed
         try:
             found = await self.cloud.ec2.capacity_reservations()
         except TransientError as error:
-            if age >= FRESH_SECONDS:
+            if age >= RESERVATIONS_KNOWN_SECONDS:
                 raise
             self._failed_at = now
             log.warning("capacity reservations cannot be listed", error=error.message)
@@ -149,7 +151,7 @@ class CapacityReservations:
         return self._listed
 
     def labels_of(self, reservation_id: str) -> dict[str, str]:
-        """IT-44: what a node in this reservation says of it, as far as it is known."""
+        """What a node in this reservation says of it, as far as it is known (IT-44)."""
         for one in self._listed:
             if one.id == reservation_id:
                 return {TYPE_LABEL: one.kind, INTERRUPTIBLE_LABEL: truth(one.interruptible)}
@@ -158,4 +160,4 @@ class CapacityReservations:
     @property
     def is_counted(self) -> bool:
         """Is it known what is left of them?"""
-        return self.clock.monotonic() - self._listed_at < 2 * COUNT_SECONDS
+        return self.clock.monotonic() - self._listed_at < 2 * COUNT_FRESH_SECONDS

@@ -17,11 +17,12 @@ from msgspec.structs import replace
 from services.launcher.cluster import ClusterDescription
 from services.launcher.node_class.authorization import Authorization
 from services.launcher.node_class.capacity_reservations import CapacityReservations
-from services.launcher.node_class.discovery import Discovery, Findings
+from services.launcher.node_class.discovery import Discovery
 from services.launcher.node_class.finalizer import ClassFinalizer, is_held, with_finalizer
 from services.launcher.node_class.images import Images
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from services.launcher.node_class.placement_groups import PlacementGroups
+from services.launcher.node_class.problems import Findings
 from services.launcher.node_class.status import found_status, invalid_status, message_of
 from services.launcher.resolved_class import BootImages, Resolved
 from shared.api.ec2_node_classes import parse_ec2_node_class
@@ -42,9 +43,9 @@ from shared.settings import LauncherSettings
 
 log = get_logger(__name__)
 
-FRESH_SECONDS = 60.0
-"""LCH-10, LCH-13: how long a discovery is used."""
-TRIES = 5
+DISCOVERY_FRESH_SECONDS = 60.0
+"""How long a discovery is used (LCH-10, LCH-13)."""
+MOST_REFRESH_TRIES = 5
 """The watcher writes a class a few times in its first second."""
 Json = Mapping[str, Any]
 _KINDS: dict[str, tuple[Resource, Callable[[Json], Parsed[NodeClass]]]] = {
@@ -99,7 +100,7 @@ class NodeClasses:
         if raw["metadata"].get("deletionTimestamp"):
             raise InsufficientCapacity(f"{key} is being deleted", node_class=key)
         node_class = parse(raw).require(key)
-        findings = await self._look(node_class)
+        findings = await self._discover(node_class)
         if findings.problems:
             raise InvalidObject(message_of(findings.problems), field=key)
         return self._known[key][1]
@@ -135,13 +136,13 @@ class NodeClasses:
         }
 
     def profile_of(self, key: str) -> str:
-        """NC-07: the instance profile that machines of a class get; empty for none and for a class never looked up."""
+        """The instance profile that machines of a class get; empty for none and for a class never looked up (NC-07)."""
         resolved = self._known.get(key)
         return resolved[1].profile if resolved else ""
 
     def _held(self, key: str) -> Resolved | None:
         found = self._known.get(key)
-        if found is None or self.clock.monotonic() - found[0] >= FRESH_SECONDS:
+        if found is None or self.clock.monotonic() - found[0] >= DISCOVERY_FRESH_SECONDS:
             return None
         return found[1]
 
@@ -182,15 +183,16 @@ class NodeClasses:
         self._known.pop(key, None)
         try:
             resource, _, name = _split(key)
-            for _ in range(TRIES):
+            for _ in range(MOST_REFRESH_TRIES):
                 if await self.refresh(await self.kube.get(resource, name)):
                     return
         except NotFound:
             self._leaving.discard(key)
 
     async def refresh(self, raw: Json) -> bool:
-        """Look one stored class up and write what was found, or why not, to its status. False when it has changed
-        meanwhile and nothing was written."""
+        """Discover what one stored class selects, and write it, or why not, to its status. False when the class has
+        changed meanwhile and nothing was written.
+        """
         if raw["metadata"].get("deletionTimestamp"):
             self._known.pop(_key(raw), None)
             if is_held(raw):
@@ -212,7 +214,7 @@ class NodeClasses:
         return True
 
     async def _hold(self, raw: Json) -> Json:
-        """EC-20: our finalizer on the object, before anything is made for it in AWS. Returns it as it is now."""
+        """Our finalizer on the object, before anything is made for it in AWS. Returns it as it is now (EC-20)."""
         finalizers = with_finalizer(raw) if raw["kind"] == CLASS_KINDS[V1] else None
         if finalizers is None:
             return raw
@@ -227,14 +229,14 @@ class NodeClasses:
             self._known.pop(_key(raw), None)
             v1 = raw["kind"] == CLASS_KINDS[V1]
             return invalid_status(parsed.faults, raw, now) if v1 else None
-        findings = await self._look(parsed.record)
+        findings = await self._discover(parsed.record)
         if findings.problems:
-            await self._tell(raw, message_of(findings.problems))
+            await self._publish(raw, message_of(findings.problems))
         return found_status(parsed.record.generation_api, findings, raw, now)
 
-    async def _look(self, node_class: NodeClass) -> Findings:
+    async def _discover(self, node_class: NodeClass) -> Findings:
         """What AWS has for this class; complete findings are kept for launches, incomplete ones forgotten."""
-        findings = await self._discovery.look(node_class, await self.cluster.described())
+        findings = await self._discovery.find(node_class, await self.cluster.described())
         if findings.problems:
             self._known.pop(node_class.key, None)
             return findings
@@ -264,7 +266,7 @@ class NodeClasses:
             findings.reservations,
         )
 
-    async def _tell(self, raw: Json, message: str) -> None:
+    async def _publish(self, raw: Json, message: str) -> None:
         log.warning("node class is not ready", node_class=_key(raw), reason=message)
         await self.recorder.publish(
             to_object(raw), "Warning", "NodeClassNotReady", message, dedupe_seconds=300

@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import msgspec
-
 from services.launcher.node_class import (
     capacity_reservations,
     images,
@@ -31,6 +29,7 @@ from services.launcher.node_class.problems import (
     SECURITY_GROUPS_READY,
     SUBNETS_READY,
     VALIDATION_SUCCEEDED,
+    Findings,
     Problem,
     part,
 )
@@ -56,21 +55,6 @@ log = get_logger(__name__)
 UNKNOWN_CLUSTER = EksCluster("", "", "", "")
 
 
-class Findings(msgspec.Struct, frozen=True):
-    """What a class stands for in AWS now. A part with a problem may be empty."""
-
-    subnets: tuple[Subnet, ...] = ()
-    security_groups: tuple[SecurityGroup, ...] = ()
-    images: tuple[BootImage, ...] = ()
-    """Newest first, deprecated ones last."""
-    profile: str = ""
-    launch_template: LaunchTemplate | None = None
-    """v1alpha5: the user's own (T-07)."""
-    problems: tuple[Problem, ...] = ()
-    reservations: tuple[CapacityReservation, ...] = ()
-    group: PlacementGroup | None = None
-
-
 @dataclass
 class Discovery:
     """Asks EC2, SSM and IAM."""
@@ -81,7 +65,7 @@ class Discovery:
     placement_groups: PlacementGroups
     reservations: CapacityReservations
 
-    async def look(self, node_class: NodeClass, cluster: EksCluster) -> Findings:
+    async def find(self, node_class: NodeClass, cluster: EksCluster) -> Findings:
         """Everything of this class, for nodes of this cluster. Raises TransientError."""
         problems = problems_of(node_class, cluster)
         subnets, groups, found, profile, snapshots, (reserved, group) = await asyncio.gather(

@@ -1,7 +1,7 @@
 """The end of an EC2NodeClass: it waits for its NodeClaims, then takes what was made for it in AWS along (EC-20).
 
-What may go wrong: IAM or EC2 refuse a deletion. The finalizer stays then, and the next look tries again; each step may
-be repeated.
+What may go wrong: IAM or EC2 refuse a deletion. The finalizer stays then, and the next refresh tries again; each step
+may be repeated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shared.settings import LauncherSettings
 log = get_logger(__name__)
 
 WAITING_SECONDS = 600.0
-"""EC-20: how often the event is repeated."""
+"""How often the event is repeated (EC-20)."""
 MOST_NAMED = 5
 Json = Mapping[str, Any]
 
@@ -97,7 +97,7 @@ class ClassFinalizer:
         return sorted(name for name in listed if name)
 
     async def _delete_templates(self, node_class: str) -> bool:
-        """LCH-22: those of the class that no open launch uses. Are all gone?"""
+        """Those of the class that no open launch uses. Are all gone? (LCH-22)"""
         tags = {cluster_tag(self.settings.cluster_name): "owned", keys.NODE_CLASS: node_class}
         for template in await self.cloud.launch_templates.tagged(tags):
             if template.id in await used_by_launches(self.kube):

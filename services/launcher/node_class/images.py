@@ -36,9 +36,9 @@ log = get_logger(__name__)
 NOT_FOUND = "AMINotFound"
 PARAMETER_SECONDS = 24 * 3600.0
 DEPRECATED_SECONDS = 30 * 60.0
-"""LCH-01: how long a parameter's value is used, and how long once its image is deprecated."""
+"""How long a parameter's value is used, and how long once its image is deprecated (LCH-01)."""
 MOST_PARAMETERS = 1000
-MOST_TOLD = 1000
+MOST_LOGGED = 1000
 _ANY = (Requirements(),)
 
 
@@ -70,7 +70,7 @@ class Images:
     cloud: Cloud
     clock: Clock
     _parameters: dict[str, tuple[float, str]] = field(default_factory=dict)
-    _told: dict[str, frozenset[str]] = field(default_factory=dict)
+    _logged: dict[str, frozenset[str]] = field(default_factory=dict)
     """Class -> the images that the log says it has."""
 
     async def find(self, node_class: NodeClass, k8s: str) -> tuple[BootImage, ...]:
@@ -86,7 +86,7 @@ class Images:
         found = boot_images(images, {value: source.kinds for value, source in named.items()})
         if not found:
             raise InvalidObject(_nothing(node_class, sources), field=where, reason=NOT_FOUND)
-        self._tell(node_class, {value: source.path for value, source in named.items()}, found)
+        self._log(node_class, {value: source.path for value, source in named.items()}, found)
         return found
 
     async def _parameter(self, path: str) -> str:
@@ -105,7 +105,7 @@ class Images:
         return value
 
     def _forget_deprecated(self, images: Iterable[Image]) -> None:
-        """LCH-01: AWS deprecates an image when a newer one stands at the same path."""
+        """AWS deprecates an image when a newer one stands at the same path (LCH-01)."""
         deprecated = {image.id for image in images if image.deprecated}
         now = self.clock.monotonic()
         self._parameters = {
@@ -114,15 +114,15 @@ class Images:
             if value not in deprecated or now - since < DEPRECATED_SECONDS
         }
 
-    def _tell(
+    def _log(
         self, node_class: NodeClass, paths: Mapping[str, str], found: tuple[BootImage, ...]
     ) -> None:
-        """LCH-09, in each generation's words: what is new since the last look."""
+        """LCH-09, in each generation's words: what is new since the last refresh."""
         ids = frozenset(BootImages(found).ids)
-        new = ids - self._told.get(node_class.key, frozenset())
-        if len(self._told) >= MOST_TOLD:
-            self._told.clear()
-        self._told[node_class.key] = ids
+        new = ids - self._logged.get(node_class.key, frozenset())
+        if len(self._logged) >= MOST_LOGGED:
+            self._logged.clear()
+        self._logged[node_class.key] = ids
         if not new:
             return
         if node_class.generation_api == V1:

@@ -25,9 +25,9 @@ from shared.settings import LauncherSettings
 log = get_logger(__name__)
 
 NOT_FOUND = "InstanceProfileNotFound"
-FRESH_SECONDS = 900.0
-"""LCH-90: how long a profile counts as there."""
-MOST_KNOWN = 1000
+PROFILE_FRESH_SECONDS = 900.0
+"""How long a profile counts as there (LCH-90)."""
+MOST_PROFILES_KNOWN = 1000
 
 
 def profile_name(cluster: str, region: str, uid: str, role: str) -> str:
@@ -54,13 +54,15 @@ class InstanceProfiles:
         """The name of the profile that its machines get; empty for none. Raises InvalidObject."""
         name = self.name_of(node_class)
         since = self._seen.get(name)
-        if not name or (since is not None and self.clock.monotonic() - since < FRESH_SECONDS):
+        if not name or (
+            since is not None and self.clock.monotonic() - since < PROFILE_FRESH_SECONDS
+        ):
             return name
         if node_class.role and not node_class.instance_profile:
             await self._ensure(name, node_class)
         else:
             await self._check(name)
-        if len(self._seen) >= MOST_KNOWN:
+        if len(self._seen) >= MOST_PROFILES_KNOWN:
             self._seen.clear()
         self._seen[name] = self.clock.monotonic()
         return name
@@ -82,7 +84,7 @@ class InstanceProfiles:
         await self.cloud.iam.delete_instance_profile(profile)
 
     def name_of(self, node_class: NodeClass) -> str:
-        """T-05, EC-07: empty for none."""
+        """Empty for none (T-05, EC-07)."""
         if node_class.instance_profile:
             return node_class.instance_profile
         if node_class.generation_api != V1:

@@ -15,9 +15,9 @@ from shared.domain.nodepools import NodeClass
 from shared.errors import InvalidObject
 
 NOT_FOUND = "PlacementGroupNotFound"
-FRESH_SECONDS = 24 * 3600.0
-"""LCH-90."""
-MOST_KNOWN = 1000
+GROUP_FRESH_SECONDS = 24 * 3600.0
+"""How long a group counts as existing (LCH-90)."""
+MOST_GROUPS_KNOWN = 1000
 _Name = tuple[tuple[str, str], ...]
 
 
@@ -37,7 +37,7 @@ class PlacementGroups:
             return None
         name, now = _name(node_class), self.clock.monotonic()
         known = self._seen.get(name)
-        if known is not None and now - known[0] < FRESH_SECONDS:
+        if known is not None and now - known[0] < GROUP_FRESH_SECONDS:
             return known[1]
         found = await self.cloud.ec2.placement_groups(selector)
         if not found:
@@ -47,13 +47,13 @@ class PlacementGroups:
                 field="spec.placementGroupSelector",
                 reason=NOT_FOUND,
             )
-        if len(self._seen) >= MOST_KNOWN:
+        if len(self._seen) >= MOST_GROUPS_KNOWN:
             self._seen.clear()
         self._seen[name] = now, found[0]
         return found[0]
 
     def labels_of(self, node_class: NodeClass) -> dict[str, str]:
-        """IT-44: what nodes of the class say of their group; nothing before it was found."""
+        """What nodes of the class say of their group; nothing before it was found (IT-44)."""
         known = self._seen.get(_name(node_class))
         return {keys.PLACEMENT_GROUP: known[1].id} if known else {}
 

@@ -7,6 +7,14 @@ from typing import TypeVar
 
 import msgspec
 
+from services.launcher.resolved_class import BootImage
+from shared.cloud.records import (
+    CapacityReservation,
+    LaunchTemplate,
+    PlacementGroup,
+    SecurityGroup,
+    Subnet,
+)
 from shared.errors import InvalidObject, Unauthorized
 
 SUBNETS_READY = "SubnetsReady"
@@ -28,12 +36,27 @@ class Problem(msgspec.Struct, frozen=True):
     message: str
 
 
+class Findings(msgspec.Struct, frozen=True):
+    """What a class stands for in AWS now. A part with a problem may be empty."""
+
+    subnets: tuple[Subnet, ...] = ()
+    security_groups: tuple[SecurityGroup, ...] = ()
+    images: tuple[BootImage, ...] = ()
+    """Newest first, deprecated ones last."""
+    profile: str = ""
+    launch_template: LaunchTemplate | None = None
+    """v1alpha5: the user's own (T-07)."""
+    problems: tuple[Problem, ...] = ()
+    reservations: tuple[CapacityReservation, ...] = ()
+    group: PlacementGroup | None = None
+
+
 async def part(
-    look: Awaitable[Found], condition: str, reason: str, problems: list[Problem]
+    search: Awaitable[Found], condition: str, reason: str, problems: list[Problem]
 ) -> Found | None:
     """What was found, or None with the problem added."""
     try:
-        return await look
+        return await search
     except InvalidObject as error:
         named = str(error.context.get("reason") or reason)
         problems.append(Problem(condition, named, str(error)))

@@ -36,7 +36,7 @@ STANDARD = Requirements([_absent(GPU_COUNT), _absent(ACCELERATOR_COUNT)])
 NVIDIA = Requirements([_present(GPU_COUNT)])
 NEURON = Requirements([_present(ACCELERATOR_COUNT)])
 ANY_DEVICES = Requirements()
-"""LCH-08: what a label of an instance type must be for an image to suit it, beside the architecture."""
+"""What a label of an instance type must be for an image to suit it, beside the architecture (LCH-08)."""
 
 
 class Published(NamedTuple):

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from services.launcher.node_class.discovery import Findings
 from services.launcher.node_class.problems import (
     AMIS_READY,
     CAPACITY_RESERVATIONS_READY,
@@ -19,6 +18,7 @@ from services.launcher.node_class.problems import (
     SECURITY_GROUPS_READY,
     SUBNETS_READY,
     VALIDATION_SUCCEEDED,
+    Findings,
     Problem,
 )
 from services.launcher.resolved_class import BootImage

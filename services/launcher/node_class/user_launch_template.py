@@ -1,6 +1,6 @@
 """A launch template that the user keeps, which an AWSNodeTemplate names: used as it is, at its newest version (T-07).
 
-What may go wrong: it does not exist, or names no image that exists. Both are told with the field, so that the class
+What may go wrong: it does not exist, or names no image that exists. Both errors name the field, so that the class
 shows them.
 """
 

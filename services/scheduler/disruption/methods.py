@@ -53,7 +53,7 @@ def methods_of(
 
 
 def _consolidations(consolidation: str, unseen: frozenset[str], churn: Churn) -> list[Method]:
-    """Each sees only the candidates of pools that chose it."""
+    """Each evaluates only the candidates of pools that chose it."""
 
     def whole(world: World) -> Proposal:
         return global_plan.propose(of_consolidator(world, GLOBAL, consolidation), churn)
@@ -102,7 +102,7 @@ class Inputs(NamedTuple):
 
 
 def inputs_of(world: World, churn: Churn) -> Inputs:
-    """What this pass sees."""
+    """The inputs of this pass."""
     return Inputs(
         world.snapshot.generation,
         world.snapshot.catalogue.generation,

@@ -25,7 +25,7 @@ _REASONS = {
 
 
 def deprovisioner(method: str) -> str:
-    """What v0.31 calls a method."""
+    """The name of a method in v0.31."""
     return CONSOLIDATION if method in CONSOLIDATIONS else method
 
 
@@ -79,7 +79,7 @@ def count_eligible(metrics: Metrics, candidates: Collection[Candidate]) -> None:
 
 
 def _may_be_consolidated(candidate: Candidate) -> bool:
-    """Of v1alpha5, which has no condition for it."""
+    """For v1alpha5, which has no condition for it."""
     return not candidate.empty and candidate.pool.consolidation_policy != WHEN_EMPTY
 
 

@@ -39,9 +39,9 @@ from shared.metrics import EVENTUAL, GRACEFUL, Metrics
 log = get_logger(__name__)
 
 REJECTED_SECONDS = 900.0
-"""Of all events about machines that stay (CON-01)."""
+"""An event about a machine that stays is repeated after so long (CON-01)."""
 NOTED_SECONDS = 3600.0
-"""Of events about a pod's annotation."""
+"""An event about a pod's annotation is repeated after so long."""
 FIRST_NAMES = 5
 MOST_REPORTED = 50
 """Machines of one command that get an event: two each, and the recorder's queue is for others too."""

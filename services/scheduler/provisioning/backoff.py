@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from shared.concurrency.backoff import doubled
 from shared.domain.machines import INITIALIZED, Machine
 from shared.domain.pods import Pod
 from shared.solver.plan import Plan, PlannedMachine
@@ -196,8 +197,8 @@ def pause_after(attempts: int) -> float:
     """Seconds from the last of so many failed attempts to the next."""
     if attempts < FREE_ATTEMPTS:
         return 0.0
-    doubled = min(attempts - FREE_ATTEMPTS, 16)
-    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0**doubled)
+    failures = attempts - FREE_ATTEMPTS
+    return doubled(failures, first=FIRST_PAUSE_SECONDS, cap=LONGEST_PAUSE_SECONDS)
 
 
 def _may_buy(verdict: Hold | int, bought: bool) -> bool:

@@ -1,4 +1,4 @@
-"""The batching window: pure. Collect triggers until they pause, but not for ever (BAT-02, BAT-03)."""
+"""The batching window: pure. Collects triggers until no new one comes, but not without end (BAT-02, BAT-03)."""
 
 from __future__ import annotations
 

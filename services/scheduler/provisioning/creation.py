@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from services.scheduler.actions import MachineActions, key_of
 from services.scheduler.evidence.need import Need
+from shared.concurrency.parallel import in_parallel
 from shared.domain.pods import Pod
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
@@ -34,20 +34,16 @@ class MachineCreation:
         self, wanted: list[PlannedMachine], plan: Plan, snapshot: Snapshot
     ) -> list[PlannedMachine]:
         """Those of ``wanted``, which belong to ``plan``, that exist now. One that fails does not stop the others."""
-        gate = asyncio.Semaphore(CREATIONS_AT_ONCE)
         pods = {pod.uid: pod for pod in snapshot.pods}
         waiting = await self._listed(len(wanted))
 
         async def create(planned: PlannedMachine) -> bool:
-            async with gate:
-                # Asked for every machine: another scheduler may have begun to plan while we waited (F14).
-                if not self.leadership.held:
-                    return False
-                if not await self._is_needed(planned, pods, waiting):
-                    return False
-                return await self._create_one(planned, plan, snapshot)
+            # Asked for every machine: another scheduler may have begun to plan while we waited (F14).
+            if not self.leadership.held or not await self._is_needed(planned, pods, waiting):
+                return False
+            return await self._create_one(planned, plan, snapshot)
 
-        done = await asyncio.gather(*(create(planned) for planned in wanted))
+        done = await in_parallel(map(create, wanted), most=CREATIONS_AT_ONCE)
         return [planned for planned, ok in zip(wanted, done, strict=True) if ok]
 
     async def _listed(self, machines: int) -> frozenset[str]:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 MOST_SEEN = 20_000
-"""Pods that are timed at once; in a larger crowd the others go untimed."""
+"""Pods that are timed at the same time; of more the others are not timed."""
 
 
 @dataclass
@@ -21,7 +21,7 @@ class DecisionLatency:
     _decided: set[str] = field(default_factory=set)
 
     def see(self, uid: str, *, now: float) -> None:
-        """A pod waits."""
+        """A pod waits; only the first call for it counts."""
         if uid not in self._decided and len(self._seen) < MOST_SEEN:
             self._seen.setdefault(uid, now)
 

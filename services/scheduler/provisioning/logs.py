@@ -1,7 +1,7 @@
-"""The log lines of one planning round, in the words of each generation: operators match on them (BAT-09, BAT-10).
+"""The log lines of one planning round, with the texts of each generation: operators match on them (BAT-09, BAT-10).
 
-v1 speaks as Karpenter does now. v1alpha5 speaks as v0.24 did before a machine is written (ACC-14) and as v0.29 did
-after it. A round that buys nothing and fills nothing says nothing.
+For v1 they are those of Karpenter now; for v1alpha5 those of v0.24 before a machine is written (ACC-14), and those
+of v0.29 after it. A round that creates no machine and fills no node logs nothing.
 """
 
 from __future__ import annotations
@@ -76,19 +76,19 @@ def computed(plan: Plan, *, seconds: float) -> None:
 
 
 def created(machines: Iterable[PlannedMachine], snapshot: Snapshot) -> None:
-    """What of it is written."""
+    """The Machines of a plan that were created."""
     pools = {pool.key: pool for pool in snapshot.pools}
     for machine in machines:
-        said = {
+        details = {
             "requests": format_resources(machine.requests),
             "instance-types": some(machine.instance_types),
             "pods": len(machine.pods),
         }
         if _generation(machine, pools) == V1:
             named = {"NodePool": {"name": machine.pool}, "NodeClaim": {"name": machine.name}}
-            log.info("created nodeclaim", **named, **said)
+            log.info("created nodeclaim", **named, **details)
         else:
-            log.info("created machine", provisioner=machine.pool, machine=machine.name, **said)
+            log.info("created machine", provisioner=machine.pool, machine=machine.name, **details)
 
 
 def _computed(generation: str, wanted: Sequence[PlannedMachine]) -> None:
@@ -112,7 +112,7 @@ def _launching(machine: PlannedMachine) -> str:
 
 
 def _absorbed(plan: Plan, snapshot: Snapshot) -> None:
-    """Nodes that are on their way and take pods."""
+    """Nodes that are not ready yet and get pods."""
     ready = {
         name
         for machine in snapshot.machines
@@ -139,6 +139,6 @@ def _is_waiting(pod: Pod | None) -> bool:
 
 
 def _generation(machine: PlannedMachine, pools: Mapping[str, NodePool]) -> str:
-    """A pool that is gone since is spoken of in today's words."""
+    """v1 for a pool that is gone by now."""
     pool = pools.get(machine.pool_key)
     return pool.generation_api if pool else V1

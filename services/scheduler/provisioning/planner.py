@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from services.scheduler.handover import Handover
 from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import CHECK_SECONDS, ProvisioningBackoff
 from services.scheduler.provisioning.batching import Window
 from services.scheduler.provisioning.creation import MachineCreation
 from services.scheduler.provisioning.decision_latency import DecisionLatency
+from services.scheduler.provisioning.handover import Handover
 from services.scheduler.provisioning.pod_latency import PodLatency, placed_by
 from services.scheduler.provisioning.preferences import PreferenceLog
 from services.scheduler.provisioning.reporting import PlanReporter

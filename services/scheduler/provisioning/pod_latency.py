@@ -46,7 +46,7 @@ class PodLatency:
     """By key in the mirror."""
 
     def place(self, pods: Iterable[Pod]) -> None:
-        """A plan placed them."""
+        """A plan placed these pods."""
         now = self.clock.monotonic()
         for pod in pods:
             known = self._placed.get(pod.key)
@@ -56,26 +56,26 @@ class PodLatency:
                 self._placed[pod.key] = Placed(pod.uid, pod.name, pod.namespace, now)
 
     def note(self, change: Change) -> None:
-        """The mirror changed."""
+        """Follow one change of the mirror."""
         if change.kind != PODS or change.key not in self._placed:
             return
         body = change.body
         try:
             self._see(change.key, decode_record(PODS, body) if body is not None else None)
-        except msgspec.ValidationError:  # of another version: whoever plans with it says so
+        except msgspec.ValidationError:  # of another version: the view reports it
             del self._placed[change.key]
 
     def check(self, pods: Mapping[str, Pod]) -> None:
-        """All pods of the mirror, by key."""
+        """Compare with all pods of the mirror, by key."""
         for key in list(self._placed):
             self._see(key, pods.get(key))
 
     def forget(self) -> None:
-        """Another scheduler leads."""
+        """Another scheduler leads: its pods are not ours to time."""
         self._placed.clear()
 
     def text(self) -> str:
-        """For a scrape."""
+        """The gauges of pods that are not bound or do not run yet."""
         placed = list(self._placed.values())
         unbound = (one for one in placed if not one.bound)
         return block(PLANNED_UNBOUND, self._ages(unbound)) + block(

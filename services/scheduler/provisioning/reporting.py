@@ -28,7 +28,7 @@ _NOUNS = {V1: "nodeclaim", V1ALPHA5: "machine"}
 
 @dataclass
 class PlanReporter:
-    """Writes events and logs about plans."""
+    """Writes events and log lines about plans; decides nothing."""
 
     recorder: Recorder
     last_reasons: dict[str, str]
@@ -53,9 +53,9 @@ class PlanReporter:
         await self._pools(plan, snapshot)
 
     async def _pools(self, plan: Plan, snapshot: Snapshot) -> None:
-        """SCH-112, SCH-113, API-04: pools that can give nothing, whatever is asked of them."""
+        """Pools that can give no machine, whatever pods request (SCH-112, SCH-113, API-04)."""
         empty = [pool for pool in snapshot.pools if _has_no_types(pool, plan)]
-        said = {pool.key for pool in empty}
+        named = {pool.key for pool in empty}
         for pool in empty:
             if pool.key not in self._logged_pools:
                 log.info("skipping, no resolved instance types found", pool=pool.key)
@@ -65,10 +65,10 @@ class PlanReporter:
                 dedupe_seconds=NO_TYPES_SECONDS,
             )  # fmt: skip
         if all(pool.is_static for pool in snapshot.pools):
-            said.add(NO_POOLS)
+            named.add(NO_POOLS)
             if NO_POOLS not in self._logged_pools:
                 log.info(NO_POOLS)
-        self._logged_pools = frozenset(said)
+        self._logged_pools = frozenset(named)
 
     async def held_back(self, holds: Iterable[Hold], snapshot: Snapshot) -> None:
         """Machines that are not bought because none of the same pods ran on the last ones."""
@@ -114,7 +114,7 @@ class PlanReporter:
             await self._report_failed(pods[uid], reason, first=times == 0)
 
     async def _report_failed(self, pod: Pod, reason: str, *, first: bool) -> None:
-        """The log says it once, events as often as the recorder lets them."""
+        """Once in the log, as events as often as the recorder lets them."""
         if first:
             _log(pod, reason)
         await self.recorder.publish(
@@ -132,7 +132,7 @@ def _has_no_types(pool: NodePool, plan: Plan) -> bool:
 
 
 def _targets(snapshot: Snapshot) -> dict[str, str]:
-    """SCH-110: by the name of a node, or of a machine without one: what events call it."""
+    """By the name of a node, or of a machine without one: what events call it (SCH-110)."""
     found = {}
     for machine in snapshot.machines:
         text = f"{_NOUNS[machine.generation_api]}/{machine.name}"
@@ -142,7 +142,7 @@ def _targets(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _log(pod: Pod, reason: str) -> None:
-    """SCH-111; a pod that is not planned at all is no error of the cluster's (POD-03, POD-08)."""
+    """An error, unless the pod is not planned for at all: that is no fault of the cluster (SCH-111, POD-03, POD-08)."""
     if pod.faults:
         log.debug("ignoring pod", pod=pod.key, error=reason)
     elif reason == NO_DEVICES:
@@ -152,6 +152,6 @@ def _log(pod: Pod, reason: str) -> None:
 
 
 def _controller(pod: Pod) -> str:
-    """Who made it, for people."""
+    """The controller of the pod, as text for an event."""
     owner = pod.owner
     return f"{owner.kind} {pod.namespace}/{owner.name}" if owner else f"pod {pod.key}"

@@ -18,7 +18,7 @@ from shared.mirror.reservations import ReservationStore, ReservedCatalogues
 
 
 def catalogue_source(bus: Bus, gates: FeatureGates, view: View) -> CatalogueSource:
-    """As it may be bought now (NO-01, IT-04)."""
+    """Reads what may be bought now (NO-01, IT-04)."""
 
     async def overlays() -> list[Overlay]:
         return list(view.records(NODE_OVERLAYS).values())

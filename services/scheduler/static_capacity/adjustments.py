@@ -60,7 +60,7 @@ def names_for(pool: NodePool, machines: Iterable[Machine], count: int) -> list[s
 
 
 def _room(pool: NodePool, machines: list[Machine]) -> int:
-    """SCH-101: those on their way out still count."""
+    """How many more the limit allows; terminating machines still count (SCH-101)."""
     limit = pool.limits.get(NODES)
     return MOST_AT_ONCE if limit is None else limit - len(machines)
 
@@ -72,8 +72,8 @@ def _worth(
     snapshot: Snapshot,
     now: float,
 ) -> tuple[bool, bool, int, str]:
-    """What goes first: what never was or is not ready, then what holds nothing that must stay, then what costs least
-    to disturb."""
+    """Sort key, first to go first: machines that are not ready, then those without a pod that must stay, then those
+    that cost least to disrupt."""
     node = nodes.get(machine.node_name)
     mine = pods.get(machine.node_name, []) if machine.node_name else []
     works = machine.has(INITIALIZED) and node is not None and node.ready

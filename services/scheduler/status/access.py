@@ -1,4 +1,4 @@
-"""What the scheduler's status port may be asked, and by whom (the setting QUESTIONS)."""
+"""Who may use ``/explain`` and ``/simulate`` on the status port (setting QUESTIONS)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Admit = Callable[[str], Awaitable[Answer | None]]
 def offered(
     mode: str, simulator: Simulator, explainer: Explainer, access: TokenAccess
 ) -> list[Question]:
-    """Both questions; where they are off, whoever asks is told so. ``mode``: off, open or authenticated."""
+    """Both endpoints; where they are off, the answer says so. ``mode``: off, open or authenticated."""
     text = "What the planner would do with these objects"
     planning = (simulate.PATH, text, simulator.answer, simulate.MOST_BYTES)
     text = "Why this node is still there"

@@ -1,7 +1,8 @@
-"""What the cluster is made of, as gauges: pure (MET-03, MET-05, MET-08, MET-10, provisioner_* of MET-12).
+"""The cluster's nodes, pools and instance types as gauges: pure (MET-03, MET-05, MET-08, MET-10, provisioner_* of
+MET-12).
 
-The answer is Prometheus text, not objects: 2,000 nodes have 30,000 series. Nothing here looks at a clock; the age of a
-node is told from its birth when somebody scrapes.
+The answer is Prometheus text, not objects: 2,000 nodes have 30,000 series. Nothing here reads a clock; the age of a
+node is computed from its creation when somebody scrapes.
 """
 
 from __future__ import annotations
@@ -57,18 +58,18 @@ def labelled_nodes(nodes: Iterable[Node]) -> list[Labelled]:
 
 
 def node_text(nodes: Iterable[Labelled], everything: Totals, daemons: Totals) -> str:
-    """What nodes have and what is asked of them: a row per resource that a node has."""
+    """What nodes have and what pods request of it: a row per resource that a node has."""
     rows: tuple[list[tuple[str, float]], ...] = ([], [], [], [])
     for node, labels in nodes:
-        asked, of_daemons = everything.get(node.name, NOTHING), daemons.get(node.name, NOTHING)
+        requested, of_daemons = everything.get(node.name, NOTHING), daemons.get(node.name, NOTHING)
         for resource, whole in node.capacity.items():
             if not whole:
                 continue
             text = f"{labels},{_resource_text(resource)}"
             left = node.allocatable.get(resource, 0)
-            amounts = (left, asked.get(resource, 0), of_daemons.get(resource, 0), whole - left)
+            amounts = (left, requested.get(resource, 0), of_daemons.get(resource, 0), whole - left)
             for column, amount in zip(rows, amounts, strict=True):
-                column.append((text, _told(resource, amount)))
+                column.append((text, _in_units(resource, amount)))
     gauges = (names.ALLOCATABLE, names.POD_REQUESTS, names.DAEMON_REQUESTS, names.OVERHEAD)
     return "".join(map(block, gauges, rows))
 
@@ -118,14 +119,14 @@ def pool_text(pools: Iterable[NodePool], machines: Iterable[Machine], prices: Pr
 
 def cluster_text(nodes: tuple[Node, ...], everything: Totals) -> str:
     """All nodes together, ours or not (MET-08)."""
-    there: Counter[str] = Counter()
-    asked: Counter[str] = Counter()
+    allocatable: Counter[str] = Counter()
+    requested: Counter[str] = Counter()
     for node in nodes:
-        there.update(node.allocatable)
-        asked.update(everything.get(node.name, {}))
+        allocatable.update(node.allocatable)
+        requested.update(everything.get(node.name, {}))
     rows = (
-        (_resource_text(resource), round(100 * asked[resource] / whole, 2))
-        for resource, whole in there.items()
+        (_resource_text(resource), round(100 * requested[resource] / whole, 2))
+        for resource, whole in allocatable.items()
         if whole
     )
     return block(names.NODE_COUNT, [("", len(nodes))]) + block(names.UTILIZATION, rows)
@@ -145,7 +146,7 @@ def type_text(catalogue: Catalogue, unavailable: Set[OfferingKey], *, old: bool)
     dollars = [(offerings[key], price / 1e6) for key, price in prices.items()]
     there = ((text, int((k[1], k[0], k[2]) not in unavailable)) for k, text in offerings.items())
     return "".join((
-        block(names.CPU_CORES, ((text, _told(CPU, kind.capacity.get(CPU, 0))) for kind, text in kinds)),
+        block(names.CPU_CORES, ((text, _in_units(CPU, kind.capacity.get(CPU, 0))) for kind, text in kinds)),
         block(names.MEMORY_BYTES, ((text, kind.capacity.get(MEMORY, 0)) for kind, text in kinds)),
         block(names.AVAILABLE, there),
         block(names.PRICE, dollars),
@@ -154,7 +155,7 @@ def type_text(catalogue: Catalogue, unavailable: Set[OfferingKey], *, old: bool)
 
 
 def sync_text(*, synced: bool, seconds: float) -> str:
-    """OPS-13. ``seconds``: since it was synced last."""
+    """Whether the picture may be acted on (OPS-13). ``seconds``: since it last could be."""
     late = 0.0 if synced else round(seconds, 1)
     return block(names.SYNCED, [("", int(synced))]) + block(names.UNSYNCED_SECONDS, [("", late)])
 
@@ -176,7 +177,7 @@ def _label_text(node: Node) -> str:
 
 @lru_cache(maxsize=1000)
 def _shared_text(*values: str) -> str:
-    """Nodes of one type and place say the same."""
+    """Nodes of one type and zone have the same text."""
     known = [pair for pair in zip(names.WELL_KNOWN, values, strict=True) if pair[1]]
     return labelled([name for name, _ in known], [value for _, value in known])
 
@@ -187,7 +188,7 @@ def _by_resource(pool: str, amounts: Resources) -> dict[tuple[str, str], int]:
 
 def _pool_rows(labels: tuple[str, ...], amounts: Mapping[tuple[str, str], int]) -> Rows:
     return (
-        (labelled(labels, (pool, _spelled(resource))), _told(resource, amount))
+        (labelled(labels, (pool, _spelled(resource))), _in_units(resource, amount))
         for (pool, resource), amount in amounts.items()
     )
 
@@ -197,6 +198,6 @@ def _spelled(resource: str) -> str:
     return resource.lower().replace("-", "_")
 
 
-def _told(resource: str, amount: int) -> float:
-    """Cores, bytes and units, as Karpenter's."""
+def _in_units(resource: str, amount: int) -> float:
+    """Cores, bytes or pieces, as in Karpenter's metrics. ``amount``: CPU in milli-cores."""
     return amount / 1000 if resource == CPU else amount

@@ -93,7 +93,9 @@ class ClusterMetrics:
                 log.debug("cluster metrics are old", error=error.message)
                 return
             if self._offered is not None and self._offered.catalogue is not catalogue:
-                self._offered = None  # it would hold the old catalogue until somebody scrapes
+                self._offered = (
+                    None  # it would keep the old catalogue in RAM until somebody scrapes
+                )
             self._picture = self._taken(catalogue, unavailable)
             self.pod_latency.check(self.cluster.view.records(PODS))
 
@@ -110,7 +112,7 @@ class ClusterMetrics:
         )
 
     def text(self) -> str:
-        """For a scrape."""
+        """The page that ``/metrics`` gets for the cluster."""
         seconds = self.clock.monotonic() - self._synced_at
         synced = not self.cluster.not_synced(PATIENCE_SECONDS)
         sync = cluster_gauges.sync_text(synced=synced, seconds=seconds)

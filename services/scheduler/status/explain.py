@@ -15,6 +15,7 @@ from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.findings import Findings
 from services.scheduler.state.view import View
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
+from shared.disruption.budgets import told_reasons
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
@@ -60,7 +61,7 @@ class Explainer:
         proposal = next((c for c in self.proposed() if _takes(c, machine)), None)
         rejections = list(self.findings.about(machine.key))
         if not rejections and candidate is None and found is None:
-            rejections = [("", _say(machine, NOT_EVALUATED))]
+            rejections = [("", _rejection(machine, NOT_EVALUATED))]
         if candidate is not None and candidate.blocker and not rejections:
             # The last pass ended before a method that reports it.
             text, pod = candidate.blocker, candidate.blocking_pod
@@ -100,21 +101,22 @@ class Explainer:
         """What holds every machine of its pool."""
         pool = self.view.pools().get(machine.pool_key)
         if self.settings.disruption == "off":
-            yield _say(machine, SWITCHED_OFF)
+            yield _rejection(machine, SWITCHED_OFF)
         if pool is None:
             return
         if pool.disruption_off:
-            yield _say(machine, POOL_SWITCHED_OFF)
+            yield _rejection(machine, POOL_SWITCHED_OFF)
         elif pool.budgets or pool.most_disruptions_per_hour is not None:
-            for reason in self.findings.exhausted(pool.key):
-                yield _say(machine, f"{NO_BUDGET} {reason} due to blocking budget")
+            reported = told_reasons(pool)
+            for reason in filter(reported.__contains__, self.findings.exhausted(pool.key)):
+                yield _rejection(machine, f"{NO_BUDGET} {reason} due to blocking budget")
 
 
 def _takes(command: Command, machine: Machine) -> bool:
     return any(candidate.machine.uid == machine.uid for candidate in command.candidates)
 
 
-def _say(machine: Machine, text: str) -> Rejection:
+def _rejection(machine: Machine, text: str) -> Rejection:
     return Rejection(machine.key, machine.node_name, "", text)
 
 

@@ -1,7 +1,7 @@
-"""``POST /simulate``: what the planner would do with the objects in the body (docs/spec/design.md).
+"""``POST /simulate``: what the planner would do with the objects in the body.
 
 Never touches the cluster. One request at a time, in a process of its own that yields to this one, with bounds on its
-time and memory: the rounds that buy never wait for it. A second request is told to come back (429).
+time and memory: the rounds that buy never wait for it. A second request gets 429.
 
 What may go wrong: a body that is no JSON (400), too large (413) or too many objects (413), options that nobody knows
 (400), nothing usable among the objects (422), more time or memory than there is (503). Redis without an answer leaves
@@ -35,10 +35,10 @@ PATH = "/simulate"
 MOST_BYTES = 16 * 1024 * 1024
 MOST_OBJECTS = 20_000
 MOST_PODS = 20_000
-"""Replicas included. Some seconds of work."""
+"""Replicas included: some seconds of CPU."""
 MOST_EFFORT = 5_000
 MOST_ANSWER_BYTES = 32 * 1024 * 1024
-"""The answer passes through the scheduler, whose memory is for the cluster."""
+"""The answer passes through the scheduler, whose RAM is for the cluster."""
 BOUNDS = Bounds("the simulation", seconds=120.0, memory_bytes=640 << 20, niceness=10)
 ENVELOPE = ("objects", "items")
 """Where the objects are in a body that is neither a list nor an object of Kubernetes."""
@@ -147,8 +147,8 @@ def read_body(body: bytes) -> tuple[list[object], dict[str, str]]:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        hint = "send what kubectl get -o json prints, or a list of objects"
-        raise Refused(400, f"the body is no JSON: {error}; {hint}") from error
+        fix = "send what kubectl get -o json prints, or a list of objects"
+        raise Refused(400, f"the body is no JSON: {error}; {fix}") from error
     said: dict[str, str] = {}
     if isinstance(document, dict) and not document.get("kind"):
         document, said = _unwrapped(document)

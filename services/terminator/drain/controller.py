@@ -1,17 +1,17 @@
-"""Takes from a node everything that is worth waiting for: new pods, running pods, volumes (TRM-03..TRM-13).
+"""Drains a node: no new pods, no running pods, no attached volumes (TRM-03..TRM-13).
 
-A crash costs the memory of when the drain began, that is, five seconds.
+A crash costs only the time when the drain began, that is, five seconds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from services.terminator.batched_lists import Listings
+from services.terminator.batched_lists import BatchedLists
 from services.terminator.drain.eviction import Evictions
 from services.terminator.drain.pods import next_step, stays
 from services.terminator.drain.volumes import on_node, still_attached, volumes_of
-from services.terminator.terminating_node import Departure
+from services.terminator.terminating_node import TerminatingNode
 from services.terminator.writer import Writer
 from shared.api.pods import parse_pod
 from shared.clock import Clock
@@ -24,15 +24,15 @@ from shared.settings import TerminatorSettings
 
 
 @dataclass
-class Drain:
-    """How far one drain is. ``began``: monotonic."""
+class DrainState:
+    """How far one drain is. ``began``: monotonic seconds."""
 
     began: float
     ended: bool = False
 
 
 @dataclass
-class Clearing:
+class DrainController:
     """Drains nodes and waits for their volumes."""
 
     kube: Kube
@@ -41,72 +41,73 @@ class Clearing:
     metrics: Metrics
     writer: Writer
     evictions: Evictions
-    listings: Listings
-    _drains: dict[str, Drain] = field(default_factory=dict)
+    lists: BatchedLists
+    _drains: dict[str, DrainState] = field(default_factory=dict)
     """By node UID."""
 
-    async def is_clear(self, departure: Departure) -> bool:
-        """One round. True when the instance may be terminated."""
-        await self.writer.close(departure.node, departure.generation_api)
-        deadline = departure.deadline
+    async def is_drained(self, target: TerminatingNode) -> bool:
+        """One round of the drain. True when the instance may be terminated."""
+        # Closed first: the scheduler must not bind a pod to a node whose pods were counted.
+        await self.writer.close(target.node, target.generation_api)
+        deadline = target.deadline
         if deadline is not None and self.clock.now() >= deadline:
-            await self._end(departure)
+            await self._end(target)
             return True
-        drain = self._drains.get(departure.node.uid)
+        drain = self._drains.get(target.node.uid)
         if drain is None:
-            drain = self._drains[departure.node.uid] = Drain(self.clock.monotonic())
-            await self.writer.draining(departure)
+            drain = self._drains[target.node.uid] = DrainState(self.clock.monotonic())
+            await self.writer.draining(target)
         if not drain.ended:
-            drain.ended = await self._is_drained(departure, drain)
-        return drain.ended and await self._is_detached(departure)
+            drain.ended = await self._are_pods_gone(target, drain)
+        return drain.ended and await self._is_detached(target)
 
     def forget(self, node: Node) -> None:
-        """The node is gone, or nobody drains it any more."""
+        """The node is gone, or is not drained any more."""
         self._drains.pop(node.uid, None)
         self.evictions.forget(node)
         self.writer.forget_drain(node)
 
-    async def _end(self, departure: Departure) -> None:
-        """TRM-12: the pods are told, and nothing is waited for."""
-        await self._take_pods(departure)
-        await self.writer.volumes_detached(departure, elapsed=True)
+    async def _end(self, target: TerminatingNode) -> None:
+        """At the deadline pods get their last deletion, and nothing is waited for (TRM-12)."""
+        await self._take_pods(target)
+        await self.writer.volumes_detached(target, elapsed=True)
 
-    async def _is_drained(self, departure: Departure, drain: Drain) -> bool:
-        """TRM-05: nothing is left, and load balancers had their five seconds to see it coming."""
-        left = await self._take_pods(departure)
+    async def _are_pods_gone(self, target: TerminatingNode, drain: DrainState) -> bool:
+        """No pod is left, and load balancers had five seconds to take the node out (TRM-05)."""
+        left = await self._take_pods(target)
         seconds = self.clock.monotonic() - drain.began
         if left or seconds < self.settings.drain_minimum:
-            self.metrics.drain_seconds.labels(departure.node.name).set(seconds)
+            self.metrics.drain_seconds.labels(target.node.name).set(seconds)
             return False
-        self.evictions.forget(departure.node)
-        await self.writer.drained(departure)
+        self.evictions.forget(target.node)
+        await self.writer.drained(target)
         return True
 
-    async def _take_pods(self, departure: Departure) -> int:
+    async def _take_pods(self, target: TerminatingNode) -> int:
         """One round of evictions and deletions; how many pods still have to leave."""
-        pods = await self._pods(departure.node)
+        pods = await self._pods(target.node)
         step = next_step(
-            pods, departure.generation_api, now=self.clock.now(), deadline=departure.deadline
+            pods, target.generation_api, now=self.clock.now(), deadline=target.deadline
         )
-        await self.evictions.carry_out(departure.node, step, departure.why)
+        await self.evictions.carry_out(target.node, step, target.why)
         return step.left
 
-    async def _is_detached(self, departure: Departure) -> bool:
-        """TRM-13."""
-        here = on_node(await self.listings.volume_attachments(), departure.node.name)
-        volumes = still_attached(here, await self._staying(departure)) if here else []
+    async def _is_detached(self, target: TerminatingNode) -> bool:
+        """No volume of a drained pod is still attached (TRM-13)."""
+        here = on_node(await self.lists.volume_attachments(), target.node.name)
+        volumes = still_attached(here, await self._staying(target)) if here else []
         if volumes:
-            await self.writer.awaiting_volumes(departure, volumes)
+            await self.writer.awaiting_volumes(target, volumes)
             return False
-        await self.writer.volumes_detached(departure, elapsed=False)
+        await self.writer.volumes_detached(target, elapsed=False)
         return True
 
-    async def _staying(self, departure: Departure) -> set[str]:
-        """Volumes of pods that the drain passes by: they stay attached to the end."""
+    async def _staying(self, target: TerminatingNode) -> set[str]:
+        """Volumes of the pods that a drain leaves alone: they stay attached to the end."""
         now = self.clock.now()
-        pods = await self._pods(departure.node)
-        passed_by = [pod for pod in pods if stays(pod, departure.generation_api, now=now)]
-        return await volumes_of(self.kube, passed_by)
+        pods = await self._pods(target.node)
+        left_alone = [pod for pod in pods if stays(pod, target.generation_api, now=now)]
+        return await volumes_of(self.kube, left_alone)
 
     async def _pods(self, node: Node) -> list[Pod]:
         listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={node.name}")

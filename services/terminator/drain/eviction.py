@@ -1,7 +1,7 @@
-"""Asks pods to go, again and again but with growing pauses, and tells what holds them (TRM-08, TRM-09, TRM-11, F22).
+"""Evicts pods, repeatedly and with growing pauses, and reports what holds them (TRM-08, TRM-09, TRM-11, F22).
 
-A budget is never overruled before the machine's own deadline. What may go wrong: a pod that two budgets protect can
-never be evicted (500): it is told like a full budget, and waits for the deadline or for a person.
+A budget is never overruled before the Machine's own deadline. What may go wrong: a pod that two budgets protect can
+never be evicted (500): it is reported like a full budget, and waits for the deadline or for a person.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ log = get_logger(__name__)
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 10.0
 FRESH_SECONDS = 1.0
-"""A list of pods older than this is not worked on: many on it may have gone. The next round looks again."""
+"""A list of pods older than this is not worked on: many of them may have gone. The next round lists again."""
 
 
 class Retry(NamedTuple):
-    """When a pod may be asked again (monotonic), and how long the pause after that is."""
+    """Monotonic time from which a pod may be evicted again, and the pause before that, in seconds."""
 
     at: float
     pause: float
@@ -38,14 +38,14 @@ class Retry(NamedTuple):
 
 @dataclass
 class Evictions:
-    """Remembers whom it asked when. A restart forgets, which costs one more request per pod."""
+    """Keeps when each pod was tried. A restart forgets that, which costs one more request per pod."""
 
     kube: Kube
     clock: Clock
     writer: Writer
     metrics: Metrics
     _retries: dict[str, dict[str, Retry]] = field(default_factory=dict)
-    """Node UID -> pod UID -> when again."""
+    """Node UID -> pod UID -> its next attempt."""
 
     async def carry_out(self, node: Node, step: DrainStep, why: str) -> None:
         """One round. ``why``: the reason of the disruption, for the pods' events.
@@ -53,10 +53,10 @@ class Evictions:
         A call that fails for the moment (F28: somebody's webhook is away) holds up that one pod.
         """
         fresh_until = self.clock.monotonic() + FRESH_SECONDS
-        asked = [*(deletion.pod for deletion in step.delete), *step.evict]
-        self._keep(node, asked)
+        wanted = [*(deletion.pod for deletion in step.delete), *step.evict]
+        self._keep(node, wanted)
         for deletion in step.delete:
-            if self._may_ask(node, deletion.pod):
+            if self._may_try(node, deletion.pod):
                 await self._delete(node, deletion, why)
         for pod in step.held:
             await self.writer.blocked(
@@ -65,7 +65,7 @@ class Evictions:
         for place, pod in enumerate(step.evict):
             if self.clock.monotonic() >= fresh_until:
                 return
-            if self._may_ask(node, pod):
+            if self._may_try(node, pod):
                 await self._evict(node, pod, why, place / len(step.evict))
 
     def forget(self, node: Node) -> None:
@@ -76,7 +76,7 @@ class Evictions:
         known = self._retries.get(node.uid, {})
         self._retries[node.uid] = {pod.uid: known[pod.uid] for pod in pods if pod.uid in known}
 
-    def _may_ask(self, node: Node, pod: Pod) -> bool:
+    def _may_try(self, node: Node, pod: Pod) -> bool:
         retry = self._retries[node.uid].get(pod.uid)
         return retry is None or self.clock.monotonic() >= retry.at
 
@@ -103,8 +103,8 @@ class Evictions:
     async def _postpone(
         self, node: Node, pod: Pod, error: DovetailError, place: float = 0.0
     ) -> None:
-        """``place``: the pod's among those that are asked, from 0 to 1. The later ones come up to half a pause early:
-        pods of one budget that all ask at the same moment leave it unused until the next.
+        """``place``: the pod's among those that are tried, from 0 to 1. Later ones come up to half a pause early: when
+        all pods of one budget are tried at the same moment, the budget stays unused until the next.
         """
         known = self._retries[node.uid].get(pod.uid)
         pause = min(known.pause * 2, LONGEST_PAUSE_SECONDS) if known else FIRST_PAUSE_SECONDS
@@ -114,12 +114,12 @@ class Evictions:
         await self.writer.blocked(node, pod, error.message)
 
     def _count(self, pod: Pod, why: str) -> None:
-        """MET-04: each pod once, however often it is asked."""
+        """Count each pod once, however often it is evicted or deleted (MET-04)."""
         if not pod.terminating:
             self.metrics.pods_drained.labels(why.lower()).inc()
 
     async def _delete(self, node: Node, deletion: Deletion, why: str) -> None:
-        """TRM-11: past budgets and annotations, because the machine's time ends."""
+        """Delete past budgets and annotations, because the deadline is near (TRM-11)."""
         pod, grace = deletion.pod, deletion.grace_seconds
         try:
             await self.kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=grace)

@@ -1,11 +1,11 @@
-"""Drains nodes that are not ours, whose auto scaling group ends them and waits (INT-41).
+"""Drains nodes that no pool owns, whose auto scaling group ends them and waits for the drain (INT-41).
 
-Until when stands on the node, in the interruption service's annotation; that the node is empty is written beside it.
-Where only a cordon is wanted, nothing is evicted: the node is empty when its pods have ended by themselves.
-The node itself, its instance and its volumes are others' to take away. Daemon pods stay, as for ``kubectl drain``.
+The interruption service's annotation on the node says until when; that the node is drained is written beside it. Where
+only a cordon is wanted, nothing is evicted: the node is drained when its pods have ended by themselves. The node, its
+instance and its volumes are taken away by others. Daemon pods stay, as for ``kubectl drain``.
 
-What may go wrong: a budget refuses to the end. Then the pods are deleted so early that their grace fits, as for a
-machine with a termination grace period (TRM-11).
+What may go wrong: a budget refuses until the end. Then the pods are deleted so early that their grace fits, as for a
+Machine with a termination grace period (TRM-11).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from services.terminator.drain.eviction import Evictions
 from services.terminator.drain.pods import DrainStep, next_step
-from services.terminator.termination import AGAIN, DONE
+from services.terminator.step import AGAIN, DONE, Step
 from shared.api.nodes import parse_node
 from shared.api.pods import parse_pod
 from shared.api.references import to_node
@@ -30,6 +30,7 @@ from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import NODES, PODS
 from shared.log import get_logger
+from shared.settings import TerminatorSettings
 
 log = get_logger(__name__)
 
@@ -38,23 +39,24 @@ REASON = "ASGLifecycle"
 
 
 @dataclass
-class HookedNodes:
-    """One step at a time, by the node's name. A restart forgets only which pods were asked when."""
+class LifecycleDrains:
+    """One step at a time, by the node's name. A restart forgets only when each pod was tried."""
 
     kube: Kube
     clock: Clock
     evictions: Evictions
     recorder: Recorder
+    settings: TerminatorSettings
     _nodes: dict[str, Node] = field(default_factory=dict)
-    """By name, those that are being drained."""
+    """The nodes that are being drained, by name."""
 
-    async def step(self, name: str) -> bool:
-        """One round of evictions. DONE when the node says that it is drained, or needs no drain."""
+    async def step(self, name: str) -> Step:
+        """One round of evictions. DONE when the node is drained, or needs no drain."""
         try:
             node = parse_node(await self.kube.get(NODES, name))
         except NotFound:
             return self._forget(name)
-        action = _open_action(node)
+        action = _open_action(node) if self.settings.self_managed_nodes else None
         if action is None:
             return self._forget(name)
         self._nodes[name] = node
@@ -67,7 +69,7 @@ class HookedNodes:
         await self._drained(node, step.left)
         return self._forget(name)
 
-    def _forget(self, name: str) -> bool:
+    def _forget(self, name: str) -> Step:
         node = self._nodes.pop(name, None)
         if node is not None:
             self.evictions.forget(node)
@@ -93,7 +95,7 @@ class HookedNodes:
 
 
 def needs_drain(raw: Mapping[str, Any]) -> bool:
-    """Does this node of a listing wait for us?"""
+    """Does a lifecycle hook wait for the drain of this node, as it was listed?"""
     annotations = raw["metadata"].get("annotations") or {}
     if keys.LIFECYCLE_ANNOTATION not in annotations or keys.DRAINED_ANNOTATION in annotations:
         return False
@@ -101,7 +103,7 @@ def needs_drain(raw: Mapping[str, Any]) -> bool:
 
 
 def _open_action(node: Node) -> LifecycleAction | None:
-    """None: drained, or never asked for; a node that is ours is drained for its machine."""
+    """None: drained already, or not asked for. A node with our finalizer is drained for its Machine."""
     if keys.DRAINED_ANNOTATION in node.annotations or keys.FINALIZER in node.finalizers:
         return None
     return parse_lifecycle_action(node.annotations.get(keys.LIFECYCLE_ANNOTATION, ""))

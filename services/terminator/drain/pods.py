@@ -1,4 +1,4 @@
-"""Which pods to evict, delete or wait for next: pure (TRM-06, TRM-07, TRM-09, TRM-11)."""
+"""Which pods of a draining node to evict, delete or wait for next: pure (TRM-06, TRM-07, TRM-09, TRM-11)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from shared.domain.pods import Pod
 
 CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 STUCK_SECONDS = 60.0
-"""TRM-06: a pod this long past its own deletion time is not waited for; its kubelet is gone."""
+"""A pod this long past its own deletion time is not waited for: its kubelet is gone (TRM-06)."""
 LEAST_GRACE_SECONDS = 1
 
 
 class Deletion(msgspec.Struct, frozen=True):
-    """A pod that is deleted outright, because the machine's time ends."""
+    """A pod that is deleted and not evicted, because the drain's deadline is near."""
 
     pod: Pod
     grace_seconds: int
@@ -34,13 +34,13 @@ class DrainStep(msgspec.Struct, frozen=True):
 
 
 def stays(pod: Pod, generation_api: str, *, now: float) -> bool:
-    """TRM-06: pods that a drain passes by: finished, mirrors, those that tolerate the node's mark, and those stuck."""
+    """A drain leaves these alone: finished, mirrors, stuck ones, those that tolerate the node's taint (TRM-06)."""
     if pod.is_terminal or pod.is_mirror:
         return True
     if pod.terminating and pod.terminate_at and now - pod.terminate_at > STUCK_SECONDS:
         return True
-    mark = DISRUPTED if generation_api == V1 else CORDONED
-    return any(toleration.tolerates(mark) for toleration in pod.tolerations)
+    taint = DISRUPTED if generation_api == V1 else CORDONED
+    return any(toleration.tolerates(taint) for toleration in pod.tolerations)
 
 
 def next_step(
@@ -58,7 +58,7 @@ def next_step(
 
 
 def _first_tier(leaving: list[Pod], generation_api: str) -> list[Pod]:
-    """TRM-07: a tier waits until the one before it has left. v1alpha5 has two, v1 four."""
+    """The tier that goes first; the next one waits until it has left (TRM-07). v1alpha5 has two tiers, v1 four."""
     ranks = [_rank(pod, generation_api) for pod in leaving]
     first = min(ranks, default=0)
     return [pod for pod, rank in zip(leaving, ranks, strict=True) if rank == first]
@@ -70,7 +70,7 @@ def _rank(pod: Pod, generation_api: str) -> int:
 
 
 def _due(leaving: list[Pod], now: float, deadline: float) -> tuple[Deletion, ...]:
-    """TRM-11: early enough that its grace fits; all tiers at once; never longer than what is left."""
+    """Deletions so early that the pods' grace fits before the deadline, of all tiers at once (TRM-11)."""
     remaining = max(LEAST_GRACE_SECONDS, int(deadline - now))
     return tuple(
         Deletion(pod, min(remaining, max(LEAST_GRACE_SECONDS, pod.grace_seconds)))

@@ -1,7 +1,7 @@
 """Volumes that are still attached to a drained node (TRM-13).
 
-A volume that is torn off its node may lose writes, and its pod waits six minutes elsewhere for the attach. Those of
-pods that the drain passes by stay attached to the end and are not waited for.
+A volume that is torn off its node may lose writes, and its pod waits six minutes elsewhere for the attachment. Volumes
+of pods that the drain leaves alone stay attached to the end and are not waited for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 
 
 def on_node(attachments: Iterable[Json], node: str) -> list[Json]:
-    """A volume that is attached to several nodes has an attachment for each: only this node's count."""
+    """The attachments of one node: a volume on several nodes has one for each."""
     return [raw for raw in attachments if (raw.get("spec") or {}).get("nodeName") == node]
 
 
@@ -33,9 +33,9 @@ async def volumes_of(kube: Kube, pods: Iterable[Pod]) -> set[str]:
     """Names of the persistent volumes that these pods use."""
     found = set()
     for pod in pods:
-        for claim in pod.volume_claims:
+        for name in pod.volume_claims:
             try:
-                raw = await kube.get(PVCS, claim, pod.namespace)
+                raw = await kube.get(PVCS, name, pod.namespace)
             except NotFound:
                 continue
             if volume := (raw.get("spec") or {}).get("volumeName"):

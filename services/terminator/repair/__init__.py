@@ -1,0 +1,1 @@
+"""Node repair: nodes that stay unhealthy are deleted, unless too many are (gate NodeRepair)."""

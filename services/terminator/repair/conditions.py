@@ -1,7 +1,7 @@
-"""Which nodes are ill for too long, and whether so many are that the cause lies elsewhere: pure (TRM-20, TRM-21).
+"""Which nodes have been unhealthy for too long, and whether too many are: pure (TRM-20, TRM-21).
 
-A network that fails makes every node look ill at once. To replace them all would make a bad hour worse, so nothing is
-repaired where more than a fifth of a pool is ill.
+A network that fails makes every node look unhealthy at once. To replace them all would make the failure worse, so
+nothing is repaired where more than a fifth of a pool is unhealthy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
 MINUTE = 60.0
-PATIENCE = {
+TOLERATED_SECONDS = {
     ("Ready", "False"): 30 * MINUTE,
     ("Ready", "Unknown"): 30 * MINUTE,
     ("AcceleratedHardwareReady", "False"): 10 * MINUTE,
@@ -27,70 +27,68 @@ PATIENCE = {
     ("KernelReady", "False"): 30 * MINUTE,
     ("ContainerRuntimeReady", "False"): 30 * MINUTE,
 }
-"""TRM-20: condition and status -> how long that is tolerated, in seconds."""
-MOST_ILL_PERCENT = 20
-"""TRM-21, rounded up to whole nodes."""
+"""Condition and status -> how long that is tolerated, in seconds (TRM-20)."""
+MOST_UNHEALTHY_PERCENT = 20
+"""Of a pool's nodes, rounded up to whole ones (TRM-21)."""
 
 
-class Illness(msgspec.Struct, frozen=True):
-    """What is wrong with a node. ``due``: when it is no longer tolerated, in seconds since the epoch."""
+class Unhealthy(msgspec.Struct, frozen=True):
+    """An unhealthy condition. ``due``: when it is no longer tolerated, in seconds since the epoch."""
 
     condition: str
     status: str
     due: float
 
 
-class Patient(msgspec.Struct, frozen=True):
-    """A node and what is wrong with it, if anything is."""
+class NodeHealth(msgspec.Struct, frozen=True):
+    """A node and its unhealthy condition, if it has one."""
 
     node: Node
-    illness: Illness | None
+    unhealthy: Unhealthy | None
 
 
-def illness_of(raw: Json) -> Illness | None:
-    """The illness of a node object that is due first. A condition that cannot be read is none."""
+def unhealthy_condition(raw: Json) -> Unhealthy | None:
+    """The unhealthy condition of a node object that is due first. One that cannot be read does not count."""
     try:
         conditions = entries(mapping(raw.get("status"), "status").get("conditions"), "conditions")
     except InvalidObject:
         return None
-    found = [illness for one in conditions if (illness := _illness(one))]
-    return min(found, key=lambda illness: illness.due, default=None)
+    found = [one for condition in conditions if (one := _unhealthy(condition))]
+    return min(found, key=lambda one: one.due, default=None)
 
 
-def _illness(condition: Json) -> Illness | None:
+def _unhealthy(condition: Json) -> Unhealthy | None:
     kind, status = str(condition.get("type")), str(condition.get("status"))
-    patience = PATIENCE.get((kind, status))
-    if patience is None:
+    tolerated = TOLERATED_SECONDS.get((kind, status))
+    if tolerated is None:
         return None
     try:
         since = parse_rfc3339(str(condition.get("lastTransitionTime")))
     except ValueError:
         return None
-    return Illness(kind, status, since + patience)
+    return Unhealthy(kind, status, since + tolerated)
 
 
-def is_epidemic(patients: Sequence[Patient]) -> bool:
-    """TRM-21: are more of these ill than one may repair? Those that are tolerated still count as well."""
-    ill = sum(patient.illness is not None for patient in patients)
-    return ill > -(-len(patients) * MOST_ILL_PERCENT // 100)
+def too_many_unhealthy(nodes: Sequence[NodeHealth]) -> bool:
+    """Are so many of these unhealthy that none may be repaired? Those that are still tolerated count too (TRM-21)."""
+    unhealthy = sum(one.unhealthy is not None for one in nodes)
+    return unhealthy > -(-len(nodes) * MOST_UNHEALTHY_PERCENT // 100)
 
 
-def due(patients: Iterable[Patient], *, now: float) -> list[Patient]:
-    """Those whose illness is no longer tolerated, and that do not go already."""
+def due(nodes: Iterable[NodeHealth], *, now: float) -> list[NodeHealth]:
+    """Nodes whose unhealthy condition is no longer tolerated, and that are not being deleted."""
     return [
-        patient
-        for patient in patients
-        if patient.illness is not None
-        and patient.illness.due <= now
-        and not patient.node.terminating
+        one
+        for one in nodes
+        if one.unhealthy is not None and one.unhealthy.due <= now and not one.node.terminating
     ]
 
 
-def wards(patients: Iterable[Patient]) -> dict[str, list[Patient]]:
-    """By key of the pool. Under the empty key, for machines without a pool, the whole cluster (TRM-21)."""
-    everybody = list(patients)
-    found: dict[str, list[Patient]] = {"": everybody}
-    for patient in everybody:
-        if patient.node.pool_key:
-            found.setdefault(patient.node.pool_key, []).append(patient)
+def by_pool(nodes: Iterable[NodeHealth]) -> dict[str, list[NodeHealth]]:
+    """Nodes by the key of their pool. Under the empty key, for Machines without a pool, the whole cluster (TRM-21)."""
+    everyone = list(nodes)
+    found: dict[str, list[NodeHealth]] = {"": everyone}
+    for one in everyone:
+        if one.node.pool_key:
+            found.setdefault(one.node.pool_key, []).append(one)
     return found

@@ -1,7 +1,7 @@
-"""Replaces nodes that stay ill: sets their machine's end to now and deletes it (TRM-20..22, gate NodeRepair).
+"""Replaces nodes that stay unhealthy: sets their Machine's end to now and deletes it (TRM-20..22, gate NodeRepair).
 
 The rest is the usual termination, which then waits for nothing; the scheduler buys what the pods need. What may go
-wrong: the order is given and the process dies before it counts it. Then a metric is one short.
+wrong: the process dies between the order and the count. Then a metric is one short.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.terminator.repair.conditions import (
-    Illness,
-    Patient,
+    NodeHealth,
+    Unhealthy,
+    by_pool,
     due,
-    illness_of,
-    is_epidemic,
-    wards,
+    too_many_unhealthy,
+    unhealthy_condition,
 )
 from shared.api.nodes import parse_node
 from shared.api.references import to_machine, to_node
@@ -35,16 +35,16 @@ from shared.metrics import Metrics
 
 log = get_logger(__name__)
 
-LOOK_SECONDS = 60.0
+PERIOD_SECONDS = 60.0
 RETRY_SECONDS = 300.0
-"""TRM-21: how long a pool with too many ill nodes is left alone."""
+"""How long a pool with too many unhealthy nodes is left alone (TRM-21)."""
 BLOCKED_SECONDS = 900.0
-"""TRM-21: how often that is said."""
+"""How often the event about that is repeated (TRM-21)."""
 
 
 @dataclass
 class NodeRepair:
-    """``enabled``: the gate, asked at each look because it may change. ``add``: begins a termination at once."""
+    """``enabled``: the gate, read at each check because it may change. ``add``: begins a termination at once."""
 
     kube: Kube
     machines: Machines
@@ -54,47 +54,54 @@ class NodeRepair:
     enabled: Callable[[], bool]
     add: Callable[[str, str], None]
     _retry_at: dict[str, float] = field(default_factory=dict)
-    """Pool key -> when it is looked at again (monotonic)."""
+    """Pool key -> monotonic time from which it may be repaired again."""
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Read all nodes and repair what is due."""
         if not self.enabled():
             self._retry_at.clear()
             return
-        groups = wards(await self._patients())
+        groups = by_pool(await self._read_nodes())
         now = self.clock.monotonic()
         self._retry_at = {key: at for key, at in self._retry_at.items() if now < at}
         waiting = {key: due(group, now=self.clock.now()) for key, group in groups.items()}
-        waiting[""] = [patient for patient in waiting[""] if not patient.node.pool_key]
-        if any(ill for key, ill in waiting.items() if key not in self._retry_at):
+        waiting[""] = [one for one in waiting[""] if not one.node.pool_key]
+        if any(found for key, found in waiting.items() if key not in self._retry_at):
             machines = {one.provider_id: one for one in await self.machines.list()}
             machines.pop("", None)
-            for key, ill in waiting.items():
-                if ill and key not in self._retry_at:
-                    await self._treat(key, groups[key], ill, machines)
+            for key, found in waiting.items():
+                if found and key not in self._retry_at:
+                    await self._repair_pool(key, groups[key], found, machines)
 
-    async def _patients(self) -> list[Patient]:
-        listed = await self.kube.read_all(NODES, _patient)
+    async def _read_nodes(self) -> list[NodeHealth]:
+        listed = await self.kube.read_all(NODES, _node_health)
         return [one for one in listed if one is not None]
 
-    async def _treat(
-        self, key: str, group: list[Patient], ill: list[Patient], machines: dict[str, Machine]
+    async def _repair_pool(
+        self,
+        key: str,
+        group: list[NodeHealth],
+        found: list[NodeHealth],
+        machines: dict[str, Machine],
     ) -> None:
         owned = [
-            (one, machines[one.node.provider_id]) for one in ill if one.node.provider_id in machines
+            (one, machines[one.node.provider_id])
+            for one in found
+            if one.node.provider_id in machines
         ]
         going = [(one, machine) for one, machine in owned if not machine.terminating]
-        if going and is_epidemic(group):
+        if going and too_many_unhealthy(group):
             self._retry_at[key] = self.clock.monotonic() + RETRY_SECONDS
-            for patient, machine in going:
-                await self._tell_blocked(key, patient.node, machine)
+            for one, machine in going:
+                await self._report_blocked(key, one.node, machine)
             return
-        for patient, machine in going:
-            if patient.illness is not None:
-                await self._repair(patient.node, patient.illness, machine)
+        for one, machine in going:
+            if one.unhealthy is not None:
+                await self._repair(one.node, one.unhealthy, machine)
 
-    async def _repair(self, node: Node, illness: Illness, machine: Machine) -> None:
-        """TRM-22. An earlier end that somebody set stays."""
+    async def _repair(self, node: Node, unhealthy: Unhealthy, machine: Machine) -> None:
+        """Set the end and delete the Machine (TRM-22). An earlier end stays."""
+        # The end goes first: a Machine that was only deleted would drain for as long as its pods want.
         now = self.clock.now()
         if machine.terminate_at is None or machine.terminate_at > now:
             note = {"annotations": {keys.TERMINATION_TIMESTAMP: rfc3339(now)}}
@@ -108,16 +115,16 @@ class NodeRepair:
             "deleting unhealthy node",
             node=node.name,
             machine=machine.name,
-            condition=illness.condition,
-            status=illness.status,
+            condition=unhealthy.condition,
+            status=unhealthy.status,
         )
         self.metrics.unhealthy_disrupted.labels(
-            snake_case(illness.condition), machine.pool, machine.capacity_type, machine.image_id
+            snake_case(unhealthy.condition), machine.pool, machine.capacity_type, machine.image_id
         ).inc()
         self.metrics.count_disrupted(machine, "unhealthy")
         self.add(machine.kind, machine.name)
 
-    async def _tell_blocked(self, key: str, node: Node, machine: Machine) -> None:
+    async def _report_blocked(self, key: str, node: Node, machine: Machine) -> None:
         place = f"of {key}" if key else "in the cluster"
         text = f"more than 20% of the nodes {place} are unhealthy: none of them is repaired"
         for involved in (to_node(node), to_machine(machine)):
@@ -131,10 +138,10 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def _patient(raw: Mapping[str, Any]) -> Patient | None:
+def _node_health(raw: Mapping[str, Any]) -> NodeHealth | None:
     """None for a node that cannot be read."""
     try:
-        return Patient(parse_node(raw), illness_of(raw))
+        return NodeHealth(parse_node(raw), unhealthy_condition(raw))
     except InvalidObject as error:
         log.warning("unreadable node", node=raw["metadata"]["name"], error=str(error))
         return None

@@ -172,7 +172,8 @@ async def volumes(blueprint: Blueprint) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.nightly
 async def test_no_node_gets_more_volumes_than_it_attaches(blueprint: Blueprint) -> None:
-    """Not one of the ten: what their reader asks next. The machines are bought for it, and stay."""
+    """Not one of the ten: what their reader asks next. What the first node does not attach waits there for a minute,
+    which is how long a nomination holds (``BIND_SECONDS``)."""
     async with blueprint.ground.one_plan(30, "shards"):
         await blueprint.apply("pool", "attach-limit")
     await blueprint.running("shards", 30)

@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
+from local.cluster.errors import ApiError
 from local.cluster.kubelet.fleet import BootTimes, Fleet
 from local.cluster.kubelet.instances import Instance
 from local.cluster.kubelet.node_objects import NOT_READY_TAINT
@@ -368,3 +369,30 @@ async def test_a_node_that_becomes_ready_keeps_no_taint_that_others_removed() ->
     node = store.get("nodes", NAME)
     assert condition(node, "Ready")["status"] == "True"
     assert node["spec"].get("taints", []) == []
+
+
+class Busy(Store):
+    """Refuses the first nodes, as an API server under load."""
+
+    refusals = 2
+
+    def create(self, plural: str, obj: dict[str, Any], **how: Any) -> dict[str, Any]:
+        if plural == "nodes" and self.refusals:
+            self.refusals -= 1
+            raise ApiError(503, "ServiceUnavailable", "try again")
+        return super().create(plural, obj, **how)
+
+
+async def test_an_instance_that_could_not_register_its_node_tries_again() -> None:
+    clock, emulator = FakeClock(), Emulator()
+    store = Busy(clock, random.Random(1))
+    fleet = Fleet(
+        store, EventRecorder(store, clock), clock, "dovetail-local", BootTimes(0.0, 1.0, 5.0)
+    )
+    emulator.launch(launchedAt=clock.now())
+    instances = {name: Instance.model_validate(one) for name, one in emulator.instances.items()}
+    for _ in range(2):
+        fleet.observe(instances)
+        assert store.find("nodes", NAME) is None
+    fleet.observe(instances)
+    assert store.find("nodes", NAME) is not None

@@ -1,4 +1,4 @@
-"""The service's parts on real Redis, API server and queue, put together as ``services.interruption.service`` does."""
+"""The service's parts on real Redis, API server and queue, wired by ``services.interruption.composition``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.interruption.actions.machine_actions import Deeds
-from services.interruption.actions.notifier import Bells
+from services.interruption.actions.machine_actions import MachineActions
+from services.interruption.actions.notifier import Notifier
 from services.interruption.actions.webhook import Webhook
 from services.interruption.actions.worker import Worker
+from services.interruption.composition import NoticeHandling
 from services.interruption.directory import KINDS, Directory
-from services.interruption.notices.backlog import Backlog
 from services.interruption.sources.dead_letters import keeping
-from services.interruption.sources.sqs import QueueSource
+from services.interruption.sources.sqs import SqsSource
 from shared import streams
 from shared.api.machines import parse_machine
 from shared.api.node_claims import parse_node_claim
@@ -31,13 +31,11 @@ from shared.clock import SystemClock
 from shared.cloud.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.node_marks import NodeMarks
 from shared.kube.pools import read_pool
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
 from shared.metrics import Metrics
 from shared.mirror import Change, MirrorReader, MirrorWriter
-from shared.mirror.offerings import UnavailableOfferings
 from shared.settings import InterruptionSettings, read
 from tests.services.conftest import (
     CLUSTER,
@@ -66,8 +64,8 @@ class World:
 
     kube: Kube
     worker: Worker
-    deeds: Deeds
-    bells: Bells
+    actions: MachineActions
+    notifier: Notifier
     directory: Directory
     reader: MirrorReader
     writer: MirrorWriter
@@ -90,15 +88,15 @@ class World:
         """The value of one sample, 0 when it was never counted."""
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
-    def queue_source(self, cloud: Cloud) -> QueueSource:
+    def queue_source(self, cloud: Cloud) -> SqsSource:
         """A source that reads the emulator's queue into this world's backlog."""
-        return QueueSource(
+        return SqsSource(
             self.settings, cloud.sqs, self.worker.backlog, self.directory,
             keeping(self.letters), SystemClock(), random.Random(1), self.metrics,
         )  # fmt: skip
 
     @asynccontextmanager
-    async def running(self, source: QueueSource) -> AsyncIterator[None]:
+    async def running(self, source: SqsSource) -> AsyncIterator[None]:
         """Source, worker and deletions at work."""
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
@@ -129,23 +127,33 @@ async def world(
         interruption_queue=CLUSTER,
         receive_wait_seconds=1,
     )
-    machines, wall = Machines(kube), SystemClock()
-    directory = Directory(machines, wall, partial(read_pool, kube))
+    wall = SystemClock()
+    directory = Directory(Machines(kube), wall, partial(read_pool, kube))
     reader = directory.reader = MirrorReader(
         redis_url, bus.prefix, clock=wall, kinds=KINDS, on_change=directory.note,
         block_milliseconds=20,
     )  # fmt: skip
-    unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
-    bells = Bells(settings, bus, unavailable, clock)
-    webhook = Webhook(settings, wall, random.Random(2))
-    marks = NodeMarks(kube)
-    deeds = Deeds(settings, machines, marks, directory, bells, webhook, clock, metrics, recorder)
-    worker = Worker(Backlog(), directory, deeds, clock, metrics)
+    handling = NoticeHandling.of(
+        settings=settings, kube=kube, bus=bus, directory=directory,
+        webhook=Webhook(settings, wall, random.Random(2)), clock=clock, metrics=metrics,
+        recorder=recorder,
+    )  # fmt: skip
+    worker, notifier = handling.worker, handling.notifier
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="a")
     await writer.begin({})
     letters = bus.dead_letters(streams.INTERRUPTIONS)
     made = World(
-        kube, worker, deeds, bells, directory, reader, writer, metrics, clock, settings, letters
+        kube,
+        worker,
+        worker.actions,
+        notifier,
+        directory,
+        reader,
+        writer,
+        metrics,
+        clock,
+        settings,
+        letters,
     )
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:

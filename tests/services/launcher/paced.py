@@ -51,12 +51,12 @@ class Calls:
         found: FleetResult = await self.ec2.create_fleet(request)
         return found
 
-    def follow(self, calling: LaunchSaga) -> None:
-        """From the turn that a call gets to its answer no time passes."""
-        turn, send = calling.turns.next, calling.send
+    def follow(self, saga: LaunchSaga) -> None:
+        """No time passes from the moment when the queue lets a call go to its answer."""
+        wait, send = saga.queue.wait, saga.send
 
-        async def take_turn() -> float | None:
-            at = await turn()
+        async def wait_in_queue() -> float | None:
+            at = await wait()
             self._under_way += at is not None
             return at
 
@@ -66,8 +66,8 @@ class Calls:
             finally:
                 self._under_way -= 1
 
-        vars(calling.turns).update(next=take_turn, sleep=self.sleep)
-        vars(calling).update(send=send_at_once)
+        vars(saga.queue).update(wait=wait_in_queue, sleep=self.sleep)
+        vars(saga).update(send=send_at_once)
 
     async def sleep(self, seconds: float) -> None:
         """Time passes once all calls are answered."""
@@ -97,8 +97,8 @@ def watched(world: CrashWorld) -> tuple[LaunchController, Calls]:
     """A launcher whose calls are noted."""
     launch = world.incarnation(Life())
     calls = Calls(world.cloud.ec2, world)
-    launch.calling.cloud.ec2 = calls  # type: ignore[misc, assignment]
-    calls.follow(launch.calling)
+    launch.saga.cloud.ec2 = calls  # type: ignore[misc, assignment]
+    calls.follow(launch.saga)
     return launch, calls
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -19,19 +19,22 @@ from services.scheduler.service import Parts, compose
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import View
 from services.watcher.conversion import KINDS
+from shared.api.provisioners import parse_provisioner
 from shared.bus import Bus
-from shared.clock import SystemClock
+from shared.clock import Clock, SystemClock
 from shared.domain.instance_types import encode_catalogue
+from shared.domain.nodepools import NodePool
 from shared.environment import Environment
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
+from shared.kube.resources import MACHINES
 from shared.leadership import Leadership
 from shared.live_settings import LiveSettings
 from shared.metrics import Metrics
 from shared.mirror import Change, MirrorReader, MirrorWriter, Position
 from shared.mirror.offerings import CatalogueStore
 from shared.settings import SchedulerSettings, read
-from tests.services.conftest import CLUSTER
+from tests.services.conftest import CLUSTER, create_pool
 from tests.support.builders import make_catalogue, make_node_class
 from tests.support.real_pods import store_pods
 from tests.support.waiting import wait_until
@@ -156,3 +159,49 @@ async def scheduler(
         assert await reader.wait_until_verified(60)
         yield Scheduler(parts, reader, writer, kube)
         stop.set()
+
+
+TYPES = {"key": "node.kubernetes.io/instance-type", "operator": "Exists"}
+
+
+async def pool_of(kube: Kube, **spec: Any) -> NodePool:
+    """A stored Provisioner, as the watcher reads it."""
+    raw = await create_pool(kube, **{"requirements": [TYPES], **spec})
+    return parse_provisioner(raw).require("default")
+
+
+async def machines(kube: Kube) -> list[dict[str, Any]]:
+    """Every stored Machine."""
+    return (await kube.list(MACHINES)).items
+
+
+class Later:
+    """A clock that is ahead of another one."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._seconds = clock, seconds
+
+    def now(self) -> float:
+        return self._clock.now() + self._seconds
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic() + self._seconds
+
+
+async def hear(scheduler: Scheduler, positions: Mapping[str, Position]) -> None:
+    """A heartbeat of the watcher that the scheduler has read."""
+    await scheduler.writer.heartbeat(positions)
+    names, reader = sorted(positions), scheduler.reader
+    expected = [positions[name].version for name in names]
+
+    def heard() -> bool:
+        found = [reader.position(name, 0.0) for name in names]
+        return [one and one.version for one in found] == expected
+
+    await wait_until(heard, "the heartbeat")
+
+
+def machines_at(version: str, **changes: Any) -> dict[str, Position]:
+    """Sound watches, that of machines at this version."""
+    position = msgspec.structs.replace(SOUND["machines"], version=version, **changes)
+    return {**SOUND, "machines": position}

@@ -21,8 +21,7 @@ from shared.kube.client import Kube
 from shared.messages import InterruptionReceived, encode
 from shared.mirror import Change
 from shared.solver.plan import PlannedMachine
-from tests.services.scheduler.conftest import Scheduler
-from tests.services.scheduler.provisioning.test_planner import machines, pool_of
+from tests.services.scheduler.conftest import Scheduler, machines, pool_of
 from tests.support.builders import make_bound_pod, make_machine, make_node, make_pod, make_snapshot
 
 STORM = 30

@@ -60,7 +60,7 @@ async def test_an_end_that_was_ordered_says_nothing_of_the_pool(
 async def test_a_node_that_had_joined_says_nothing_of_the_pool(
     world: World, events: Events
 ) -> None:
-    """The boot worked: what ended the instance afterwards need not end the next one."""
+    """The boot worked: what ended the instance afterby_pool need not end the next one."""
     world.control.post("faults", action="KMSDecrypt", count=1)
     (place,) = await world.places([V1])
     world.clock.advance(10)

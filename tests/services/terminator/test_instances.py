@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.terminator.instances import ABSENT, ASK_SECONDS, UNKNOWN, Instances, Sighting
+from services.terminator.instances import ABSENT, READ_SECONDS, UNKNOWN, Instances, InstanceView
 from shared.errors import Unavailable
 from tests.services.terminator.world import World
 
@@ -35,16 +35,16 @@ async def test_all_ask_together_every_five_seconds(
     found = [one.rpartition("/")[2] for one in await world.instances(3)]
     instances = Instances(world.cloud.ec2, world.clock)
     for index in range(1, 4):
-        await asyncio.gather(*(instances.look(one) for one in found[:index]))
+        await asyncio.gather(*(instances.read(one) for one in found[:index]))
         world.clock.advance(1)
     assert questions == [[one] for one in found], "a new one is not kept waiting"
     for _ in range(10):
-        await asyncio.gather(*(instances.look(one) for one in found))
+        await asyncio.gather(*(instances.read(one) for one in found))
         world.clock.advance(1)
     assert questions[3:] == [sorted(found)] * 2
     instances.forget(found[0])
-    world.clock.advance(ASK_SECONDS)
-    await instances.look(found[1])
+    world.clock.advance(READ_SECONDS)
+    await instances.read(found[1])
     assert questions[5:] == [sorted(found[1:])]
 
 
@@ -52,9 +52,9 @@ async def test_after_an_order_ec2_is_asked_afresh(world: World, questions: list[
     (provider_id,) = await world.instances(1)
     instance_id = provider_id.rpartition("/")[2]
     instances = Instances(world.cloud.ec2, world.clock)
-    assert (await instances.look(instance_id)).state in ("pending", "running")
+    assert (await instances.read(instance_id)).state in ("pending", "running")
     await instances.terminate(instance_id)
-    assert (await instances.look(instance_id)).state in ("shutting-down", "terminated")
+    assert (await instances.read(instance_id)).state in ("shutting-down", "terminated")
     assert len(questions) == 2
 
 
@@ -72,30 +72,30 @@ async def test_without_an_answer_the_last_word_stands(
     monkeypatch.setattr(world.cloud.ec2, "instances", away)
     instances = Instances(world.cloud.ec2, world.clock)
     for _ in range(100):
-        sighting = await instances.look(MISSING)
-        assert (sighting.state, sighting.is_gone) == (UNKNOWN, False)
+        view = await instances.read(MISSING)
+        assert (view.state, view.is_gone) == (UNKNOWN, False)
         world.clock.advance(1)
     assert calls == 20
 
 
 def test_absence_is_proof_only_after_a_minute_without_a_sighting() -> None:
     """F20: two looks at least a minute apart, and none between that found it."""
-    sighting = Sighting()
+    view = InstanceView()
     for at in (0.0, 59.0):
-        sighting.hear(None, at)
-        assert (sighting.state, sighting.is_gone) == (ABSENT, False)
-    sighting.hear(None, 60.0)
-    assert sighting.is_gone
+        view.update(None, at)
+        assert (view.state, view.is_gone) == (ABSENT, False)
+    view.update(None, 60.0)
+    assert view.is_gone
 
 
 async def test_an_instance_that_comes_back_was_never_gone(world: World) -> None:
     """F20: the list lagged."""
     (provider_id,) = await world.instances(1)
     (seen,) = await world.cloud.ec2.instances(ids=[provider_id.rpartition("/")[2]])
-    sighting = Sighting()
-    sighting.hear(None, 0.0)
-    sighting.hear(seen, 30.0)
-    sighting.hear(None, 61.0)
-    assert not sighting.is_gone
-    sighting.hear(None, 121.0)
-    assert sighting.is_gone
+    view = InstanceView()
+    view.update(None, 0.0)
+    view.update(seen, 30.0)
+    view.update(None, 61.0)
+    assert not view.is_gone
+    view.update(None, 121.0)
+    assert view.is_gone

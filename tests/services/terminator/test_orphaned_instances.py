@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.terminator.orphaned_instances import LOOKS_APART_SECONDS
-from services.terminator.termination import DONE
+from services.terminator.orphaned_instances import CONFIRM_AFTER_SECONDS
+from services.terminator.step import DONE
 from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
 from shared.domain.nodes import provider_instance_id
@@ -34,14 +34,14 @@ async def stray(world: World, tags: dict[str, str] | None = None) -> str:
 async def order(world: World, instance: str) -> None:
     """As it comes off the stream."""
     message = EndInstance(instance=instance, reason="no machine owns it")
-    await world.work.handle(encode(message, cause="test", clock=world.clock))
+    await world.queue.handle(encode(message, cause="test", clock=world.clock))
 
 
 async def steps(world: World, number: int = 3) -> None:
     """Turns that are longer than the time between two looks."""
     for _ in range(number):
         await world.step()
-        world.clock.advance(LOOKS_APART_SECONDS + 1)
+        world.clock.advance(CONFIRM_AFTER_SECONDS + 1)
 
 
 async def test_it_ends_at_the_second_look_and_not_before(world: World, control: Control) -> None:
@@ -49,7 +49,7 @@ async def test_it_ends_at_the_second_look_and_not_before(world: World, control: 
     lost, other = await stray(world), await stray(world)
     await order(world, lost)
     await world.step()
-    world.clock.advance(LOOKS_APART_SECONDS - 1)
+    world.clock.advance(CONFIRM_AFTER_SECONDS - 1)
     await world.step()
     assert sorted(control.alive()) == sorted([lost, other])
     world.clock.advance(2)
@@ -118,7 +118,7 @@ async def _left_out_of_the_list(world: World, instance: str) -> None:
     async def nothing() -> Any:
         return [], []
 
-    world.termination.listings.all_machines = nothing  # type: ignore[method-assign]
+    world.termination.lists.all_machines = nothing  # type: ignore[method-assign]
 
 
 async def _unreadable(world: World, instance: str) -> None:
@@ -127,7 +127,7 @@ async def _unreadable(world: World, instance: str) -> None:
     async def one_that_nobody_can_read() -> Any:
         return [], [{"metadata": {"name": "odd", "uid": "odd"}, "spec": {}}]
 
-    world.termination.listings.all_machines = one_that_nobody_can_read  # type: ignore[method-assign]
+    world.termination.lists.all_machines = one_that_nobody_can_read  # type: ignore[method-assign]
 
 
 async def _shifted_zone(world: World, instance: str) -> None:
@@ -158,7 +158,7 @@ async def test_what_is_claimed_between_the_two_looks_stays(world: World, control
     await order(world, lost)
     await world.step()
     await _machine(world, lost)
-    world.clock.advance(LOOKS_APART_SECONDS + 1)
+    world.clock.advance(CONFIRM_AFTER_SECONDS + 1)
     await steps(world)
     assert control.alive() == [lost]
 
@@ -177,7 +177,7 @@ async def test_a_record_that_nobody_waits_for_does_not_keep_it(
 
 async def test_an_instance_that_ec2_does_not_know_is_nothing_to_do(world: World) -> None:
     await order(world, "i-0123456789abcdef0")
-    assert await world.work.step("Instance", "i-0123456789abcdef0") is DONE
+    assert await world.queue.step("Instance", "i-0123456789abcdef0") is DONE
 
 
 async def test_silence_of_ec2_ends_nothing_and_is_asked_again(

@@ -72,9 +72,9 @@ async def test_the_role_is_what_a_terminator_needs(
     world.clock.advance(HALF_AN_HOUR)
     repair = NodeRepair(
         world.kube, Machines(world.kube), world.clock, world.recorder, world.metrics,
-        enabled=lambda: True, add=world.work.add,
+        enabled=lambda: True, add=world.queue.add,
     )  # fmt: skip
-    await repair.look()
+    await repair.check()
     await world.until_gone(*places)
     unlaunched = (await create_machine(world.kube))["metadata"]["name"]
     await world.kube.delete(MACHINES, unlaunched)

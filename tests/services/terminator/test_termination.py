@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.terminator.instances import ABSENT_SECONDS, ASK_SECONDS
-from services.terminator.termination import AGAIN, DONE
+from services.terminator.instances import ABSENT_SECONDS, READ_SECONDS
+from services.terminator.step import AGAIN, DONE
 from shared import streams
 from shared.domain.nodepools import V1, V1ALPHA5
 from shared.errors import Throttled
@@ -129,7 +129,7 @@ async def test_an_instance_that_ec2_does_not_know_is_gone_after_a_minute(
     assert await step(name) is AGAIN
     clock.advance(ABSENT_SECONDS - 1)
     assert await step(name) is AGAIN
-    clock.advance(ASK_SECONDS)
+    clock.advance(READ_SECONDS)
     assert await step(name) is DONE
     assert world.store.find("machines", name, group="karpenter.sh") is None
 
@@ -217,7 +217,7 @@ async def test_a_foreign_node_is_left_alone(world: World, control: Control) -> N
     (provider_id,) = await world.instances(1)
     world.node("foreign", provider_id, finalizers=("somebody.else/holds",))
     world.delete_node("foreign")
-    assert await world.work.step("Node", "foreign") is DONE
+    assert await world.queue.step("Node", "foreign") is DONE
     assert control.alive()
 
 
@@ -299,14 +299,14 @@ async def test_a_launch_that_ends_between_two_reads_is_not_lost(
     meta = (await create_machine(world.kube))["metadata"]
     (provider_id,) = await world.instances(1)
     await world.kube.delete(MACHINES, meta["name"])
-    listed = world.termination.listings.launch_records
+    listed = world.termination.lists.launch_records
 
     async def launch_ends_meanwhile() -> Any:
         status = {"providerID": provider_id}
         await world.kube.patch(MACHINES, meta["name"], {"status": status}, subresource="status")
         return await listed()
 
-    monkeypatch.setattr(world.termination.listings, "launch_records", launch_ends_meanwhile)
+    monkeypatch.setattr(world.termination.lists, "launch_records", launch_ends_meanwhile)
     assert await world.termination.step_machine(meta["name"]) is AGAIN
     await world.until_gone(Place("Machine", meta["name"], "none", provider_id))
     assert control.alive() == []
@@ -316,8 +316,8 @@ async def test_nothing_without_a_deletion_timestamp_is_touched(
     world: World, place: Place, control: Control
 ) -> None:
     """R1: a forged or late message is harmless."""
-    assert await world.work.step("Machine", place.machine) is DONE
-    assert await world.work.step("Node", place.node) is DONE
+    assert await world.queue.step("Machine", place.machine) is DONE
+    assert await world.queue.step("Node", place.node) is DONE
     assert control.alive()
     node = await world.kube.get(NODES, place.node)
     assert not node["spec"].get("unschedulable")
@@ -326,14 +326,14 @@ async def test_nothing_without_a_deletion_timestamp_is_touched(
 async def test_the_timed_look_finds_what_no_message_said(world: World) -> None:
     """R2; a node is its machine's business."""
     first, second = await world.places([V1ALPHA5, V1])
-    await world.work.resync()
-    assert world.work.open == []
+    await world.queue.resync()
+    assert world.queue.open == []
     world.delete(first)
     world.delete_node(first.node)
     world.delete_node(second.node)
-    await world.work.resync()
-    await world.work.resync()
-    assert world.work.open == [first.key, f"Node/{second.node}"]
+    await world.queue.resync()
+    await world.queue.resync()
+    assert world.queue.open == [first.key, f"Node/{second.node}"]
     found = world.metrics.registry.get_sample_value(
         "dovetail_resync_found_work_total", {"loop": "terminator"}
     )

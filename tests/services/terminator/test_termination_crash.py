@@ -1,6 +1,6 @@
 """F29, R6: the terminator is stopped dead before or after any of its side effects, and a new one takes over.
 
-Afterwards: no pod was below its budget, nothing is left of the machine, and nobody else was touched.
+Afterby_pool: no pod was below its budget, nothing is left of the machine, and nobody else was touched.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from typing import Any
 from local.cluster.controllers.disruption import DisruptionController
 from local.cluster.informers import key_of
 from local.cluster.store import Store
-from services.terminator.assembly import assemble
-from services.terminator.termination import DONE
+from services.terminator.service import build_queue
+from services.terminator.step import DONE
 from shared.bus import Bus
 from shared.clock import parse_rfc3339, rfc3339
 from shared.cloud.session import Cloud
@@ -86,11 +86,11 @@ class World:
         cloud: Any = (
             Mortal(self.cloud, life, ec2=Mortal(self.cloud.ec2, life)) if life else self.cloud
         )
-        self.work = assemble(
+        self.queue = build_queue(
             kube=kube, cloud=cloud, bus=bus, clock=self.clock, settings=self.settings,
             metrics=self.metrics, recorder=self.recorder,
         )  # fmt: skip
-        self.termination = self.work.termination
+        self.termination = self.queue.termination
         self.done: set[str] = set()
 
     async def instances(self, number: int, tags: Mapping[str, str] | None = None) -> list[str]:
@@ -289,11 +289,11 @@ class World:
 
     async def step(self) -> None:
         """The terminator looks for work and does the next step of each."""
-        await self.work.resync()
-        for item in [one for one in self.work.open if one not in self.done]:
+        await self.queue.resync()
+        for item in [one for one in self.queue.open if one not in self.done]:
             kind, _, name = item.partition("/")
             try:
-                if await self.work.step(kind, name) is DONE:
+                if await self.queue.step(kind, name) is DONE:
                     self.done.add(item)
             except Conflict:
                 continue
@@ -304,7 +304,7 @@ class World:
             await self.turn(seconds)
             if all(map(self.is_gone, places)):
                 return count
-        raise AssertionError(f"after {most} turns there is still {self.work.open}")
+        raise AssertionError(f"after {most} turns there is still {self.queue.open}")
 
     async def surroundings(self) -> None:
         """Kubelets end pods, pods of nodes that are gone vanish, apps are completed elsewhere, budgets counted."""

@@ -285,7 +285,7 @@ kubelets = st.fixed_dictionaries(
         "containerRuntime": st.just("containerd"),
     },
 )
-lives = st.one_of(
+lives: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}),
     st.fixed_dictionaries({"ttlSecondsAfterEmpty": seconds}),
     st.just({"consolidation": {"enabled": True}}),

@@ -72,7 +72,7 @@ async def test_a_full_batch_waits_for_nobody() -> None:
     """LCH-54: one call takes no more."""
     work = Work()
     asked: Batcher[int, int] = Batcher(work, idle=1000.0, longest=1000.0, most=2, busy=lambda: True)
-    assert await asyncio.gather(asked.ask(1), asked.ask(2)) == [2, 4]
+    assert [*await asyncio.gather(asked.ask(1), asked.ask(2))] == [2, 4]
 
 
 async def test_what_comes_after_a_batch_is_the_next_batch() -> None:

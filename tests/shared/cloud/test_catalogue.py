@@ -126,7 +126,9 @@ async def test_a_malformed_type_is_told_by_name_and_the_others_stay(
         assert [fault.partition(":")[0] for fault in built.faults] == ["c5.large"], change
 
 
-JUNK = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just([])
+JUNK: st.SearchStrategy[Any] = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just([])
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

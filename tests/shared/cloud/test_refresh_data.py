@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -82,7 +83,7 @@ def test_an_entry_that_lacks_a_number_is_refused() -> None:
 def test_only_types_that_the_table_lacks_take_their_bandwidth_from_ec2() -> None:
     """IT-42: labels of an instance's size."""
     one, two = {"BaselineBandwidthInGbps": 0.781}, [{"BaselineBandwidthInGbps": 200.0}] * 2
-    described = [
+    described: list[dict[str, Any]] = [
         {"InstanceType": "m5.large", "NetworkInfo": {"NetworkCards": [one]}},
         {"InstanceType": "m99.large", "NetworkInfo": {"NetworkCards": [one]}},
         {"InstanceType": "m99.metal", "NetworkInfo": {"NetworkCards": two}},

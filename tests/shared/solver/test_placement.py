@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
@@ -170,7 +172,7 @@ def test_sch_100_a_new_claim_counts_with_its_largest_type() -> None:
 def test_sch_100_machines_that_go_count_all_but_one() -> None:
     """A drain that a budget holds does not double the pool; the pods of one still get their place first."""
     pool = make_pool(limits=amounts(cpu="8"))
-    size = {"capacity": amounts(cpu="4"), "terminating": True}
+    size: dict[str, Any] = {"capacity": amounts(cpu="4"), "terminating": True}
     going = tuple(make_machine(n, provider_id=f"aws:///z/i-{n}", **size) for n in ("a", "b", "c"))
     pod = make_pod(cpu="3")
     assert not plan_for(make_snapshot(pod, pools=(pool,), machines=going)).machines

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cli.secrets import NAMESPACE
 from local.cluster.addons.catalogue import USUAL, chosen
@@ -66,7 +67,7 @@ def create_daemon_sets(plane: ControlPlane) -> None:
 
 
 @contextlib.contextmanager
-def real_stack(plane: ControlPlane, directory: Path, **extra: str) -> Iterator[Stack]:
+def real_stack(plane: ControlPlane, directory: Path, **extra: Any) -> Iterator[Stack]:
     """A stack on ``plane``, where ``deploy`` was applied. ``extra``: more variables for the services."""
     joined = Joined(str(plane.kubeconfig), host=HOST)
     settings = replace(

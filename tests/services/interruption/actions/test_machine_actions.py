@@ -9,7 +9,7 @@ import pytest
 
 from services.interruption.notices.notice import Notice, NoticeKind
 from services.interruption.notices.scheduled_events import parse_maintenance
-from services.interruption.sources.scheduled_events import WaitingSource
+from services.interruption.sources.scheduled_events import ScheduledEventSource
 from shared.api.machines import parse_machine
 from shared.api.node_claims import parse_node_claim
 from shared.api.nodes import parse_node
@@ -65,8 +65,8 @@ async def test_cordon_only_closes_the_node_and_drains_nothing(world: World, even
     assert await taints(world) == [(keys.SPOT_ITN_TAINT_KEY, "dovetail")]
     assert [await world.is_deleted(kind) for kind in NAMES] == [False, False]
     assert ("Cordon", "node-1") in await events()
-    await world.bells.tell()
-    assert await world.bells.unavailable.current() == {("spot", "m5.large", "us-west-2a")}
+    await world.notifier.send()
+    assert await world.notifier.unavailable.current() == {("spot", "m5.large", "us-west-2a")}
 
 
 async def test_a_dry_run_only_says_what_would_be_done(world: World, events: Any) -> None:
@@ -74,12 +74,12 @@ async def test_a_dry_run_only_says_what_would_be_done(world: World, events: Any)
     await handle(world, NoticeKind.SPOT)
     await handle(world, NoticeKind.REBALANCE)
     await handle(world, NoticeKind.SCHEDULED, **event_in(world, 60))
-    await world.bells.tell()
+    await world.notifier.send()
     assert [await world.is_deleted(kind) for kind in NAMES] == [False, False]
     assert await taints(world) == []
-    assert await world.bells.unavailable.current() == frozenset()
+    assert await world.notifier.unavailable.current() == frozenset()
     assert ("SpotInterrupted", NAMES["Machine"]) in await events()
-    assert world.deeds.deleted == 0
+    assert world.actions.deleted == 0
 
 
 @pytest.mark.parametrize(("answer", "tainted"), [(CORDON, True), (DRAIN, False), ("off", False)])
@@ -90,12 +90,12 @@ async def test_a_recommendation_is_followed_as_the_pool_says(
     await choose(world, rebalance=answer)
     await handle(world, NoticeKind.REBALANCE)
     await handle(world, NoticeKind.REBALANCE)
-    await world.bells.tell()
+    await world.notifier.send()
     marked = [await annotation(world, kind, keys.REPLACE_ANNOTATION) for kind in NAMES]
     drains = answer == DRAIN
     assert [mark is not None for mark in marked] == [drains, drains]
     assert bool(await taints(world)) is tainted
-    assert bool(await world.bells.unavailable.current()) is drains
+    assert bool(await world.notifier.unavailable.current()) is drains
     assert [await world.is_deleted(kind) for kind in NAMES] == [False, False]
 
 
@@ -107,11 +107,13 @@ async def test_a_scheduled_event_waits_on_the_machine_until_its_lead_time(world:
     assert held is not None
     assert held.event == "arn:1"
     await look_again(world)
-    source = WaitingSource(world.settings, world.worker.backlog, world.directory, world.clock)
-    await source.look()
+    source = ScheduledEventSource(
+        world.settings, world.worker.backlog, world.directory, world.clock
+    )
+    await source.check()
     assert len(world.worker.backlog) == 0
     world.clock.advance(DAY + 1)
-    await source.look()
+    await source.check()
     assert len(world.worker.backlog) == 2
     for _ in NAMES:
         await world.worker.work(await world.worker.backlog.take(lambda: 0.0))

@@ -1,4 +1,4 @@
-"""Deeds that were cut off or came too early: a kill after the deletion, a node that is not there yet (INT-20..23)."""
+"""Actions that were cut off or came too early: a kill after the deletion, a node that is not there yet (INT-20..23)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from services.interruption.actions.policy import Policy, caused
 from services.interruption.notices.backlog import Entry
 from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import Maintenance
-from services.interruption.sources.scheduled_events import WaitingSource
+from services.interruption.sources.scheduled_events import ScheduledEventSource
 from shared.api.machines import parse_machine
 from shared.api.nodes import parse_node
 from shared.domain import labels as keys
@@ -45,7 +45,7 @@ async def test_after_a_kill_between_deletion_and_event_the_repeat_tells_it_once(
     world.clock.advance(600)
     await world.worker.handle(spot)
     assert (await events()).count((TOLD, NAME)) == 1
-    assert world.deeds.deleted == 0
+    assert world.actions.deleted == 0
 
 
 @pytest.mark.parametrize("source", [QUEUE, STATUS_CHECKS])
@@ -57,10 +57,12 @@ async def test_a_machine_that_waited_and_was_deleted_unsaid_is_told_of_once(
     note = {"metadata": {"annotations": {keys.MAINTENANCE_ANNOTATION: held.text}}}
     await world.kube.patch(MACHINES, NAME, note)
     await delete_and_die(world)
-    looking = WaitingSource(world.settings, world.worker.backlog, world.directory, world.clock)
+    looking = ScheduledEventSource(
+        world.settings, world.worker.backlog, world.directory, world.clock
+    )
     looks = 0
     for _ in range(3):
-        await looking.look()
+        await looking.check()
         while len(world.worker.backlog):
             looks += 1
             await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
@@ -79,8 +81,10 @@ async def test_a_machine_that_waits_and_is_deleted_early_has_another_cause(
     await world.show("nodepools", make_pool("default", maintenance_lead_seconds=60.0))
     await delete_and_die(world)
     world.clock.advance(3550)
-    looking = WaitingSource(world.settings, world.worker.backlog, world.directory, world.clock)
-    await looking.look()
+    looking = ScheduledEventSource(
+        world.settings, world.worker.backlog, world.directory, world.clock
+    )
+    await looking.check()
     await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
     assert TOLD not in [reason for reason, _ in await events()]
 

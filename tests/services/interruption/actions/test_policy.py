@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 
 from services.interruption.actions.policy import (
-    REOPEN,
-    REPLACE,
-    TELL,
-    WAIT,
     Policy,
+    Step,
     policy_of,
     step_for,
-    step_for_hook,
 )
 from services.interruption.notices.notice import Notice, NoticeKind
 from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE
@@ -39,7 +35,7 @@ def test_by_default_it_is_karpenters_table() -> None:
     """8.3: everything deletes at once, a recommendation is only told."""
     policy = policy_of(make_pool(), settings())
     assert {step(kind, policy, NOW + 14 * DAY) for kind in ALL} == {DELETE}
-    assert step(NoticeKind.REBALANCE, policy) == TELL
+    assert step(NoticeKind.REBALANCE, policy) == Step.REPORT
     assert policy.webhook
     assert policy_of(None, settings()) == policy
 
@@ -56,12 +52,12 @@ def test_a_pool_decides_for_itself_and_the_settings_for_the_others() -> None:
 @pytest.mark.parametrize(
     ("mode", "rebalance", "expected"),
     [
-        (DELETE, IGNORE, TELL),
+        (DELETE, IGNORE, Step.REPORT),
         (DELETE, CORDON, CORDON),
-        (DELETE, DRAIN, REPLACE),
-        (CORDON, IGNORE, TELL),
+        (DELETE, DRAIN, Step.REPLACE),
+        (CORDON, IGNORE, Step.REPORT),
         (CORDON, DRAIN, CORDON),
-        (DRY_RUN, DRAIN, REPLACE),
+        (DRY_RUN, DRAIN, Step.REPLACE),
     ],
 )
 def test_what_a_recommendation_does(mode: str, rebalance: str, expected: str) -> None:
@@ -77,7 +73,8 @@ def test_cordon_only_drains_nothing_but_clears_away_what_has_ended(kind: str) ->
 
 @pytest.mark.parametrize("kind", [NoticeKind.SCHEDULED, NoticeKind.EVENT_STATUS])
 @pytest.mark.parametrize(
-    ("ahead", "expected"), [(2 * DAY, WAIT), (DAY + 1, WAIT), (DAY, DELETE), (-5.0, DELETE)]
+    ("ahead", "expected"),
+    [(2 * DAY, Step.WAIT), (DAY + 1, Step.WAIT), (DAY, DELETE), (-5.0, DELETE)],
 )
 def test_a_scheduled_event_waits_until_its_lead_time(
     kind: str, ahead: float, expected: str
@@ -91,25 +88,8 @@ def test_an_event_without_a_start_is_acted_on_at_once() -> None:
 
 @pytest.mark.parametrize("mode", [DELETE, CORDON, DRY_RUN])
 def test_a_cancelled_event_opens_the_node_again(mode: str) -> None:
-    assert step(NoticeKind.SCHEDULED_OVER, Policy(mode)) == REOPEN
+    assert step(NoticeKind.SCHEDULED_OVER, Policy(mode)) == Step.REOPEN
 
 
 def test_a_spot_warning_never_waits() -> None:
     assert step(NoticeKind.SPOT, Policy(lead_seconds=0.0), NOW + 120) == DELETE
-
-
-@pytest.mark.parametrize(
-    ("hooks", "mode", "expected"),
-    [
-        (IGNORE, DELETE, IGNORE),
-        (IGNORE, CORDON, IGNORE),
-        (CORDON, DELETE, CORDON),
-        (DRAIN, DELETE, DRAIN),
-        (DRAIN, CORDON, CORDON),
-        (DRAIN, DRY_RUN, DRAIN),  # what would be done
-    ],
-)
-def test_what_a_group_that_ends_an_instance_does(hooks: str, mode: str, expected: str) -> None:
-    """INT-41: off by default."""
-    assert step_for_hook(settings(lifecycle_hooks=hooks, interruption_mode=mode)) == expected
-    assert step_for_hook(settings()) == IGNORE

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from services.interruption.actions import webhook as module
-from services.interruption.actions.webhook import NAMES, Told, Webhook, filled
+from services.interruption.actions.webhook import NAMES, Report, Webhook, filled
 from shared.clock import SystemClock
 from shared.errors import ConfigurationError
 from shared.settings import InterruptionSettings, read
@@ -24,8 +24,8 @@ SLACK = '{"text": "$cluster: $action $machines", "blocks": [{"n": 1, "who": "$co
 PLACE = {"cluster": "c", "time": "2027-01-01T00:00:00Z"}
 
 
-def told(name: str = "m1", action: str = "delete") -> Told:
-    return Told("spot_interrupted", "SpotInterrupted", action, make_machine(name), "node-1")
+def report(name: str = "m1", action: str = "delete") -> Report:
+    return Report("spot_interrupted", "SpotInterrupted", action, make_machine(name), "node-1")
 
 
 class Receiver:
@@ -72,8 +72,8 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_what_is_alike_is_one_post() -> None:
     receiver = Receiver()
     async with posting(receiver, webhook_template=SLACK) as hook:
-        for told_ in (told("m1"), told("m2"), told("m3", "cordon")):
-            hook.tell(told_)
+        for one in (report("m1"), report("m2"), report("m3", "cordon")):
+            hook.report(one)
         await wait_until(lambda: hook.posted == 2, "both posts")
     assert [body["text"] for body in receiver.bodies] == ["c: delete m1, m2", "c: cordon m3"]
 
@@ -81,7 +81,7 @@ async def test_what_is_alike_is_one_post() -> None:
 async def test_a_receiver_that_stumbles_is_asked_again() -> None:
     receiver = Receiver(503, 429)
     async with posting(receiver) as hook:
-        hook.tell(told())
+        hook.report(report())
         await wait_until(lambda: hook.posted == 1, "the post")
     assert len(receiver.bodies) == 3
 
@@ -91,17 +91,17 @@ async def test_tries_are_bounded_and_others_go_on(status: int, tries: int) -> No
     """A refusal for good is not repeated; redirections are not followed."""
     receiver = Receiver(*[status] * tries)
     async with posting(receiver) as hook:
-        hook.tell(told())
+        hook.report(report())
         await wait_until(lambda: hook.dropped == 1, "it was given up")
         assert len(receiver.bodies) == tries
-        hook.tell(told("m2"))
+        hook.report(report("m2"))
         await wait_until(lambda: hook.posted == 1, "the next one")
 
 
-async def test_what_is_left_at_the_end_is_still_told() -> None:
+async def test_what_is_left_at_the_end_is_still_posted() -> None:
     receiver = Receiver()
     async with posting(receiver) as hook:
-        hook.tell(told())
+        hook.report(report())
     assert len(receiver.bodies) == 1
 
 
@@ -113,21 +113,21 @@ def test_without_an_address_nothing_is_gathered_and_the_queue_is_bounded(
         settings = read(InterruptionSettings, cluster_name="c", aws_region="r", webhook_url=url)
         hook = Webhook(settings, SystemClock(), random.Random(1))
         for name in ("a", "b", "c"):
-            hook.tell(told(name))
+            hook.report(report(name))
         assert (len(hook._waiting), hook.dropped) == (waiting, dropped)
 
 
 def test_only_texts_are_filled_in_and_no_name_changes_the_form() -> None:
-    found = filled(SLACK, [told('", "x": "')], PLACE)
+    found = filled(SLACK, [report('", "x": "')], PLACE)
     assert found == {
         "text": 'c: delete ", "x": "',
         "blocks": [{"n": 1, "who": "1 of spot_interrupted"}],
     }
-    assert filled('{"text": "$nobody $$"}', [told()], PLACE) == {"text": "$nobody $"}
+    assert filled('{"text": "$nobody $$"}', [report()], PLACE) == {"text": "$nobody $"}
 
 
 def test_of_many_the_first_ten_are_named() -> None:
-    found = filled(SLACK, [told(f"m{i}") for i in range(NAMES + 5)], PLACE)
+    found = filled(SLACK, [report(f"m{i}") for i in range(NAMES + 5)], PLACE)
     assert found["text"].endswith("m9 and 5 more")
     json.dumps(found)
 

@@ -35,9 +35,9 @@ async def test_a_spot_warning_deletes_the_machine_and_everybody_hears_of_it(
     """INT-10, INT-20, INT-22, INT-23, ACC-47; both generations, with a node and without."""
     spot = notice(NoticeKind.SPOT, *BOTH, at=world.clock.now() - 3, deadline=5.0)
     await world.worker.handle(spot)
-    await world.bells.tell()
+    await world.notifier.send()
     assert [await world.is_deleted(kind) for kind in KINDS] == [True, True]
-    assert await world.bells.unavailable.current() == {("spot", "m5.large", "us-west-2a")}
+    assert await world.notifier.unavailable.current() == {("spot", "m5.large", "us-west-2a")}
     (received,) = await published(streams.INTERRUPTIONS)
     assert isinstance(received, InterruptionReceived)
     assert (received.kind, sorted(received.instances)) == (NoticeKind.SPOT, sorted(BOTH))
@@ -67,9 +67,9 @@ async def test_repeated_notices_are_one_deletion_and_one_event(
     await world.worker.handle(spot)
     await world.show("machines", parse_machine(first))
     await world.worker.handle(spot)
-    await world.bells.tell()
+    await world.notifier.send()
     assert await world.kube.get(MACHINES, NAMES["Machine"]) == first
-    assert world.deeds.deleted == 1
+    assert world.actions.deleted == 1
     assert len(await published(streams.TERMINATIONS)) == 1
     assert [reason for reason, _ in await events()].count("SpotInterrupted") == 1
 
@@ -81,18 +81,18 @@ async def test_repeated_notices_are_one_deletion_and_one_event(
 async def test_other_kinds_delete_and_leave_the_offering_alone(world: World, kind: str) -> None:
     """8.3."""
     await world.worker.handle(notice(kind, INSTANCES["NodeClaim"]))
-    await world.bells.tell()
+    await world.notifier.send()
     assert await world.is_deleted("NodeClaim")
     assert not await world.is_deleted("Machine")
-    assert await world.bells.unavailable.current() == frozenset()
+    assert await world.notifier.unavailable.current() == frozenset()
 
 
 async def test_a_reclaimed_reservation_is_marked_as_such(world: World) -> None:
     """INT-14: a reservation that takes its instance back."""
     await world.worker.handle(notice(NoticeKind.CAPACITY_RESERVATION, INSTANCES["Machine"]))
-    await world.bells.tell()
+    await world.notifier.send()
     assert await world.is_deleted("Machine")
-    assert await world.bells.unavailable.current() == {("reserved", "m5.large", "us-west-2a")}
+    assert await world.notifier.unavailable.current() == {("reserved", "m5.large", "us-west-2a")}
 
 
 @pytest.mark.parametrize("status", [NoticeKind.INSTANCE_STATUS, NoticeKind.SYSTEM_STATUS])
@@ -122,11 +122,11 @@ async def test_a_broken_instance_that_drains_already_is_hurried_once(world: Worl
 async def test_a_recommendation_is_only_told(world: World, published: Any, events: Any) -> None:
     """INT-11, INT-40, ACC-48; what a pool may choose instead is in test_deeds."""
     await world.worker.handle(notice(NoticeKind.REBALANCE, INSTANCES["Machine"]))
-    await world.bells.tell()
+    await world.notifier.send()
     assert not await world.is_deleted("Machine")
     assert await events() == [("SpotRebalanceRecommendation", NAMES["Machine"])]
     assert await published(streams.INTERRUPTIONS) == []
-    assert await world.bells.unavailable.current() == frozenset()
+    assert await world.notifier.unavailable.current() == frozenset()
 
 
 async def test_foreign_instances_are_nobodys_business_and_cost_no_listing(
@@ -169,7 +169,7 @@ async def test_an_old_picture_cannot_delete_a_successor(world: World) -> None:
     await world.show("machines", msgspec.structs.replace(parse_machine(raw), uid="uid-of-before"))
     await world.worker.handle(notice(NoticeKind.SPOT, INSTANCES["Machine"]))
     assert not await world.is_deleted("Machine")
-    assert world.deeds.deleted == 0
+    assert world.actions.deleted == 0
 
 
 async def test_a_failure_is_not_done_and_the_repeat_is(world: World, tmp_path: Any) -> None:
@@ -177,18 +177,18 @@ async def test_a_failure_is_not_done_and_the_repeat_is(world: World, tmp_path: A
     path = write_kubeconfig(tmp_path / "nobody", "http://127.0.0.1:9")
     nobody = await connect(path)
     nobody._first_backoff = 0.001
-    there, done = world.deeds.machines, []
-    world.deeds.machines = Machines(nobody)
+    there, done = world.actions.machines, []
+    world.actions.machines = Machines(nobody)
     spot = notice(NoticeKind.SPOT, *BOTH)
     with pytest.raises(TransientError):
         await world.worker.handle(spot)
     await world.worker.work(Entry(spot, lambda: done.append("failed")))
     assert done == []
-    world.deeds.machines = there
+    world.actions.machines = there
     await world.worker.work(Entry(spot, lambda: done.append("handled")))
     await nobody.close()
     assert done == ["handled"]
-    assert world.deeds.deleted == 2
+    assert world.actions.deleted == 2
     assert [await world.is_deleted(kind) for kind in KINDS] == [True, True]
 
 

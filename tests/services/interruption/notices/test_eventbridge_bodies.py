@@ -22,7 +22,7 @@ from services.interruption.directory import Directory
 from services.interruption.notices.backlog import Backlog
 from services.interruption.notices.notice import NoticeKind
 from services.interruption.sources import sqs as module
-from services.interruption.sources.sqs import LETTER_BYTES, UNREADABLE, QueueSource
+from services.interruption.sources.sqs import DEAD_LETTER_BYTES, UNREADABLE, SqsSource
 from shared.clock import SystemClock
 from shared.cloud.sqs import BATCH, QueueMessage, Sqs
 from shared.kube.machines import Machines
@@ -132,7 +132,7 @@ def generated(seed: int, count: int) -> Iterator[str]:
 
 @dataclass
 class Fed(Sqs):
-    """A queue that hands out each body once, and remembers what was deleted."""
+    """A queue that handling out each body once, and remembers what was deleted."""
 
     bodies: Iterator[str]
     handed: int = 0
@@ -173,9 +173,7 @@ async def feed(seed: int, count: int, metrics: Metrics, monkeypatch: pytest.Monk
         InterruptionSettings, cluster_name="c", aws_region="us-west-2", interruption_queue="c"
     )
     directory = Directory(Machines(None), clock, partial(asyncio.sleep, 0))  # type: ignore[arg-type]
-    source = QueueSource(
-        settings, queue, backlog, directory, bury, clock, random.Random(1), metrics
-    )
+    source = SqsSource(settings, queue, backlog, directory, bury, clock, random.Random(1), metrics)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for run in (source.run, source.run_deletions):
@@ -185,7 +183,8 @@ async def feed(seed: int, count: int, metrics: Metrics, monkeypatch: pytest.Monk
     good = [await backlog.take(lambda: 0.0) for _ in range(len(backlog))]
     assert sorted(queue.deleted, key=int) == sorted(kept, key=int)
     assert all(
-        kept[name] == bodies[int(name)].encode("utf-8", "replace")[:LETTER_BYTES] for name in kept
+        kept[name] == bodies[int(name)].encode("utf-8", "replace")[:DEAD_LETTER_BYTES]
+        for name in kept
     )
     assert counted(metrics, UNREADABLE) == len(kept)
     assert sum(counted(metrics, kind) for kind in {entry.notice.kind for entry in good}) == len(

@@ -18,9 +18,9 @@ from services.interruption.actions.webhook import Webhook
 from services.interruption.directory import KINDS, Directory, list_nodes
 from services.interruption.notices.eventbridge import parse
 from services.interruption.notices.notice import Notice, NoticeKind
-from services.interruption.self_managed_nodes.hook_annotations import HookMarks, action_of
+from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations, action_of
 from services.interruption.self_managed_nodes.hook_keeper import HookKeeper
-from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls, Hooks
+from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls, LifecycleHooks
 from shared.api.nodes import parse_node
 from shared.bus import BadMessage
 from shared.clock import SystemClock
@@ -39,7 +39,7 @@ HEARTBEAT_TIMEOUT = 60
 
 
 @dataclass
-class HookedWorld:
+class HookWorld:
     """``world`` is the terminator's; ``hooks`` and ``keeper`` the interruption service's."""
 
     world: World
@@ -77,14 +77,14 @@ class HookedWorld:
         )
         self.replay(self.directory)
         self.webhook = Webhook(settings, world.clock, random.Random(2))
-        marks = HookMarks(kube)
+        annotations = HookAnnotations(kube)
         calls = HookCalls(world.cloud.autoscaling, world.cloud.ec2)
-        self.hooks = Hooks(
-            settings, calls, self.directory, marks, bus, self.webhook, world.clock, world.metrics,
+        self.hooks = LifecycleHooks(
+            settings, calls, self.directory, annotations, bus, self.webhook, world.clock, world.metrics,
             world.recorder,
         )  # fmt: skip
         self.keeper = HookKeeper(
-            world.cloud.autoscaling, self.directory, marks, self.webhook, world.clock,
+            settings, world.cloud.autoscaling, self.directory, annotations, self.webhook, world.clock,
             random.Random(3), world.metrics, world.recorder,
         )  # fmt: skip
 
@@ -131,7 +131,7 @@ class HookedWorld:
     async def turn(self, seconds: float = 1.0) -> None:
         """Everybody acts once, then time passes."""
         await self.watch()
-        await self.keeper.look()
+        await self.keeper.check()
         await self.world.turn(seconds)
 
     async def turns(self, most: int, until: Any, seconds: float = 1.0) -> int:
@@ -165,7 +165,7 @@ class HookedWorld:
 
 
 @asynccontextmanager
-async def hooked_world(world: World, redis_url: str) -> AsyncIterator[HookedWorld]:
+async def hook_world(world: World, redis_url: str) -> AsyncIterator[HookWorld]:
     """With the mirror running."""
     bus = world.bus
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="a")
@@ -173,7 +173,7 @@ async def hooked_world(world: World, redis_url: str) -> AsyncIterator[HookedWorl
     reader = MirrorReader(
         redis_url, bus.prefix, clock=SystemClock(), kinds=KINDS, block_milliseconds=20
     )
-    made = HookedWorld(world, writer, reader)
+    made = HookWorld(world, writer, reader)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(reader.run(stop))

@@ -15,11 +15,8 @@ from typing import Any
 
 import pytest
 
-from services.interruption.actions.machine_actions import Deeds
-from services.interruption.actions.notifier import Bells
 from services.interruption.actions.webhook import Webhook
-from services.interruption.actions.worker import Worker
-from services.interruption.notices.backlog import Backlog
+from services.interruption.composition import NoticeHandling
 from services.interruption.self_managed_nodes.imds import Imds
 from services.interruption.self_managed_nodes.imds_source import ImdsSource
 from services.interruption.self_managed_nodes.own_node import OwnNode
@@ -28,11 +25,9 @@ from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.node_marks import NodeMarks
 from shared.kube.recorder import Recorder, SeenHere
 from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
-from shared.mirror.offerings import UnavailableOfferings
 from shared.settings import InterruptionSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node, create_node_claim
 from tests.services.launcher.mortal import Died, Life, Mortal
@@ -79,22 +74,21 @@ class Agents:
             node_name=self.node, **changes,
         )  # fmt: skip
         kube: Any = Mortal(self.kube, life)
-        own, backlog = OwnNode(kube, Machines(kube)), Backlog()
+        own = OwnNode(kube, Machines(kube))
         recorder = Recorder(kube, clock=self.clock, random=random.Random(1), seen=self.seen)
-        unavailable = UnavailableOfferings(self.bus.redis, self.bus.prefix, self.clock)
-        deeds = Deeds(
-            settings, Machines(kube), NodeMarks(kube), own,
-            Bells(settings, self.bus, unavailable, self.clock),
-            Webhook(settings, self.clock, random.Random(2)), self.clock, self.metrics, recorder,
+        handling = NoticeHandling.of(
+            settings=settings, kube=kube, bus=self.bus, directory=own,
+            webhook=Webhook(settings, self.clock, random.Random(2)), clock=self.clock,
+            metrics=self.metrics, recorder=recorder,
         )  # fmt: skip
-        worker = Worker(backlog, own, deeds, self.clock, self.metrics)
+        worker, backlog = handling.worker, handling.backlog
         source = ImdsSource(
             settings, self.imds, backlog, own, self.clock, random.Random(3), self.metrics
         )
         stop = asyncio.Event()
         stop.set()
         for _ in range(3):
-            await source.look()
+            await source.check()
             while len(backlog):
                 await worker.work(await backlog.take(self.clock.monotonic))
             await recorder.run(stop)

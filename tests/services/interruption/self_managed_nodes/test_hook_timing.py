@@ -1,4 +1,4 @@
-"""When a lifecycle hook is told to wait on, and when it is ended (INT-41)."""
+"""What is done about a lifecycle hook, when it gets a heartbeat, and when it is completed (INT-41)."""
 
 from __future__ import annotations
 
@@ -7,40 +7,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.interruption.self_managed_nodes.hook_timing import (
-    BEAT,
-    COMPLETE,
     GIVE_UP_SECONDS,
-    REST,
+    HookStep,
     due,
+    step_for_hook,
     timing,
 )
 from shared.cloud.autoscaling import HookTimes, Token
 from shared.domain.lifecycle_actions import Hook, LifecycleAction
+from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE
+from shared.settings import InterruptionSettings, read
 
 HOOK = Hook("drain", "workers", "token", 30.0)
 ACTION = LifecycleAction("i-1", 100.0, 400.0, (HOOK,))
 HOUR = 3600.0
+COMPLETE, HEARTBEAT, NOTHING = HookStep.COMPLETE, HookStep.HEARTBEAT, HookStep.NOTHING
 
 
-def said(now: float, *, hook: Hook = HOOK, drained: bool = False, last: float = 100.0) -> str:
+def said(now: float, *, hook: Hook = HOOK, drained: bool = False, last: float = 100.0) -> HookStep:
     return due(ACTION, hook, drained=drained, last_beat=last, now=now)
 
 
 def test_it_beats_in_time_and_ends_when_the_node_is_drained() -> None:
-    assert [said(at) for at in (100, 129, 130, 200)] == [REST, REST, BEAT, BEAT]
+    assert [said(at) for at in (100, 129, 130, 200)] == [NOTHING, NOTHING, HEARTBEAT, HEARTBEAT]
     assert said(110, drained=True) == COMPLETE
-    assert said(131, last=130.0) == REST
+    assert said(131, last=130.0) == NOTHING
 
 
 def test_a_drain_that_gave_up_ends_it_too() -> None:
     """The terminator has a moment to say so itself."""
-    assert said(400 + GIVE_UP_SECONDS - 1) == BEAT
+    assert said(400 + GIVE_UP_SECONDS - 1) == HEARTBEAT
     assert said(400 + GIVE_UP_SECONDS) == COMPLETE
 
 
 def test_without_heartbeats_it_is_only_ended() -> None:
     silent = Hook("drain", "workers")
-    assert [said(at, hook=silent) for at in (200, 400, 406)] == [REST, REST, COMPLETE]
+    assert [said(at, hook=silent) for at in (200, 400, 406)] == [NOTHING, NOTHING, COMPLETE]
 
 
 @pytest.mark.parametrize(
@@ -76,3 +78,29 @@ def test_a_token_that_can_be_none_is_not_sent() -> None:
     token = "87654321-4321-4321-4321-210987654321"
     assert Token("g", "h", token, "i-1").parameters["LifecycleActionToken"] == token
     assert "LifecycleActionToken" not in Token("g", "h", "short", "i-1").parameters
+
+
+def settings(**said: object) -> InterruptionSettings:
+    return read(InterruptionSettings, cluster_name="c", aws_region="us-west-2", **said)
+
+
+@pytest.mark.parametrize(
+    ("hooks", "mode", "expected"),
+    [
+        (IGNORE, DELETE, IGNORE),
+        (IGNORE, CORDON, IGNORE),
+        (CORDON, DELETE, CORDON),
+        (DRAIN, DELETE, DRAIN),
+        (DRAIN, CORDON, CORDON),
+        (DRAIN, DRY_RUN, DRAIN),  # what would be done
+    ],
+)
+def test_what_a_group_that_ends_an_instance_does(hooks: str, mode: str, expected: str) -> None:
+    """INT-41: off by default."""
+    assert step_for_hook(settings(lifecycle_hooks=hooks, interruption_mode=mode)) == expected
+    assert step_for_hook(settings()) == IGNORE
+
+
+def test_nothing_is_done_about_self_managed_nodes_when_they_are_switched_off() -> None:
+    off = settings(lifecycle_hooks=DRAIN, self_managed_nodes=False)
+    assert step_for_hook(off) == IGNORE

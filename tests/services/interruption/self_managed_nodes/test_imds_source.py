@@ -49,7 +49,7 @@ async def source(
 
 async def heard(source: ImdsSource) -> list[Any]:
     """One look; the entries that it put."""
-    await source.look()
+    await source.check()
     return [await source.backlog.take(lambda: 0.0) for _ in range(len(source.backlog))]
 
 
@@ -147,7 +147,7 @@ async def test_one_document_that_cannot_be_had_hides_no_other(
     source.imds = patchy = Patchy(source.imds.endpoint, source.imds.clock)
     patchy.spoiled, patchy.text = spoiled, text
     with pytest.raises(DovetailError):
-        await source.look()
+        await source.check()
     (entry,) = [await source.backlog.take(lambda: 0.0) for _ in range(len(source.backlog))]
     assert entry.notice.kind == (
         NoticeKind.SCHEDULED if spoiled == REBALANCE_AT else NoticeKind.REBALANCE
@@ -187,7 +187,7 @@ async def test_the_agent_speaks_for_its_own_machine_only(
     source: ImdsSource, instance: str, kube: Kube
 ) -> None:
     """INT-07. A node that is not registered yet may still become ours: the notice comes again."""
-    await source.look()
+    await source.check()
     own = source.own
     machine = await own.machine(instance)
     assert machine is not None

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from services.interruption.notices.notice import HookName
-from services.interruption.self_managed_nodes.lifecycle_hooks import Hooks
+from services.interruption.self_managed_nodes.lifecycle_hooks import LifecycleHooks
 from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared import streams
 from shared.domain import labels as keys
@@ -20,8 +20,8 @@ from shared.messages import DrainNode
 from tests.services.conftest import Published
 from tests.services.interruption.self_managed_nodes.hook_world import (
     HEARTBEAT_TIMEOUT,
-    HookedWorld,
-    hooked_world,
+    HookWorld,
+    hook_world,
 )
 from tests.services.launcher.mortal import Died, Life
 from tests.services.terminator.conftest import clock, kube, store
@@ -38,8 +38,8 @@ WRITES = 5
 
 
 @pytest.fixture
-async def hooked(terminator_world: Any, redis_url: str) -> AsyncIterator[HookedWorld]:
-    async with hooked_world(terminator_world, redis_url) as made:
+async def hooked(terminator_world: Any, redis_url: str) -> AsyncIterator[HookWorld]:
+    async with hook_world(terminator_world, redis_url) as made:
         yield made
 
 
@@ -51,12 +51,12 @@ def is_untouched(node: Node) -> bool:
     return not node.unschedulable and not taints(node) and not node.annotations
 
 
-def is_over(hooked: HookedWorld) -> bool:
+def is_over(hooked: HookWorld) -> bool:
     return hooked.action is not None and hooked.action.is_over
 
 
 async def test_a_node_is_closed_drained_and_its_hook_ended(
-    hooked: HookedWorld, published: Published, events: Events
+    hooked: HookWorld, published: Published, events: Events
 ) -> None:
     """Daemon pods are not waited for; whose node it is takes it away."""
     web, agent = (hooked.world.pod(app, hooked.name) for app in ("web", "agent"))
@@ -81,7 +81,7 @@ async def test_a_node_is_closed_drained_and_its_hook_ended(
     assert (await events()).count((REASON, hooked.name)) == 3  # taken, drained, ended
 
 
-async def test_a_budget_is_kept_to_the_end_while_the_hook_waits(hooked: HookedWorld) -> None:
+async def test_a_budget_is_kept_to_the_end_while_the_hook_waits(hooked: HookWorld) -> None:
     """Heartbeats at half the hook's timeout; at the limit the pods are deleted, and the hook is ended."""
     hooked.restart(lifecycle_drain_limit=300)
     pod = hooked.world.pod("web", hooked.name, terminationGracePeriodSeconds=30)
@@ -102,7 +102,7 @@ async def test_a_budget_is_kept_to_the_end_while_the_hook_waits(hooked: HookedWo
     await hooked.turns(40, lambda: hooked.is_ended)
 
 
-async def test_only_nodes_that_are_marked_and_not_ours(hooked: HookedWorld, events: Events) -> None:
+async def test_only_nodes_that_are_marked_and_not_ours(hooked: HookWorld, events: Events) -> None:
     """Off by default; the key of the Node Termination Handler on the group, else on the instance or the node."""
     hooked.end_by_group()
     notice = await hooked.notice()
@@ -136,7 +136,7 @@ async def test_only_nodes_that_are_marked_and_not_ours(hooked: HookedWorld, even
 
 
 async def test_a_doubled_event_changes_nothing_and_a_second_hook_joins(
-    hooked: HookedWorld,
+    hooked: HookWorld,
 ) -> None:
     """Each hook has a token of its own; the node is drained once. One that nobody waits for any more is no error."""
     hooked.end_by_group()
@@ -158,9 +158,7 @@ async def test_a_doubled_event_changes_nothing_and_a_second_hook_joins(
     ]
 
 
-async def test_what_aws_refuses_is_told_and_tried_again(
-    hooked: HookedWorld, events: Events
-) -> None:
+async def test_what_aws_refuses_is_told_and_tried_again(hooked: HookWorld, events: Events) -> None:
     """And a node that is deleted meanwhile holds up nobody."""
     hooked.world.pod("web", hooked.name)
     await hooked.world.budget("web", "web", minAvailable=1)
@@ -181,7 +179,7 @@ async def test_what_aws_refuses_is_told_and_tried_again(
     assert (hooked.counted("failed"), hooked.counted("continue")) == (2, 1)
 
 
-async def die(hooked: HookedWorld, dies_at: int, *, after: bool) -> None:
+async def die(hooked: HookWorld, dies_at: int, *, after: bool) -> None:
     """A whole drain; both services end at one of their writes, and new ones go on from the node."""
     hooked.restart()
     await hooked.another()
@@ -207,7 +205,7 @@ async def die(hooked: HookedWorld, dies_at: int, *, after: bool) -> None:
     "dies_at", [4, *(pytest.param(one, marks=pytest.mark.nightly) for one in (1, 2, 3, 5))]
 )
 async def test_both_services_killed_at_any_write_go_on_from_the_node(
-    hooked: HookedWorld, dies_at: int
+    hooked: HookWorld, dies_at: int
 ) -> None:
     """Before it happens and after."""
     assert dies_at <= WRITES
@@ -215,11 +213,11 @@ async def test_both_services_killed_at_any_write_go_on_from_the_node(
         await die(hooked, dies_at, after=after)
 
 
-async def test_an_agent_on_the_node_drains_and_calls_nobody(hooked: HookedWorld) -> None:
+async def test_an_agent_on_the_node_drains_and_calls_nobody(hooked: HookWorld) -> None:
     """``--source imds``: the hook's own timeout ends the instance."""
     own = OwnNode(hooked.world.kube, Machines(hooked.world.kube), hooked.name, hooked.instance)
-    taker = Hooks(
-        hooked.settings(), None, own, hooked.hooks.marks, hooked.world.bus, hooked.webhook,
+    taker = LifecycleHooks(
+        hooked.settings(), None, own, hooked.hooks.annotations, hooked.world.bus, hooked.webhook,
         hooked.world.clock, hooked.world.metrics, hooked.world.recorder,
     )  # fmt: skip
     hooked.world.pod("web", hooked.name)

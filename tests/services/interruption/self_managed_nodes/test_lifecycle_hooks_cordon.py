@@ -12,7 +12,7 @@ import pytest
 
 from shared.domain import labels as keys
 from tests.services.conftest import CLUSTER
-from tests.services.interruption.self_managed_nodes.hook_world import HookedWorld, hooked_world
+from tests.services.interruption.self_managed_nodes.hook_world import HookWorld, hook_world
 from tests.services.terminator.conftest import clock, kube, store
 from tests.services.terminator.conftest import world as terminator_world
 
@@ -20,24 +20,24 @@ __all__ = ["clock", "kube", "store", "terminator_world"]
 
 
 @pytest.fixture
-async def hooked(terminator_world: Any, redis_url: str) -> AsyncIterator[HookedWorld]:
-    async with hooked_world(terminator_world, redis_url) as made:
+async def hooked(terminator_world: Any, redis_url: str) -> AsyncIterator[HookWorld]:
+    async with hook_world(terminator_world, redis_url) as made:
         yield made
 
 
-async def take(hooked: HookedWorld, **changes: Any) -> None:
+async def take(hooked: HookWorld, **changes: Any) -> None:
     hooked.restart(**changes)
     hooked.end_by_group()
     await hooked.hooks.take(await hooked.notice())
 
 
-def stays(hooked: HookedWorld, pod: str) -> bool:
+def stays(hooked: HookWorld, pod: str) -> bool:
     """Is it there, and was not asked to go?"""
     metadata = hooked.world.leaving(pod)
     return bool(metadata) and not metadata.get("deletionTimestamp")
 
 
-async def test_the_hook_waits_until_the_pods_have_left_by_themselves(hooked: HookedWorld) -> None:
+async def test_the_hook_waits_until_the_pods_have_left_by_themselves(hooked: HookWorld) -> None:
     """A job may end in peace; its node is closed meanwhile."""
     pod = hooked.world.pod("job", hooked.name)
     await take(hooked, interruption_mode="cordon")
@@ -51,7 +51,7 @@ async def test_the_hook_waits_until_the_pods_have_left_by_themselves(hooked: Hoo
     assert hooked.counted("continue") == 1
 
 
-async def test_the_hook_is_ended_at_the_limit_though_pods_stay(hooked: HookedWorld) -> None:
+async def test_the_hook_is_ended_at_the_limit_though_pods_stay(hooked: HookWorld) -> None:
     """At once with a limit of zero, as the Node Termination Handler does it."""
     for limit in (0.0, 120.0):
         await hooked.another()
@@ -73,7 +73,7 @@ NODELESS: list[tuple[dict[str, str], dict[str, Any], bool]] = [
 
 
 async def test_an_instance_of_ours_that_is_no_node_keeps_nobody_waiting(
-    hooked: HookedWorld,
+    hooked: HookWorld,
 ) -> None:
     """It never joined, or has not yet: nothing runs there. Other clusters' instances are theirs."""
     for tags, changes, ended in NODELESS:

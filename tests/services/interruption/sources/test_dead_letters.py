@@ -14,7 +14,7 @@ from services.interruption.directory import Directory
 from services.interruption.notices.backlog import Backlog
 from services.interruption.sources import sqs as module
 from services.interruption.sources.dead_letters import keeping
-from services.interruption.sources.sqs import LETTER_BYTES, QueueSource
+from services.interruption.sources.sqs import DEAD_LETTER_BYTES, SqsSource
 from shared.bus import BadMessage, Bus
 from shared.bus.dead_letters import DeadLetters
 from shared.clock import SystemClock
@@ -59,14 +59,14 @@ def letters(bus: Bus) -> DeadLetters:
     return bus.dead_letters(INTERRUPTIONS)
 
 
-def incarnation(queue: Queue, letters: DeadLetters, metrics: Metrics) -> QueueSource:
+def incarnation(queue: Queue, letters: DeadLetters, metrics: Metrics) -> SqsSource:
     """One life of the service's source, with nothing in its memory."""
     clock = SystemClock()
     settings = read(
         InterruptionSettings, cluster_name="c", aws_region="us-west-2", interruption_queue="c"
     )
     directory = Directory(Machines(None), clock, partial(asyncio.sleep, 0))  # type: ignore[arg-type]
-    return QueueSource(
+    return SqsSource(
         settings, Near(queue), Backlog(), directory, keeping(letters), clock, random.Random(1),
         metrics,
     )  # fmt: skip
@@ -105,7 +105,7 @@ async def test_a_letter_is_known_by_its_message_and_its_body(letters: DeadLetter
     bury = keeping(letters)
     fault = BadMessage("not JSON")
     for message, body in [("a", b"{"), ("a", b"{"), ("b", b"{"), ("a", b"["), ("b", b"{")]:
-        await bury(message, body[:LETTER_BYTES], fault)
+        await bury(message, body[:DEAD_LETTER_BYTES], fault)
     found = await letters.newest(100)
     assert sorted((one.source, one.fields[b"body"]) for one in found) == [
         ("sqs/a", b"["),

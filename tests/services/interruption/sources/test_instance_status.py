@@ -9,7 +9,7 @@ import pytest
 
 from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, NoticeKind
 from services.interruption.notices.scheduled_events import Maintenance
-from services.interruption.sources.instance_status import StatusSource
+from services.interruption.sources.instance_status import InstanceStatusSource
 from shared.api.machines import parse_machine
 from shared.api.node_claims import parse_node_claim
 from shared.api.nodes import parse_node
@@ -41,9 +41,9 @@ class Answers(InstanceStatuses):
         return said
 
 
-def source(world: World, *script: Any, period: float = 0.01) -> StatusSource:
+def source(world: World, *script: Any, period: float = 0.01) -> InstanceStatusSource:
     settings = world.settings.model_copy(update={"instance_status_period": period})
-    return StatusSource(
+    return InstanceStatusSource(
         settings, Answers(*script), world.worker.backlog, world.directory, world.clock,
         world.metrics,
     )  # fmt: skip
@@ -58,15 +58,15 @@ async def test_an_impaired_instance_of_ours_is_deleted_without_grace(world: Worl
         Ailment(INSTANCES["NodeClaim"], SYSTEM_STATUS, since=since + 60),
     )
     looking = source(world)
-    await looking.look(ailments)
-    await looking.look(ailments)
+    await looking.check(ailments)
+    await looking.check(ailments)
     assert world.counted(UNHEALTHY, category=SYSTEM_STATUS) == 1
     entries = [await world.worker.backlog.take(lambda: 0.0) for _ in range(2)]
     assert len(world.worker.backlog) == 0
     assert {entry.notice.instances for entry in entries} == {(OURS,)}
     for entry in entries:
         await world.worker.work(entry)
-    assert world.deeds.deleted == 1
+    assert world.actions.deleted == 1
     assert (await world.is_deleted("Machine"), await world.is_deleted("NodeClaim")) == (True, False)
 
 
@@ -75,7 +75,7 @@ async def test_a_category_is_counted_again_after_it_healed(world: World) -> None
     looking = source(world)
     event = Ailment(OURS, EVENT_STATUS, due=world.clock.now() + 3600)
     for ailments in ((event,), (event,), (), (event,)):
-        await looking.look(ailments)
+        await looking.check(ailments)
     assert world.counted(UNHEALTHY, category=EVENT_STATUS) == 2
     assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == NoticeKind.EVENT_STATUS
 
@@ -90,9 +90,9 @@ async def test_an_event_that_ec2_no_longer_lists_is_called_off(world: World) -> 
         parse = parse_machine if kind == "Machine" else parse_node_claim
         await world.show("machines", parse(raw))
     looking = source(world)
-    await looking.look((Ailment(OURS, EVENT_STATUS, due=due),))
+    await looking.check((Ailment(OURS, EVENT_STATUS, due=due),))
     assert (await world.worker.backlog.take(lambda: 0.0)).notice.kind == NoticeKind.EVENT_STATUS
-    await looking.look(())
+    await looking.check(())
     over = (await world.worker.backlog.take(lambda: 0.0)).notice
     assert (over.kind, over.instances) == (NoticeKind.SCHEDULED_OVER, (OURS,))
     assert len(world.worker.backlog) == 0
@@ -105,17 +105,17 @@ async def test_a_closed_node_is_opened_when_its_instance_passes_for_two_minutes(
     await world.show("nodepools", make_pool("default", generation_api=V1, interruption=CORDON))
     ours = INSTANCES["NodeClaim"]
     failing = Ailment(ours, SYSTEM_STATUS, since=world.clock.now() - 121)
-    await source(world).look((failing,))
+    await source(world).check((failing,))
     await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
     await world.show("nodes", parse_node(await world.kube.get(NODES, "node-1")))
     restarted = source(world)
     for ailments, later in (((), 60), ((failing,), 60), ((), 119), ((), 1)):
-        await restarted.look(ailments)
+        await restarted.check(ailments)
         while len(world.worker.backlog):
             await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
         assert parse_node(await world.kube.get(NODES, "node-1")).taints
         world.clock.advance(later)
-    await restarted.look(())
+    await restarted.check(())
     await world.worker.work(await world.worker.backlog.take(lambda: 0.0))
     assert not parse_node(await world.kube.get(NODES, "node-1")).taints
 
@@ -134,6 +134,30 @@ async def test_without_permission_it_says_so_once_and_stops_asking(
     assert looking.statuses.asked == 1
     assert capsys.readouterr().out.count("cannot read instance statuses") == 1
     assert looking.progress() > 0
+    assert looking.complaint() == "", "a right that was not given is a choice"
+
+
+async def test_two_failures_in_a_row_are_no_progress_and_are_told(world: World) -> None:
+    """Readiness must know: who cannot read the statuses deletes no impaired machine."""
+    away = Unavailable("EC2 is away")
+    looking, stop = source(world, away, away, away, ()), asyncio.Event()
+    looking.statuses = answers = Answers(away, away, away, ())
+    told: list[tuple[int, str, float]] = []
+    ask = looking._ask
+
+    async def noted() -> bool:
+        answered = await ask()
+        told.append((answers.asked, looking.complaint(), looking.last_progress))
+        return answered
+
+    looking._ask = noted  # type: ignore[method-assign]
+    running = asyncio.create_task(looking.run(stop))
+    await wait_until(lambda: looking.last_progress > 0, "it is read")
+    stop.set()
+    await running
+    assert [bool(complaint) for _, complaint, _ in told[:4]] == [False, True, True, False]
+    assert "2 times in a row: EC2 is away" in told[1][1]
+    assert [progress for _, _, progress in told[:4]] == [0.0] * 4
 
 
 async def test_any_other_failure_is_tried_again(

@@ -11,7 +11,7 @@ import pytest
 from services.interruption.notices.notice import NoticeKind
 from services.interruption.service import _missing
 from services.interruption.sources import sqs as module
-from services.interruption.sources.sqs import UNREADABLE, QueueSource
+from services.interruption.sources.sqs import UNREADABLE, SqsSource
 from shared.cloud.session import Cloud
 from shared.cloud.sqs import Sqs
 from shared.errors import Unauthorized
@@ -29,7 +29,7 @@ def interrupt(control: Control, *instances: str) -> None:
         control.post("interruptions", kind="spot", instanceId=instance, foreign=True)
 
 
-async def queue_length(source: QueueSource) -> int:
+async def queue_length(source: SqsSource) -> int:
     messages = await source.sqs.receive(source.url, wait_seconds=0, visibility_seconds=0)
     return len(messages)
 
@@ -58,7 +58,7 @@ async def test_a_message_is_deleted_once_kubernetes_knows(
     async with world.running(source):
         await wait_until(lambda: world.counted(DELETED) == 3, "all are deleted")
     assert await world.is_deleted("Machine")
-    assert world.deeds.deleted == 1
+    assert world.actions.deleted == 1
     assert world.counted(RECEIVED, message_type=NoticeKind.SPOT) == 3
     assert await queue_length(source) == 0
 
@@ -186,7 +186,7 @@ async def test_an_empty_setting_idles_with_one_line_and_is_ready(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """INT-01, ACC-40; a queue that is named later is read without a restart (OPS-04)."""
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(module, "SETTING_SECONDS", 0.01)
     source = world.queue_source(cloud)
     source.settings = world.settings.model_copy(update={"interruption_queue": ""})
     interrupt(control, FOREIGN)

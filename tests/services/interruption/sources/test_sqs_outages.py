@@ -42,11 +42,11 @@ RECEIVED = "karpenter_interruption_received_messages_total"
 
 @pytest.fixture
 async def queue(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Queue, Cloud]]:
-    """A queue that hands out again after a second, and a client of it."""
+    """A queue that handling out again after a second, and a client of it."""
     monkeypatch.setattr(module, "VISIBILITY_SECONDS", 1)
     monkeypatch.setattr(module, "MARGIN_SECONDS", 0.2)
     monkeypatch.setattr(module, "STORM_WAIT_SECONDS", 0)
-    monkeypatch.setattr(module, "LETTERS_PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr(module, "DEAD_LETTER_PAUSE_SECONDS", 0.5)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     made = Queue()
@@ -101,11 +101,11 @@ async def test_the_api_server_loses_answers_and_goes_away(
     async with FaultProxy(api_port(world), loss=1.0, seed=3) as proxy:
         kube = await connect(write_kubeconfig(tmp_path / "cut", f"http://127.0.0.1:{proxy.port}"))
         kube._first_backoff = 0.001
-        world.deeds.machines = Machines(kube)
+        world.actions.machines = Machines(kube)
         sent.send(bodies())
         async with world.running(world.queue_source(cloud)):
             await wait_until(lambda: world.worker.failed > 3, "answers are lost")
-            assert world.deeds.deleted == 0
+            assert world.actions.deleted == 0
             proxy.go_away()
             failed, left = world.worker.failed, len(sent.bodies)
             await wait_until(lambda: world.worker.failed > failed + 2, "it is away")
@@ -114,7 +114,7 @@ async def test_the_api_server_loses_answers_and_goes_away(
             await wait_until(lambda: not sent.bodies, "all are handled")
         await kube.close()
     assert await deletions(world) == {f"lost-{number}": 2 for number in LOST}
-    assert world.deeds.deleted == len(LOST)
+    assert world.actions.deleted == len(LOST)
 
 
 async def test_redis_goes_away_and_comes_back(
@@ -128,7 +128,7 @@ async def test_redis_goes_away_and_comes_back(
     async with through_a_proxy(world, redis_url) as proxy:
         async with world.running(world.queue_source(cloud)):
             sent.send(bodies()[:3])
-            await wait_until(lambda: world.deeds.deleted == 3, "the storm is on")
+            await wait_until(lambda: world.actions.deleted == 3, "the storm is on")
             proxy.go_away()
             world.reader.complete = False
             sent.send([*BROKEN, *bodies()[3:]])
@@ -144,7 +144,7 @@ async def test_redis_goes_away_and_comes_back(
             await wait_until(lambda: not sent.bodies, "all are kept")
         kept = await world.letters.newest(10)
     assert sorted(letter.fields[b"body"].decode() for letter in kept) == sorted(BROKEN)
-    assert world.deeds.deleted == len(LOST)
+    assert world.actions.deleted == len(LOST)
 
 
 def api_port(world: World) -> int:
@@ -155,7 +155,7 @@ def api_port(world: World) -> int:
 
 @asynccontextmanager
 async def through_a_proxy(world: World, redis_url: str) -> AsyncIterator[FaultProxy]:
-    """Bells and dead letters reach Redis through a proxy; bells ring as in the service."""
+    """Notifier and dead letters reach Redis through a proxy; notifier ring as in the service."""
     port = urlsplit(redis_url).port
     assert port is not None
     stop = asyncio.Event()
@@ -163,11 +163,11 @@ async def through_a_proxy(world: World, redis_url: str) -> AsyncIterator[FaultPr
         name = world.settings.cluster_name
         bus = Bus(proxy.url, name, clock=SystemClock(), random=random.Random(1))
         await bus.start()
-        world.bells.bus = bus
-        world.bells.unavailable = UnavailableOfferings(bus.redis, bus.prefix, world.clock)
+        world.notifier.bus = bus
+        world.notifier.unavailable = UnavailableOfferings(bus.redis, bus.prefix, world.clock)
         world.letters = bus.dead_letters(INTERRUPTIONS)
         async with asyncio.TaskGroup() as group:
-            group.create_task(world.bells.run(stop))
+            group.create_task(world.notifier.run(stop))
             yield proxy
             stop.set()
         await bus.close()

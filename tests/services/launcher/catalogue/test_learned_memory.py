@@ -8,7 +8,7 @@ import pytest
 
 from services.launcher.catalogue import learned_memory as module
 from services.launcher.catalogue.learned_memory import (
-    KEEP_SECONDS,
+    KEEP_LEARNED_SECONDS,
     Learned,
     MemorySizes,
     learned,
@@ -107,11 +107,11 @@ async def test_it_is_forgotten_sixty_days_after_the_last_node(
 ) -> None:
     """LCH-90: how long answers are kept."""
     await discovered.learn(machine(), node())
-    clock.advance(KEEP_SECONDS / 2)
+    clock.advance(KEEP_LEARNED_SECONDS / 2)
     await discovered.learn(machine(), node(SEEN + 9))
-    clock.advance(KEEP_SECONDS / 2 + 1)
+    clock.advance(KEEP_LEARNED_SECONDS / 2 + 1)
     assert await discovered.by_type() == {"m5.large": {"ami-1": SEEN}}
-    clock.advance(KEEP_SECONDS / 2)
+    clock.advance(KEEP_LEARNED_SECONDS / 2)
     assert await discovered.by_type() == {}
     other = MemorySizes(LearnedMemory(bus.redis, bus.prefix), clock)
     assert await other.by_type() == {}
@@ -120,7 +120,7 @@ async def test_it_is_forgotten_sixty_days_after_the_last_node(
 async def test_there_is_room_for_so_many_and_the_oldest_go(
     discovered: MemorySizes, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST", 2)
+    monkeypatch.setattr(module, "MOST_LEARNED", 2)
     for number in range(4):
         await discovered.learn(machine(f"ami-{number}"), node())
         clock.advance(1)

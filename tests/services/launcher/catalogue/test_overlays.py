@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.catalogue.overlays import LISTED_SECONDS, ListedOverlays, Overlays
+from services.launcher.catalogue.overlays import LIST_FRESH_SECONDS, ListedOverlays, Overlays
 from shared.bus import Bus
 from shared.domain import labels as keys
 from shared.domain.instance_types import Catalogue, encode_catalogue
@@ -53,7 +53,7 @@ async def test_overlays_say_whether_they_hold_and_those_that_do_decide(
     plain = CatalogueStore(bus.redis, bus.prefix)
     assert await cheapest(source) == 10_000, "a launch does not wait for what is said of overlays"
     overlays = Overlays(kube, plain, clock, enabled=True)
-    await overlays.look()
+    await overlays.check_all()
     assert await ready(kube) == {
         "cheap": ("True", "Ready"),
         "left": ("False", "Conflict"),
@@ -62,15 +62,15 @@ async def test_overlays_say_whether_they_hold_and_those_that_do_decide(
     versions = [
         one["metadata"]["resourceVersion"] for one in (await kube.list(NODE_OVERLAYS)).items
     ]
-    await overlays.look()
+    await overlays.check_all()
     assert versions == [
         one["metadata"]["resourceVersion"] for one in (await kube.list(NODE_OVERLAYS)).items
     ]
     await kube.delete(NODE_OVERLAYS, "cheap")
     await kube.delete(NODE_OVERLAYS, "left")
-    clock.advance(LISTED_SECONDS)
+    clock.advance(LIST_FRESH_SECONDS)
     assert await cheapest(source) == 96_000
-    await overlays.look()
+    await overlays.check_all()
     assert await ready(kube) == {"right": ("True", "Ready")}
 
 
@@ -89,5 +89,5 @@ async def test_without_the_gate_nothing_is_read(
     await create(kube, "cheap", price="0.01")
     store = CatalogueStore(bus.redis, bus.prefix)
     await store.put(encode_catalogue(catalogue), catalogue.generation)
-    await Overlays(kube, store, clock, enabled=False).look()
+    await Overlays(kube, store, clock, enabled=False).check_all()
     assert "status" not in await kube.get(NODE_OVERLAYS, "cheap")

@@ -18,10 +18,10 @@ from structlog.testing import capture_logs
 from services.launcher.catalogue import read as reading_module
 from services.launcher.catalogue.learned_memory import MemorySizes
 from services.launcher.catalogue.publish import (
-    FAILED_SECONDS,
-    FRESH_SECONDS,
-    LEARNED_SECONDS,
-    STALE_SECONDS,
+    CATALOGUE_FRESH_SECONDS,
+    FAILED_READ_RETRY_SECONDS,
+    PUBLISH_LEARNED_SECONDS,
+    STALE_PRICES_RETRY_SECONDS,
     Catalogues,
 )
 from services.launcher.catalogue.read import CatalogueRequest, Encoded, read_apart
@@ -95,18 +95,18 @@ async def test_aws_is_read_at_the_start_and_every_twelve_hours(world: World) -> 
     """IT-01: discovery of types."""
     aws = Aws(encoded(), encoded(97_000))
     keeper = world.start(aws)
-    for seconds, readings in ((0, 1), (FRESH_SECONDS - 1, 1), (1, 2)):
+    for seconds, readings in ((0, 1), (CATALOGUE_FRESH_SECONDS - 1, 1), (1, 2)):
         world.clock.advance(seconds)
-        await keeper.look()
+        await keeper.update()
         assert len(aws.readings) == readings
     assert await world.stored() == catalogue(97_000)
 
 
 async def test_what_redis_lost_is_written_again_with_the_prices(world: World) -> None:
     keeper = world.start(Aws(encoded()))
-    await keeper.look()
+    await keeper.update()
     await world.lose_redis()
-    await keeper.look()
+    await keeper.update()
     assert await world.stored() == catalogue()
     assert await keeper.store.prices() == b"prices"
 
@@ -115,18 +115,18 @@ async def test_a_new_launcher_serves_what_the_last_one_left_while_aws_is_silent(
     world: World,
 ) -> None:
     """IT-01: the catalogue survives a restart, and the outage is logged once."""
-    await world.start(Aws(encoded())).look()
+    await world.start(Aws(encoded())).update()
     aws = Aws(Unreachable("no route"), Unreachable("no route"), encoded(97_000))
     keeper = world.start(aws)
     with capture_logs() as logs:
-        await keeper.look()
+        await keeper.update()
         assert keeper.held is not None
         assert keeper.problem == "no route"
-        world.clock.advance(FAILED_SECONDS)
-        await keeper.look()
+        world.clock.advance(FAILED_READ_RETRY_SECONDS)
+        await keeper.update()
     assert len([line for line in logs if "cannot be read" in line["event"]]) == 1
-    world.clock.advance(FAILED_SECONDS)
-    await keeper.look()
+    world.clock.advance(FAILED_READ_RETRY_SECONDS)
+    await keeper.update()
     assert keeper.problem == ""
     assert await world.stored() == catalogue(97_000)
 
@@ -136,7 +136,7 @@ async def test_a_catalogue_of_another_region_is_not_taken_over(world: World) -> 
     await CatalogueStore(world.bus.redis, world.bus.prefix).put(encode_catalogue(other), "other")
     keeper = world.start(Aws(Unauthorized("no")))
     with pytest.raises(Unauthorized):
-        await keeper.look()
+        await keeper.update()
     assert keeper.held is None
 
 
@@ -145,15 +145,15 @@ async def test_a_catalogue_of_another_version_does_not_keep_a_launcher_from_read
 ) -> None:
     await CatalogueStore(world.bus.redis, world.bus.prefix).put(b'{"region": 1}', "old", b"old")
     keeper = world.start(Aws(encoded()))
-    await keeper.look()
+    await keeper.update()
     assert await world.stored() == catalogue()
 
 
 async def test_a_reading_falls_back_on_the_last_prices_of_any_launcher(world: World) -> None:
-    """IT-05: on-demand prices; IT-06: spot prices."""
-    await world.start(Aws(encoded())).look()
+    """IT-05, IT-06."""
+    await world.start(Aws(encoded())).update()
     aws = Aws(encoded())
-    await world.start(aws).look()
+    await world.start(aws).update()
     assert aws.readings[0].previous == b"prices"
 
 
@@ -165,20 +165,20 @@ async def test_prices_that_were_not_read_are_told_once_and_asked_for_sooner(worl
     keeper = world.start(aws)
     with capture_logs() as logs:
         for _ in range(2):
-            await keeper.look()
+            await keeper.update()
             assert "spot prices: denied" in keeper.problem
-            world.clock.advance(STALE_SECONDS)
-        await keeper.look()
+            world.clock.advance(STALE_PRICES_RETRY_SECONDS)
+        await keeper.update()
         assert keeper.problem == ""
-        world.clock.advance(FRESH_SECONDS)
-        await keeper.look()
+        world.clock.advance(CATALOGUE_FRESH_SECONDS)
+        await keeper.update()
     assert [line["reasons"] for line in logs if "reasons" in line] == [list(first.stale)] * 2
 
 
 async def test_faults_of_single_types_are_told_by_name(world: World) -> None:
     keeper = world.start(Aws(encoded(faults=("c5.large: '-1' is no on-demand price",))))
     with capture_logs() as logs:
-        await keeper.look()
+        await keeper.update()
     told = [line["reasons"] for line in logs if "reasons" in line]
     assert told == [["c5.large: '-1' is no on-demand price"]]
     assert keeper.problem == ""
@@ -188,18 +188,18 @@ async def test_what_nodes_tell_is_published_as_a_new_generation(world: World) ->
     """IT-12; at most once a minute, and the next reading has it from the start."""
     aws = Aws(encoded())
     keeper = world.start(aws)
-    await keeper.look()
+    await keeper.update()
     await world.memory.learn(machine(), node())
-    await keeper.look()
+    await keeper.update()
     assert await world.stored() == catalogue()
-    world.clock.advance(LEARNED_SECONDS)
-    await keeper.look()
+    world.clock.advance(PUBLISH_LEARNED_SECONDS)
+    await keeper.update()
     stored = await world.stored()
     assert stored == with_memory(catalogue(), {"m5.large": {"ami-1": SEEN}})
     assert keeper.held is not None
     assert keeper.held.generation == stored.generation != catalogue().generation
-    world.clock.advance(FRESH_SECONDS)
-    await keeper.look()
+    world.clock.advance(CATALOGUE_FRESH_SECONDS)
+    await keeper.update()
     assert aws.readings[-1].learned == {"m5.large": {"ami-1": SEEN}}
 
 
@@ -207,7 +207,7 @@ async def test_the_catalogue_is_decoded_off_the_loop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop turns while 3 MB are decoded, and who comes meanwhile shares the work."""
-    await world.start(Aws(encoded())).look()
+    await world.start(Aws(encoded())).update()
     threads: list[int] = []
 
     def decode(body: bytes) -> Catalogue:

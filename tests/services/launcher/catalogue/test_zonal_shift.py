@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.catalogue.zonal_shift import MARKED_SECONDS, PERIOD_SECONDS, ZonalShifts
+from services.launcher.catalogue.zonal_shift import PERIOD_SECONDS, UNAVAILABLE_SECONDS, ZonalShifts
 from services.launcher.node_class.controller import NodeClasses
 from shared.bus import Bus
 from shared.cloud.session import Cloud
@@ -65,14 +65,14 @@ async def test_a_shifted_zone_is_passed_over_until_the_shift_ends(
 ) -> None:
     """GAT-03: every type and capacity type there, and an event on each pool when it begins and when it ends."""
     await create_pool(kube)
-    looking = shifts()
-    await looking.look()
+    checking = shifts()
+    await checking.check()
     assert await unavailable.current() == frozenset()
     control.post("zonal-shift", zone=ZONES[0])
     for _ in range(4):
-        await looking.look()
+        await checking.check()
         clock.advance(PERIOD_SECONDS)
-    assert await looking.told.current() == {ZONES[0]}, "for who tags and ends instances"
+    assert await checking.published.current() == {ZONES[0]}, "for who tags and ends instances"
     found = await unavailable.current()
     assert {(kind, name) for kind, name, _ in found} == {
         (kind, name)
@@ -81,9 +81,9 @@ async def test_a_shifted_zone_is_passed_over_until_the_shift_ends(
     }
     assert {zone for _, _, zone in found} == {ZONES[0]}
     control.post("zonal-shift", zone=ZONES[0], active=False)
-    await looking.look()
-    clock.advance(MARKED_SECONDS)
-    await looking.look()
+    await checking.check()
+    clock.advance(UNAVAILABLE_SECONDS)
+    await checking.check()
     assert await unavailable.current() == frozenset()
     assert await events() == [("ZonalShiftActive", "default"), ("ZonalShiftCleared", "default")]
 
@@ -93,13 +93,13 @@ async def test_a_silent_aws_ends_no_shift(
 ) -> None:
     """A zone that fails may take the API's answers along."""
     control.post("zonal-shift", zone=ZONES[1])
-    looking = shifts()
-    await looking.look()
+    checking = shifts()
+    await checking.check()
     control.post(
         "faults", action="GetManagedResource", code="AccessDeniedException", status=403, count=1
     )
-    clock.advance(MARKED_SECONDS)
-    await looking.look()
+    clock.advance(UNAVAILABLE_SECONDS)
+    await checking.check()
     assert {zone for _, _, zone in await unavailable.current()} == {ZONES[1]}
 
 
@@ -108,6 +108,6 @@ async def test_without_the_setting_nobody_asks(
 ) -> None:
     """OPS-03: ENABLE_ZONAL_SHIFT is false by default."""
     control.post("zonal-shift", zone=ZONES[0])
-    await shifts(enabled=False).look()
+    await shifts(enabled=False).check()
     assert await unavailable.current() == frozenset()
     assert not [c for c in control.get("calls")["calls"] if c["service"] == "arc-zonal-shift"]

@@ -48,7 +48,7 @@ from tests.support.fake_clock import FakeClock
 
 
 @pytest.fixture
-def marks(
+def controller(
     kube: Kube,
     cloud: Cloud,
     bus: Bus,
@@ -73,11 +73,11 @@ def marks(
     )
 
 
-async def hashed(kube: Kube, marks: DriftController, resource: Resource, name: str) -> None:
+async def hashed(kube: Kube, controller: DriftController, resource: Resource, name: str) -> None:
     """As the scheduler makes machines: with the hashes of today (NC-07)."""
     pool_kind = "NodePool" if resource is NODE_CLAIMS else "Provisioner"
     pool = (await readable_pools(kube))[f"{pool_kind}/default"]
-    node_class = (await marks.node_classes.readable())[pool.node_class_key]
+    node_class = (await controller.node_classes.readable())[pool.node_class_key]
     annotations = {
         **pool_hash_annotations(pool.kind, pool.hash),
         **class_hash_annotations(node_class.kind, node_class.hash),
@@ -85,9 +85,9 @@ async def hashed(kube: Kube, marks: DriftController, resource: Resource, name: s
     await kube.patch(resource, name, {"metadata": {"annotations": annotations}})
 
 
-async def reason(marks: DriftController, key: str) -> str | None:
+async def reason(controller: DriftController, key: str) -> str | None:
     """Why it is marked; None for no condition at all."""
-    found = (await marks.machines.get(key)).conditions.get(DRIFTED)
+    found = (await controller.machines.get(key)).conditions.get(DRIFTED)
     assert found is None or found.status == "True"
     return found.reason if found else None
 
@@ -105,46 +105,48 @@ async def test_a_node_claim_is_marked_while_it_differs(
     cloud: Cloud,
     clock: FakeClock,
     start: Callable[..., Launcher],
-    marks: DriftController,
+    controller: DriftController,
 ) -> None:
     """ACC-79: a label of the template, limits, a new image. Each change is written once."""
     await create_node_class(kube, amiFamily="AL2023")
     await create_node_pool(kube)
     await create_node_claim(kube, "a")
-    await hashed(kube, marks, NODE_CLAIMS, "a")
+    await hashed(kube, controller, NODE_CLAIMS, "a")
     await start().launch.launch("NodeClaim/a")
     before = await version(kube, "a")
-    await marks.look()
+    await controller.check()
     await edit_pool(kube, limits={"cpu": "9"}, weight=3)
-    marks.changed("NodePool/default")
-    await marks.look()
+    controller.changed("NodePool/default")
+    await controller.check()
     assert await version(kube, "a") == before  # what a launch makes is not outdated
 
     await edit_pool(kube, template={"metadata": {"labels": {"team": "b"}}})
-    marks.changed("NodePool/another")
-    await marks.look()
-    assert await reason(marks, "NodeClaim/a") is None
-    marks.changed("NodePool/default")
-    await marks.look()
-    assert await reason(marks, "NodeClaim/a") == "NodePoolDrifted"
+    controller.changed("NodePool/another")
+    await controller.check()
+    assert await reason(controller, "NodeClaim/a") is None
+    controller.changed("NodePool/default")
+    await controller.check()
+    assert await reason(controller, "NodeClaim/a") == "NodePoolDrifted"
     assert (await kube.get(NODE_CLAIMS, "a"))["status"]["conditions"]
     marked = await version(kube, "a")
     clock.advance(PERIOD_SECONDS + 1)
-    await marks.look()
+    await controller.check()
     assert await version(kube, "a") == marked
-    assert marks.metrics.machines_drifted.labels("NodePoolDrifted", "default")._value.get() == 1
+    assert (
+        controller.metrics.machines_drifted.labels("NodePoolDrifted", "default")._value.get() == 1
+    )
     await edit_pool(kube, template={"metadata": {"labels": {"team": None}}})
     clock.advance(PERIOD_SECONDS + 1)
-    await marks.look()
-    assert await reason(marks, "NodeClaim/a") is None
+    await controller.check()
+    assert await reason(controller, "NodeClaim/a") is None
 
     images = await cloud.ec2.images([SelectorTerm(name="*", owner="amazon")])
-    held = (await marks.machines.get("NodeClaim/a")).image_id
+    held = (await controller.machines.get("NodeClaim/a")).image_id
     other = next(i.id for i in images if i.architecture == "x86_64" and i.id != held)
     await kube.patch(EC2_NODE_CLASSES, "default", {"spec": {"amiSelectorTerms": [{"id": other}]}})
     clock.advance(PERIOD_SECONDS + 1)
-    await marks.look()
-    assert await reason(marks, "NodeClaim/a") == "AMIDrift"
+    await controller.check()
+    assert await reason(controller, "NodeClaim/a") == "AMIDrift"
 
 
 async def test_what_cannot_be_read_leaves_the_condition_as_it_is(
@@ -152,20 +154,20 @@ async def test_what_cannot_be_read_leaves_the_condition_as_it_is(
     cloud: Cloud,
     clock: FakeClock,
     start: Callable[..., Launcher],
-    marks: DriftController,
+    controller: DriftController,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """F23: EC2 does not answer, answers nothing, the class selects nothing, the pool is unreadable or gone."""
     await create_node_class(kube)
     await create_node_pool(kube)
     await create_node_claim(kube, "a")
-    await hashed(kube, marks, NODE_CLAIMS, "a")
+    await hashed(kube, controller, NODE_CLAIMS, "a")
     await start().launch.launch("NodeClaim/a")
     before = await version(kube, "a")
 
     async def look() -> None:
         clock.advance(PERIOD_SECONDS + 1)
-        await marks.look()
+        await controller.check()
         assert await version(kube, "a") == before
 
     async def fails(**_: Any) -> list[Any]:
@@ -203,30 +205,34 @@ def _without(hidden: Resource, real: Any) -> Any:
 
 @pytest.mark.parametrize("gate", [True, False])
 async def test_machines_of_provisioners_drift_where_the_gate_is_open(
-    kube: Kube, start: Callable[..., Launcher], marks: DriftController, clock: FakeClock, gate: bool
+    kube: Kube,
+    start: Callable[..., Launcher],
+    controller: DriftController,
+    clock: FakeClock,
+    gate: bool,
 ) -> None:
     """DRF-08: a closed gate takes the mark off."""
     await create_pool(kube)
     await create_machine(kube, "a")
-    await hashed(kube, marks, MACHINES, "a")
+    await hashed(kube, controller, MACHINES, "a")
     await start().launch.launch("Machine/a")
     await kube.patch(PROVISIONERS, "default", {"spec": {"labels": {"team": "b"}}})
-    await marks.look()
-    assert await reason(marks, "Machine/a") == "ProvisionerDrifted"
-    marks.gates = FeatureGates(drift=gate)
+    await controller.check()
+    assert await reason(controller, "Machine/a") == "ProvisionerDrifted"
+    controller.gates = FeatureGates(drift=gate)
     clock.advance(PERIOD_SECONDS + 1)
-    await marks.look()
-    assert await reason(marks, "Machine/a") == ("ProvisionerDrifted" if gate else None)
+    await controller.check()
+    assert await reason(controller, "Machine/a") == ("ProvisionerDrifted" if gate else None)
     stored = {c["type"] for c in (await kube.get(MACHINES, "a"))["status"]["conditions"]}
     assert ("MachineDrifted" in stored) == gate
-    assert keys.PROVISIONER_HASH in (await marks.machines.get("Machine/a")).annotations
+    assert keys.PROVISIONER_HASH in (await controller.machines.get("Machine/a")).annotations
 
 
 async def test_a_machine_belongs_into_the_placement_group_of_its_class(
     kube: Kube,
     clock: FakeClock,
     start: Callable[..., Launcher],
-    marks: DriftController,
+    controller: DriftController,
     aws_emulator_url: str,
 ) -> None:
     """DRF-03, EC-06: what was launched into the group is in it; a class without one has other machines."""
@@ -235,11 +241,11 @@ async def test_a_machine_belongs_into_the_placement_group_of_its_class(
     await create_node_class(kube, placementGroupSelector={"name": "rack"})
     await create_node_pool(kube)
     await create_node_claim(kube, "a")
-    await hashed(kube, marks, NODE_CLAIMS, "a")
+    await hashed(kube, controller, NODE_CLAIMS, "a")
     await start().launch.launch("NodeClaim/a")
-    await marks.look()
-    assert await reason(marks, "NodeClaim/a") is None
+    await controller.check()
+    assert await reason(controller, "NodeClaim/a") is None
     await kube.patch(EC2_NODE_CLASSES, "default", {"spec": {"placementGroupSelector": None}})
     clock.advance(PERIOD_SECONDS + 1)
-    await marks.look()
-    assert await reason(marks, "NodeClaim/a") == "PlacementGroupDrift"
+    await controller.check()
+    assert await reason(controller, "NodeClaim/a") == "PlacementGroupDrift"

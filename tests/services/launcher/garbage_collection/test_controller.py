@@ -1,4 +1,4 @@
-"""What crashed launches and outside hands left behind (LCH-67, LCH-80, LCH-81, LCH-83, R7, F23, F24)."""
+"""What crashed launches and deletions by hand left behind (LCH-67, LCH-80, LCH-81, LCH-83, R7, F23, F24)."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ async def test_too_many_orphans_at_once_are_a_wrong_list(
     await world.sweep_twice()
     assert len(control.alive()) == 7
     held = ("instances without a machine", "Provisioner/default")
-    assert held in world.garbage.alarm.held
+    assert held in world.garbage.deletions.held
     assert world.metrics.deletions_held.labels(*held)._value.get() == 6
     assert ("DeletionsHeld", "default") in await events()
     await world.terminate(*lost[:1])
     await world.sweep_twice()
-    assert world.garbage.alarm.held == {}
+    assert world.garbage.deletions.held == {}
     assert len(control.alive()) == 1
 
 
@@ -99,17 +99,17 @@ async def test_a_machine_without_instance_goes_after_two_looks(
     world: World, generation_api: str
 ) -> None:
     """LCH-80, ACC-39: ended by hand; a node that is still Ready speaks against it."""
-    widow = await world.registered("default-a", generation_api)
+    lost = await world.registered("default-a", generation_api)
     other = await world.registered("default-b", generation_api)
-    await world.terminate(widow)
+    await world.terminate(lost)
     await world.sweep_twice()
-    assert not await world.is_leaving(widow)
-    await world.report(widow.node_name, ready="Unknown")
+    assert not await world.is_leaving(lost)
+    await world.report(lost.node_name, ready="Unknown")
     await world.sweep()
-    assert not await world.is_leaving(widow)
+    assert not await world.is_leaving(lost)
     world.clock.advance(61)
     await world.sweep()
-    assert await world.is_leaving(widow)
+    assert await world.is_leaving(lost)
     assert not await world.is_leaving(other)
 
 
@@ -120,9 +120,9 @@ async def test_an_instance_that_may_not_use_its_key_is_explained_and_counted(
     await create_pool(world.kube)
     await world.launched("default-good")
     control.post("faults", action="KMSDecrypt", count=1)
-    widow = await world.launched("default-a")
+    lost = await world.launched("default-a")
     await world.sweep_twice()
-    assert await world.is_leaving(widow)
+    assert await world.is_leaving(lost)
     assert ("InstanceTerminated", "default-a") in await events()
     assert await world.outcomes.recent(["Provisioner/default"]) == {"Provisioner/default": (False,)}
 
@@ -133,33 +133,33 @@ async def test_an_instance_ended_by_hand_says_nothing_of_the_pool(
     """F25: only what would end the next one as well makes a pool wait. The terminator counts by the same rule."""
     await create_pool(world.kube)
     await world.launched("default-good")
-    widow = await world.launched("default-a")
-    await world.terminate(widow)
+    lost = await world.launched("default-a")
+    await world.terminate(lost)
     await world.sweep_twice()
-    assert await world.is_leaving(widow)
+    assert await world.is_leaving(lost)
     assert ("InstanceTerminated", "default-a") in await events()
     assert await world.outcomes.recent(["Provisioner/default"]) == {}
 
 
 async def test_many_machines_whose_instances_ec2_calls_terminated_all_go(world: World) -> None:
     """Proof is no guess: the breaker is for absence."""
-    widows = [await world.launched(f"default-{number}") for number in range(7)]
-    await world.terminate(*widows)
+    lost = [await world.launched(f"default-{number}") for number in range(7)]
+    await world.terminate(*lost)
     await world.sweep_twice()
-    assert all([await world.is_leaving(machine) for machine in widows])
+    assert all([await world.is_leaving(machine) for machine in lost])
 
 
 async def test_a_registered_machine_whose_node_was_taken_away_goes(
     world: World, events: Events
 ) -> None:
-    """F24: its instance runs, but for nobody. Told by provider id: the node's name may be another's by now."""
-    widow = await world.registered("default-a")
+    """F24: its instance runs, but for nobody. Found by provider id: the node's name may be another's by now."""
+    lost = await world.registered("default-a")
     await world.registered("default-b")
-    await world.remove_node(widow)
+    await world.remove_node(lost)
     other = await world.launched("default-c")
-    await world.join(other, widow.node_name)
+    await world.join(other, lost.node_name)
     await world.sweep_twice()
-    assert await world.is_leaving(widow)
+    assert await world.is_leaving(lost)
     assert ("NodeRemoved", "default-a") in await events()
     assert not await world.is_leaving(other)
 
@@ -168,7 +168,7 @@ async def test_a_registered_machine_whose_node_was_taken_away_goes(
 async def test_a_machine_whose_node_was_deleted_before_it_was_registered_goes(
     world: World, events: Events, generation_api: str
 ) -> None:
-    """F24: its node was seen, so it is no machine that still boots. Two looks, and nobody remembers anything between
+    """F24: its node was seen, so it is no machine that still boots. Two sweeps, and nobody remembers anything between
     them but the API server and the clock of the second launcher."""
     machine = await world.launched("default-a", generation_api)
     booting = await world.launched("default-b", generation_api)
@@ -204,7 +204,7 @@ async def test_a_machine_whose_node_comes_back_stays(world: World) -> None:
     await world.join(machine)
     await world.garbage.sweep()
     assert not await world.is_leaving(machine)
-    await world.registration.node_changed("node-default-a")
+    await world.lifecycle.node_changed("node-default-a")
     assert (await world.now(machine)).has(REGISTERED)
 
 
@@ -282,8 +282,8 @@ def lying(world: World, monkeypatch: pytest.MonkeyPatch, resource: Any, keep: An
         self: Kube, kind: Any, *rest: Any, **options: Any
     ) -> AsyncGenerator[KubeList, None]:
         async for page in real(self, kind, *rest, **options):
-            told = [raw for raw in page.items if kind.plural != resource.plural or keep(raw)]
-            yield KubeList(told, page.resource_version)
+            kept = [raw for raw in page.items if kind.plural != resource.plural or keep(raw)]
+            yield KubeList(kept, page.resource_version)
 
     monkeypatch.setattr(Kube, "pages", shortened)
 
@@ -345,7 +345,7 @@ async def test_a_wrong_list_ends_nothing_and_is_told(
     world: World, control: Control, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     fault: Any, alarm: bool,
 ) -> None:  # fmt: skip
-    """F23: a few machines, so that no share of them would trip the breaker; every fault lasts five looks."""
+    """F23: a few machines, so that no share of them would trip the breaker; every fault lasts five sweeps."""
     machines = [await world.registered(f"default-{letter}") for letter in "ab"]
     for machine in machines:
         await world.report(machine.node_name, ready="False")
@@ -357,7 +357,7 @@ async def test_a_wrong_list_ends_nothing_and_is_told(
             world.clock.advance(61)
     assert not any([await world.is_leaving(machine) for machine in machines])
     assert set(control.alive()) >= {provider_instance_id(m.provider_id) for m in machines}
-    assert bool(world.garbage.alarm.held) is alarm
+    assert bool(world.garbage.deletions.held) is alarm
     assert alarm or "EC2 lists instances without our tags" in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""The last look before money is spent (BAT-08, F14, F25)."""
+"""The last check before money is spent (BAT-08, F14, F25)."""
 
 from __future__ import annotations
 

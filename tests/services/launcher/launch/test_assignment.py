@@ -65,7 +65,7 @@ def test_a_replay_leaves_what_was_adopted_where_it_is(
 
 @given(st.permutations(["b", "a", "c"]), st.permutations(["i-2", "i-1", "i-3"]))
 def test_adoption_takes_what_nobody_has(machines: list[str], instances: list[str]) -> None:
-    """F1: sorted instances to sorted machines, without those that were dealt before the crash."""
+    """F1: sorted instances to sorted machines, without those that were assigned before the crash."""
     waiting = [make_machine(name) for name in machines]
     found = [instance(name) for name in instances]
     pairs = assign_found(waiting[:2], found, ["aws:///us-west-2a/i-1", ""])

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from services.launcher.launch.controller import IDLE_SECONDS
+from services.launcher.launch.assignment import LaunchedInstance
+from services.launcher.launch.controller import BATCH_IDLE_SECONDS
 from services.launcher.launch.fleet import launch_token
-from services.launcher.launch.saga import LOOKS_APART_SECONDS, REPEATABLE_SECONDS
-from services.launcher.machine_writer import LaunchedInstance
+from services.launcher.launch.saga import LISTS_APART_SECONDS, REPEATABLE_SECONDS
 from shared.api.machines import parse_machine
 from shared.bus import Bus, RetryLater
 from shared.cloud.ownership import TOKEN_TAG
@@ -64,7 +64,7 @@ async def records(kube: Kube) -> list[dict[str, Any]]:
 async def test_equal_machines_are_one_call(
     start: Start, kube: Kube, control: Control, uids: dict[str, str]
 ) -> None:
-    """LCH-54, ACC-64: N instances are dealt to N machines; one token, one record."""
+    """LCH-54, ACC-64: N instances are assigned to N machines; one token, one record."""
     assert await launch_all(start()) == [None] * 3
     (call,) = calls(control)
     assert call["parameters"]["TargetCapacitySpecification"]["TotalTargetCapacity"] == 3
@@ -98,8 +98,8 @@ async def test_a_fault_of_our_own_about_one_machine_stops_no_other(
     await create_machine(kube, "a")
     await create_machine(kube, "b", ("m5.xlarge",))
     launcher = start()
-    cloud = launcher.launch.calling.cloud
-    owner: Any = cloud.ec2 if where == "create_fleet" else launcher.launch.asking.templates
+    cloud = launcher.launch.saga.cloud
+    owner: Any = cloud.ec2 if where == "create_fleet" else launcher.launch.requests.templates
     works = getattr(owner, where)
 
     async def fails_for_a(*asked: Any) -> Any:
@@ -119,7 +119,7 @@ async def test_a_fault_of_our_own_about_one_machine_stops_no_other(
 async def test_who_asks_meanwhile_waits_for_the_same_end(
     start: Start, control: Control, uids: dict[str, str]
 ) -> None:
-    """SVC-04: a message and the timed look at the same time."""
+    """SVC-04: a message and the timed listing at the same time."""
     launcher = start()
     await asyncio.gather(*(launcher.launch.launch("a") for _ in range(5)))
     assert len(calls(control)) == 1
@@ -130,17 +130,17 @@ async def test_machines_that_come_while_a_round_is_decided_are_the_next_round(
 ) -> None:
     """LCH-54: each round reads all machines; what comes one by one meanwhile waits and is one call."""
     launch, free = start().launch, asyncio.Event()
-    look = launch.calling.records.look
+    list_open = launch.records.list_open
 
     async def slowly() -> Any:
         await free.wait()
-        return await look()
+        return await list_open()
 
-    monkeypatch.setattr(launch.calling.records, "look", slowly)
+    monkeypatch.setattr(launch.records, "list_open", slowly)
     begun = []
     for name in NAMES:
         begun.append(launch.begin(name))
-        await asyncio.sleep(2 * IDLE_SECONDS)  # each would have been a batch of its own
+        await asyncio.sleep(2 * BATCH_IDLE_SECONDS)  # each would have been a batch of its own
     free.set()
     await asyncio.gather(*begun)
     wanted = [one["parameters"]["TargetCapacitySpecification"] for one in calls(control)]
@@ -226,7 +226,7 @@ async def test_three_calls_a_minute_whatever_goes_wrong(
 
 async def lose_the_answer(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     """EC2 launches all, the launcher dies before it hears of it."""
-    ec2 = launcher.launch.calling.cloud.ec2
+    ec2 = launcher.launch.saga.cloud.ec2
     create_fleet = ec2.create_fleet
 
     async def die(request: dict[str, Any]) -> None:
@@ -268,7 +268,7 @@ async def test_an_old_record_without_instances_is_believed_at_the_second_look(
     assert all(isinstance(one, RetryLater) for one in await launch_all(start()))
     clock.advance(REPEATABLE_SECONDS + 1)
     launcher = start()
-    for wait in (LOOKS_APART_SECONDS - 1, 2):
+    for wait in (LISTS_APART_SECONDS - 1, 2):
         assert all(isinstance(one, RetryLater) for one in await launch_all(launcher))
         assert len(await records(kube)) == 1
         clock.advance(wait)
@@ -299,9 +299,9 @@ async def test_a_machine_has_one_instance_whoever_writes_it(
     before = (await kube.get(MACHINES, "a"))["status"]["providerID"]
     launcher = start()
     stale = parse_machine(await kube.get(MACHINES, "a"))
-    writer = launcher.launch.calling.outcomes.writer
+    results = launcher.launch.results
     other = LaunchedInstance("i-0123456789abcdef0", "m5.large", "us-west-2b", "on-demand")
-    assert await writer.launched(stale, other, None) is False
+    assert await results.launched(stale, other) is False
     after = await kube.get(MACHINES, "a")
     assert after["status"]["providerID"] == before
     assert after["metadata"]["labels"][keys.ZONE] in before

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from services.launcher.launch.limits import PoolLimits, Reservation, SafetyLimits
+from services.launcher.launch.limits import PoolLimits, ReservedRoom, SafetyLimits
 from services.launcher.launch_template.variants import Choice
 from shared.domain import labels as keys
 from shared.domain.commands import CommandRecord, written
@@ -34,7 +34,7 @@ def launched(name: str = "a", cpu: int = 4, since: float = 0.0, **changes: Any) 
 
 
 def ledger(*machines: Machine, **reserved: int) -> PoolLimits:
-    kept = {uid: Reservation(POOL, {"cpu": cpu * 1000}) for uid, cpu in reserved.items()}
+    kept = {uid: ReservedRoom(POOL, {"cpu": cpu * 1000}) for uid, cpu in reserved.items()}
     return PoolLimits(machines, kept, now=NOW)
 
 
@@ -64,7 +64,7 @@ def test_what_is_written_down_and_not_answered_counts_at_its_largest() -> None:
 def test_a_machine_counts_once() -> None:
     """Its launch ended after its room was looked up."""
     machine = launched()
-    kept = {machine.uid: Reservation(POOL, {"cpu": 64_000})}
+    kept = {machine.uid: ReservedRoom(POOL, {"cpu": 64_000})}
     assert sizes(PoolLimits([machine], kept, now=NOW), {"cpu": 10_000}, 6) == [6]
 
 

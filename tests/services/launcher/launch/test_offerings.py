@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from structlog.testing import capture_logs
 
 from services.launcher.launch.fleet import MOST_OVERRIDES, MOST_TYPES
-from services.launcher.launch.offerings import choose
+from services.launcher.launch.offerings import choose, falls_back_to_few
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.instance_sizes import sized
@@ -308,16 +307,14 @@ def test_metal_on_demand_does_not_make_spot_look_dear() -> None:
     assert chosen(wanting(capacity(*BOTH)), metal, plain) == (keys.SPOT, ["m5.small"])
 
 
-@pytest.mark.parametrize(("types", "told"), [(4, True), (5, False)])
-def test_falling_back_to_few_on_demand_types_is_told(types: int, *, told: bool) -> None:
-    """LCH-48: the warning about few types on demand."""
-    kinds = [make_type(f"m5.x{n}") for n in range(types)]
-    with capture_logs() as logs:
-        chosen(wanting(capacity(*BOTH)), *kinds)
-    assert any("few on-demand types" in line["event"] for line in logs) is told
-    with capture_logs() as logs:
-        chosen(wanting(capacity(keys.ON_DEMAND)), *kinds)
-    assert logs == []
+@pytest.mark.parametrize(("types", "few"), [(4, True), (5, False)])
+def test_falling_back_to_few_on_demand_types_is_noticed(types: int, *, few: bool) -> None:
+    """LCH-48."""
+    catalogue = make_catalogue(tuple(make_type(f"m5.x{n}") for n in range(types)))
+    for allowed, expected in ((BOTH, few), ((keys.ON_DEMAND,), False)):
+        machine = wanting(capacity(*allowed))
+        found = choose(machine, catalogue, ZONES, frozenset())
+        assert falls_back_to_few(machine, found) is expected
 
 
 _PRICES = st.integers(1, 1000)

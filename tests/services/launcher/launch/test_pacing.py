@@ -1,4 +1,4 @@
-"""How fast CreateFleet is called (F17, F18): time is in the test's hand."""
+"""How fast CreateFleet is called (F17, F18), in the test's own time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.launcher.launch.pacing import (
+    BUDGET_WINDOW_SECONDS,
     CALLS_PER_MACHINE,
     FLOOR_PER_SECOND,
     QUEUE_FULL_SECONDS,
-    WINDOW_SECONDS,
     CallBudget,
     CallQueue,
     Pace,
@@ -50,7 +50,7 @@ def test_a_throttled_call_takes_the_rate_down_at_once() -> None:
 
 
 def test_one_throttling_counts_once() -> None:
-    """F17: calls that were on their way when the rate fell are no news."""
+    """F17: calls that were on their way when the rate fell say nothing new."""
     one = pace()
     sent = [one.take(at) for at in (0.0, 0.1, 0.2)]
     assert [one.throttled(at, 0.3) for at in sent] == [True, False, False]
@@ -101,20 +101,20 @@ class Ec2:
         return not self.begins <= at < self.ends
 
 
-async def launched(who: int, ec2: Ec2, turns: CallQueue, budget: CallBudget) -> float:
+async def launched(who: int, ec2: Ec2, queue: CallQueue, budget: CallBudget) -> float:
     """One record's life as the launcher leads it: budget, turn, call, and again later; when it was answered."""
     while True:
         if wait := budget.wait([str(who)]):
             await asyncio.sleep(wait)
-        elif (sent := await turns.next()) is None:
+        elif (sent := await queue.wait()) is None:
             await asyncio.sleep(QUEUE_FULL_SECONDS)
         else:
             budget.spend([str(who)])
             if await ec2.create_fleet(who):
-                turns.pace.succeeded()
-                return turns.clock.monotonic()
-            turns.pace.throttled(sent, turns.clock.monotonic())
-            await asyncio.sleep(max(RETRY_SECONDS, 1.0 / turns.pace.rate_per_second))
+                queue.pace.succeeded()
+                return queue.clock.monotonic()
+            queue.pace.throttled(sent, queue.clock.monotonic())
+            await asyncio.sleep(max(RETRY_SECONDS, 1.0 / queue.pace.rate_per_second))
 
 
 @pytest.mark.parametrize("calls", [1, 2, 40, 200])
@@ -129,9 +129,9 @@ def test_a_throttling_window_of_43_seconds(calls: int, latency: float, begins: f
     ec2 = Ec2(begins, begins + 43.0, latency)
 
     async def play() -> float:
-        turns = CallQueue(pace(), ec2.clock)
+        queue = CallQueue(pace(), ec2.clock)
         budget = CallBudget(ec2.clock)
-        return max(await asyncio.gather(*(launched(n, ec2, turns, budget) for n in range(calls))))
+        return max(await asyncio.gather(*(launched(n, ec2, queue, budget) for n in range(calls))))
 
     finished = run_leaping(play())
     inside = [at for at, _ in ec2.calls if ec2.begins <= at < ec2.ends]
@@ -143,10 +143,10 @@ def test_a_throttling_window_of_43_seconds(calls: int, latency: float, begins: f
     by_caller = {who: [at for at, one in ec2.calls if one == who] for _, who in ec2.calls}
     for times in by_caller.values():
         fourth = zip(times, times[CALLS_PER_MACHINE:], strict=False)
-        assert all(later - earlier >= WINDOW_SECONDS for earlier, later in fourth)
+        assert all(later - earlier >= BUDGET_WINDOW_SECONDS for earlier, later in fourth)
 
 
-async def test_turns_are_taken_in_order_and_follow_a_fallen_rate() -> None:
+async def test_calls_go_in_order_and_follow_a_fallen_rate() -> None:
     """F17: who waits already waits for the new rate."""
     clock, went = FakeClock(seconds=0.0), []
 
@@ -154,14 +154,14 @@ async def test_turns_are_taken_in_order_and_follow_a_fallen_rate() -> None:
         clock.advance(seconds)
         await asyncio.sleep(0)
 
-    turns = CallQueue(pace(), clock, sleep)
+    queue = CallQueue(pace(), clock, sleep)
 
     async def caller(name: str) -> None:
-        sent = await turns.next()
+        sent = await queue.wait()
         assert sent is not None
         went.append((name, sent))
         if name == "a":
-            turns.pace.throttled(sent, sent)
+            queue.pace.throttled(sent, sent)
 
     await asyncio.gather(*(caller(name) for name in "abc"))
     assert [name for name, _ in went] == ["a", "b", "c"]
@@ -176,9 +176,9 @@ async def test_a_queue_that_is_too_long_is_not_joined() -> None:
         await gate.wait()
         clock.advance(seconds)
 
-    turns = CallQueue(pace(0.2), clock, sleep)
-    assert await turns.next() == 0.0
-    ended = asyncio.gather(*(turns.next() for _ in range(20)))
+    queue = CallQueue(pace(0.2), clock, sleep)
+    assert await queue.wait() == 0.0
+    ended = asyncio.gather(*(queue.wait() for _ in range(20)))
     await asyncio.sleep(0)
     gate.set()
     refused = [one is None for one in await ended]
@@ -194,8 +194,8 @@ def test_three_calls_a_minute_for_one_machine() -> None:
         budget.spend(["a"])
         clock.advance(10)
     assert budget.wait(["b"]) == 0.0
-    assert budget.wait(["a", "b"]) == pytest.approx(WINDOW_SECONDS - 30)
-    clock.advance(WINDOW_SECONDS - 30)
+    assert budget.wait(["a", "b"]) == pytest.approx(BUDGET_WINDOW_SECONDS - 30)
+    clock.advance(BUDGET_WINDOW_SECONDS - 30)
     assert budget.wait(["a"]) == 0.0
 
 
@@ -210,4 +210,4 @@ def test_no_minute_has_more_than_three_calls(pauses: list[float]) -> None:
             budget.spend(["a"])
             went.append(clock.monotonic())
     gaps = zip(went, went[CALLS_PER_MACHINE:], strict=False)
-    assert all(later - earlier >= WINDOW_SECONDS for earlier, later in gaps)
+    assert all(later - earlier >= BUDGET_WINDOW_SECONDS for earlier, later in gaps)

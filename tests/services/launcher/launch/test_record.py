@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.launch.controller import recorded
+from services.launcher.launch.limits import room_of_records
 from services.launcher.launch.record import LaunchRecord, Subject, read_record, record_body
 from services.launcher.launch_template.store import templates_of
 
@@ -38,7 +38,7 @@ BROKEN: dict[str, Any] = {
 def test_what_is_written_is_read() -> None:
     assert read_record(record_body(RECORD)) == RECORD
     assert templates_of(record_body(RECORD)) == {"lt-1"}
-    assert recorded([RECORD], {}, None) == {}
+    assert room_of_records([RECORD], {}, None) == {}
 
 
 @pytest.mark.parametrize("name", BROKEN)

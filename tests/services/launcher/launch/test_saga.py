@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from services.launcher.garbage_collection.lost_machines import VISIBLE_SECONDS
+from services.launcher.garbage_collection.lost_machines import INSTANCE_VISIBLE_SECONDS
 from services.launcher.launch.fleet import launch_token
-from services.launcher.launch.record import LaunchRecords
+from services.launcher.launch.record_store import LaunchRecords
 from shared import streams
 from shared.api.machines import parse_machine
 from shared.bus import Bus, RetryLater
@@ -86,6 +87,20 @@ async def test_a_machine_gets_its_instance(
     assert expected.items() <= instance["tags"].items()
 
 
+async def test_falling_back_to_few_on_demand_types_is_logged(
+    start: Start, kube: Kube, machine: dict[str, Any]
+) -> None:
+    """LCH-48: once for machines that are alike."""
+    both = [{"key": keys.CAPACITY_TYPE, "operator": "In", "values": [keys.SPOT, keys.ON_DEMAND]}]
+    for name in ("a", "b"):
+        await create_machine(kube, name, requirements=both)
+    launch = start().launch
+    with capture_logs() as logs:
+        await asyncio.gather(launch.launch("a"), launch.launch("b"))
+    (line,) = [one for one in logs if "few on-demand types" in one["event"]]
+    assert (line["log_level"], line["instance_types"]) == ("warning", 2)
+
+
 async def test_the_next_launch_counts_on_fewer_addresses_where_this_one_is(
     start: Start, machine: dict[str, Any], control: Control
 ) -> None:
@@ -93,10 +108,10 @@ async def test_the_next_launch_counts_on_fewer_addresses_where_this_one_is(
     launcher = start().launch
     await launcher.launch(NAME)
     (instance,) = control.instances()
-    for subnet in await launcher.calling.cloud.ec2.subnets([SelectorTerm(tags={"Name": "*"})]):
+    for subnet in await launcher.saga.cloud.ec2.subnets([SelectorTerm(tags={"Name": "*"})]):
         there = subnet.zone == instance["zone"]
-        assert launcher.calling.shortage.subnets.free(subnet) < subnet.available_ips or not there
-        assert launcher.calling.shortage.subnets.free(subnet) == subnet.available_ips or there
+        assert launcher.saga.subnets.addresses.free(subnet) < subnet.available_ips or not there
+        assert launcher.saga.subnets.addresses.free(subnet) == subnet.available_ips or there
 
 
 async def test_launching_again_does_nothing(
@@ -134,7 +149,7 @@ async def test_a_crash_leaves_one_instance(
 ) -> None:
     """F1, ACC-65: the next incarnation sends the stored request again, with its token."""
     first = start().launch
-    create_fleet = first.calling.cloud.ec2.create_fleet
+    create_fleet = first.saga.cloud.ec2.create_fleet
 
     async def die(request: dict[str, Any]) -> None:
         if moment == "after CreateFleet":
@@ -142,7 +157,7 @@ async def test_a_crash_leaves_one_instance(
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(first.calling.cloud.ec2, "create_fleet", die)
+        patch.setattr(first.saga.cloud.ec2, "create_fleet", die)
         with pytest.raises(Died):
             await first.launch(NAME)
     assert len(control.alive()) == (moment == "after CreateFleet")
@@ -170,7 +185,7 @@ async def test_a_crash_between_status_and_record_is_cleaned_up(
         with pytest.raises(Died):
             await first.launch(NAME)
     assert len(await records(kube)) == 1
-    clock.advance(VISIBLE_SECONDS + 1)
+    clock.advance(INSTANCE_VISIBLE_SECONDS + 1)
     await start().garbage.sweep()
     assert await records(kube) == []
     assert len(control.alive()) == 1
@@ -241,7 +256,7 @@ async def test_an_instance_is_written_down_though_its_class_is_gone(
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(first.calling.cloud.ec2, "create_fleet", die)
+        patch.setattr(first.saga.cloud.ec2, "create_fleet", die)
         with pytest.raises(Died):
             await first.launch(NAME)
     await kube.delete(AWS_NODE_TEMPLATES, "default")
@@ -255,7 +270,7 @@ async def test_no_capacity_ends_the_machine_and_marks_the_offerings(
     start: Start, kube: Kube, machine: dict[str, Any], control: Control, bus: Bus,
     clock: FakeClock, published: Any, events: Any, metrics: Metrics,
 ) -> None:  # fmt: skip
-    """LCH-61, LCH-64, ACC-62: deleted, told, not asked for again for three minutes."""
+    """LCH-61, LCH-64, ACC-62: deleted, reported, not asked for again for three minutes."""
     no_capacity(control)
     await start().launch.launch(NAME)
     meta = (await stored(kube))["metadata"]

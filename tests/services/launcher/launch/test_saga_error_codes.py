@@ -145,7 +145,7 @@ async def test_a_fleet_that_is_throttled_itself_slows_the_launcher_down(
     world: CrashWorld, launch: LaunchController, code: str
 ) -> None:
     """F17: the call was taken, the launches that it makes were not; any other fault says nothing of the pace."""
-    pace = launch.calling.turns.pace
+    pace = launch.saga.queue.pace
     before = pace.rate_per_second
     world.control.post("fleets", give=0, code=code)
     with pytest.raises(RetryLater):

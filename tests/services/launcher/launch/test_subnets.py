@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.launcher.launch import subnets as module
-from services.launcher.launch.subnets import HOLD_SECONDS, SubnetAddresses, asked, taken
+from services.launcher.launch.subnets import RESERVATION_SECONDS, SubnetAddresses, most_taken, taken
 from shared.cloud.records import FleetInstance, Subnet
 
 A1 = Subnet("subnet-a1", "us-west-2a", "usw2-az1", 100)
@@ -31,6 +31,18 @@ def test_equal_subnets_are_told_apart_by_id_whatever_their_order() -> None:
     twins = [Subnet(name, "z", "", 10) for name in ("subnet-1", "subnet-2")]
     addresses = SubnetAddresses()
     assert addresses.choose(twins, 0.0) == addresses.choose(twins[::-1], 0.0) == {"z": "subnet-2"}
+
+
+def test_free_ipv4_addresses_do_not_count_where_pods_have_ipv6() -> None:
+    """LCH-11: EC2 counts no others, and an IPv6 subnet of any size may show none. A full one still comes last."""
+    addresses = SubnetAddresses()
+    poor, rich = Subnet("subnet-2", "z", "", 0), Subnet("subnet-1", "z", "", 250)
+    assert addresses.choose([poor, rich], 0.0, is_ipv6=True) == {"z": "subnet-2"}
+    addresses.reserve("launch", {"subnet-2": 29}, 0.0)
+    assert addresses.choose([poor, rich], 0.0, is_ipv6=True) == {"z": "subnet-1"}
+    addresses.settle("launch", {}, 0.0)
+    addresses.exhausted("subnet-2", 0.0)
+    assert addresses.choose([poor, rich], 0.0, is_ipv6=True) == {"z": "subnet-1"}
 
 
 def test_a_burst_of_launches_spreads_over_the_subnets_of_a_zone() -> None:
@@ -64,8 +76,8 @@ def test_a_reservation_ends_when_ec2_counts_its_addresses_itself() -> None:
     """LCH-90: how long answers are kept."""
     addresses = SubnetAddresses()
     addresses.reserve("launch", {A1.id: 20}, 0.0)
-    assert chosen(addresses, HOLD_SECONDS - 1) == A2.id
-    assert chosen(addresses, HOLD_SECONDS) == A1.id
+    assert chosen(addresses, RESERVATION_SECONDS - 1) == A2.id
+    assert chosen(addresses, RESERVATION_SECONDS) == A1.id
 
 
 def test_a_full_subnet_comes_last_for_five_minutes_but_is_not_left_out() -> None:
@@ -74,11 +86,11 @@ def test_a_full_subnet_comes_last_for_five_minutes_but_is_not_left_out() -> None
     addresses.exhausted(A1.id, 0.0)
     addresses.exhausted(B1.id, 0.0)
     assert addresses.choose(ALL, 1.0) == {"us-west-2a": A2.id, "us-west-2b": B1.id}
-    assert chosen(addresses, HOLD_SECONDS) == A1.id
+    assert chosen(addresses, RESERVATION_SECONDS) == A1.id
 
 
 def test_no_more_launches_are_remembered_than_there_is_room_for(monkeypatch) -> None:
-    monkeypatch.setattr(module, "MOST_LAUNCHES", 2)
+    monkeypatch.setattr(module, "MOST_RESERVATIONS", 2)
     addresses = SubnetAddresses()
     for number in range(5):
         addresses.reserve(f"launch-{number}", {A1.id: 1}, 0.0)
@@ -94,7 +106,7 @@ def test_a_call_may_take_the_pods_of_its_largest_type_for_each_machine() -> None
         {"InstanceType": "unknown", "SubnetId": A2.id},
     ]
     pods = {"m5.large": 29, "m5.xlarge": 58}
-    assert asked(overrides, pods, 3) == {A1.id: 174, B1.id: 87, A2.id: 0}
+    assert most_taken(overrides, pods, 3) == {A1.id: 174, B1.id: 87, A2.id: 0}
 
 
 def test_what_ec2_started_takes_the_pods_of_its_types_where_it_is() -> None:

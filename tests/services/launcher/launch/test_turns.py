@@ -1,6 +1,6 @@
 """Two launchers at once: the old one and the new one of a rolling update, or two replicas (F1, F30, I1).
 
-Messages are dealt to one of them, but both list all the work from the API server.
+Messages go to one of them, but both list all the work from the API server.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def ask(launch: LaunchController, names: tuple[str, ...]) -> list[Any]:
 
 def before_writing(launch: LaunchController, act: Callable[[], Awaitable[Any]]) -> None:
     """``act`` happens after the decision and right before the record is written, once."""
-    records = launch.calling.records
+    records = launch.records
     write = records.write
     done: list[bool] = []
 
@@ -85,29 +85,28 @@ async def test_of_two_open_records_the_older_one_counts(world: CrashWorld) -> No
 
 
 async def test_a_younger_record_that_a_crash_left_is_not_sent(world: CrashWorld) -> None:
-    """The launcher dies between its record and its look for others'; the other one ends well."""
+    """The launcher dies between its record and its read of others'; the other one ends well."""
     life = Life(dies_at=1, after=True)
     slow, fast = world.incarnation(life), world.incarnation(Life())
     died: list[Any] = []
 
     async def first_record_then_the_dying_one() -> None:
-        held = fast.calling.cloud.ec2.create_fleet
+        held = fast.saga.cloud.ec2.create_fleet
 
         async def late(request: dict[str, Any]) -> Any:
             died.extend(await ask(slow, NAMES))
             return await held(request)
 
-        fast.calling.cloud.ec2.create_fleet = late  # type: ignore[method-assign]
+        fast.saga.cloud.ec2.create_fleet = late  # type: ignore[method-assign]
         await ask(fast, ("a", "b"))
 
-    slow_records = slow.calling.records
-    look = slow_records.look
-    listed = await look()
+    slow_records = slow.records
+    listed = await slow_records.list_open()
 
     async def before_the_other(*_: Any) -> Any:
         return listed
 
-    slow_records.look = before_the_other  # type: ignore[method-assign]
+    slow_records.list_open = before_the_other  # type: ignore[method-assign]
     await first_record_then_the_dying_one()
     assert any(isinstance(one, Died) for one in died)
     await finish(world, world.incarnation(Life()), world.incarnation(Life()))
@@ -143,7 +142,7 @@ async def test_instances_are_adopted_first_and_dealt_later(world: CrashWorld) ->
     """F1, F20: a refused replay adopts what EC2 shows yet, in any order; the next replay respects it."""
     await ask(world.incarnation(Life(dies_at=2, after=True)), NAMES)
     launch = world.incarnation(Life())
-    ec2 = launch.calling.cloud.ec2
+    ec2 = launch.saga.cloud.ec2
     everything = ec2.instances
 
     async def only_the_last(**asked: Any) -> Any:

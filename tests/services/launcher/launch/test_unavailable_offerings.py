@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from services.launcher.launch.record import LaunchRecord
+from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
 from shared.bus import Bus
 from shared.cloud.errors import CAPACITY_CODES, SPOT_ROLE_MISSING
@@ -49,7 +50,7 @@ ASKED = {(keys.SPOT, "m5.large", zone) for zone in ZONES[:2]}
 
 @dataclass
 class World:
-    shortage: CapacityErrors
+    errors: CapacityErrors
     elsewhere: UnavailableOfferings
     """Another service's view of the same Redis."""
 
@@ -62,7 +63,8 @@ async def world(bus: Bus, clock: FakeClock, metrics: Metrics) -> World:
     settings = read(LauncherSettings, cluster_name="test", aws_region="us-west-2")
     unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
     elsewhere = UnavailableOfferings(bus.redis, bus.prefix, clock)
-    return World(CapacityErrors(unavailable, store, clock, settings, metrics), elsewhere)
+    subnets = SubnetReservations(store, clock, lambda: False)
+    return World(CapacityErrors(unavailable, store, subnets, settings, metrics), elsewhere)
 
 
 def test_every_code_is_known() -> None:
@@ -75,7 +77,7 @@ async def test_each_code_marks_its_offering_for_three_minutes(
     world: World, code: str, clock: FakeClock, metrics: Metrics
 ) -> None:
     """LCH-60, LCH-61, ACC-63: one zone of one type, seen by every service."""
-    await world.shortage.remember(record(), partly(error(code)))
+    await world.errors.record_fleet(record(), partly(error(code)))
     assert await world.elsewhere.current() == {FIRST}
     labels = {"zone": ZONES[0], "capacity_type": "spot", "reason": code}
     assert metrics.registry.get_sample_value(FAILURES, labels) == 1
@@ -86,49 +88,51 @@ async def test_each_code_marks_its_offering_for_three_minutes(
 @pytest.mark.parametrize("code", ICE)
 async def test_a_call_that_fails_as_a_whole_marks_all_it_asked_for(world: World, code: str) -> None:
     """LCH-60: and so does an error that names no offering."""
-    await world.shortage.remember_call(record(), code)
+    await world.errors.record_call(record(), code)
     assert await world.elsewhere.current() == ASKED
 
 
 async def test_an_error_without_a_zone_is_about_all_that_was_asked_for(world: World) -> None:
-    await world.shortage.remember(record(), partly(error("UnfulfillableCapacity", zone=None)))
+    await world.errors.record_fleet(record(), partly(error("UnfulfillableCapacity", zone=None)))
     assert await world.elsewhere.current() == ASKED
 
 
 async def test_a_call_that_gave_nothing_marks_all_it_asked_for(world: World) -> None:
     """LCH-61: EC2 names some of the pools, but had none of them."""
-    await world.shortage.remember(record(), FleetResult("f", (), (error(ICE[0]),)))
+    await world.errors.record_fleet(record(), FleetResult("f", (), (error(ICE[0]),)))
     assert await world.elsewhere.current() == ASKED
 
 
 async def test_other_errors_mark_nothing(world: World) -> None:
     """A wrong request is no lack of capacity."""
-    await world.shortage.remember(record(), FleetResult("f", (), (error("InvalidParameterValue"),)))
+    await world.errors.record_fleet(
+        record(), FleetResult("f", (), (error("InvalidParameterValue"),))
+    )
     assert await world.elsewhere.current() == frozenset()
 
 
 async def test_reserved_capacity_that_is_used_up_is_reserved(world: World) -> None:
     """LCH-60: the on-demand offering beside it is still to be had."""
     asked = record(keys.ON_DEMAND, reservations={"lt-1": "cr-1"})
-    await world.shortage.remember(asked, partly(error("ReservationCapacityExceeded")))
+    await world.errors.record_fleet(asked, partly(error("ReservationCapacityExceeded")))
     assert await world.elsewhere.current() == {(keys.RESERVED, "m5.large", ZONES[0])}
 
 
 async def test_without_the_spot_role_all_of_spot_is_unavailable(world: World) -> None:
     """LCH-63: on-demand is not."""
-    await world.shortage.remember(record(), partly(error(SPOT_ROLE_MISSING)))
+    await world.errors.record_fleet(record(), partly(error(SPOT_ROLE_MISSING)))
     assert await world.elsewhere.current() == {(keys.SPOT, "m5.large", zone) for zone in ZONES}
 
 
 async def test_a_full_subnet_comes_last(world: World, clock: FakeClock) -> None:
     """LCH-12: for five minutes, though it says it has more addresses."""
     full, other = Subnet("subnet-a", ZONES[0], "az1", 100), Subnet("subnet-b", ZONES[0], "az1", 5)
-    addresses = world.shortage.subnets
-    assert addresses.choose([full, other], clock.monotonic()) == {ZONES[0]: "subnet-a"}
-    await world.shortage.remember(record(), partly(error("InsufficientFreeAddressesInSubnet")))
-    assert addresses.choose([full, other], clock.monotonic()) == {ZONES[0]: "subnet-b"}
+    subnets = world.errors.subnets
+    assert subnets.choose([full, other]) == {ZONES[0]: "subnet-a"}
+    await world.errors.record_fleet(record(), partly(error("InsufficientFreeAddressesInSubnet")))
+    assert subnets.choose([full, other]) == {ZONES[0]: "subnet-b"}
     clock.advance(301)
-    assert addresses.choose([full, other], clock.monotonic()) == {ZONES[0]: "subnet-a"}
+    assert subnets.choose([full, other]) == {ZONES[0]: "subnet-a"}
 
 
 def test_only_a_lack_of_capacity_ends_a_machine() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.launcher.launch_template.cluster_dns import FRESH_SECONDS, ClusterDns
+from services.launcher.launch_template.cluster_dns import ADDRESS_FRESH_SECONDS, ClusterDns
 from shared.kube.client import Kube
 from shared.kube.resources import SERVICES
 from tests.support.fake_clock import FakeClock
@@ -25,7 +25,7 @@ async def test_it_is_that_of_kube_dns_and_is_asked_every_five_minutes(
     assert await dns.address() is None
     await create_service(kube, "10.100.0.10")
     assert await dns.address() is None
-    clock.advance(FRESH_SECONDS)
+    clock.advance(ADDRESS_FRESH_SECONDS)
     assert await dns.address() == "10.100.0.10"
 
 

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from services.launcher.launch_template.store import (
-    FRESH_SECONDS,
+    TEMPLATE_FRESH_SECONDS,
     TemplateStore,
     templates_of,
 )
@@ -188,7 +188,7 @@ async def test_an_old_memory_is_not_believed(
     """Another launcher may have deleted it by now."""
     first = await store.ensure(NAME, DATA, OWNED)
     await cloud.launch_templates.delete(first)
-    clock.advance(FRESH_SECONDS)
+    clock.advance(TEMPLATE_FRESH_SECONDS)
     assert (await store.ensure(NAME, DATA, OWNED)).id != first.id
 
 

@@ -39,7 +39,7 @@ async def node_now(kube: Kube) -> Node:
 async def review(world: World, machine: Machine) -> int:
     """What the resync does."""
     nodes = [parse_node(raw) for raw in (await world.kube.list(NODES)).items]
-    return await world.registration.review([await world.now(machine)], nodes)
+    return await world.lifecycle.review([await world.now(machine)], nodes)
 
 
 @BOTH
@@ -47,7 +47,7 @@ async def test_a_node_that_joins_is_registered(world: World, generation_api: str
     """LCH-73, LCH-74, M-05, M-06: labels, taints, finalizer and owner, and the Machine knows its node."""
     machine = await launched(world, generation_api)
     await world.join(machine)
-    await world.registration.node_changed(NODE)
+    await world.lifecycle.node_changed(NODE)
     raw, node = await world.kube.get(NODES, NODE), await node_now(world.kube)
     assert node.labels[keys.REGISTERED] == "true"
     pool = keys.PROVISIONER_NAME if generation_api == V1ALPHA5 else keys.NODE_POOL
@@ -74,20 +74,20 @@ async def test_a_node_is_initialised_once_nothing_is_missing(
     machine = await launched(world, generation_api)
     await world.join(machine, ready=False)
     for _ in range(2):
-        await world.registration.node_changed(NODE)
+        await world.lifecycle.node_changed(NODE)
     waiting = (await world.now(machine)).conditions[INITIALIZED]
     assert (waiting.reason, waiting.message) == ("NodeNotReady", "node is not ready")
     await world.report(NODE)
-    await world.registration.node_changed(NODE)
+    await world.lifecycle.node_changed(NODE)
     assert "startup taint" in (await world.now(machine)).conditions[INITIALIZED].message
     await world.kube.patch(NODES, NODE, {"spec": {"taints": []}})
-    await world.registration.node_changed(NODE)
+    await world.lifecycle.node_changed(NODE)
     machine = await world.now(machine)
     assert machine.has(INITIALIZED)
     assert machine.has("Ready")
     assert (await node_now(world.kube)).is_initialized
     before = await world.kube.get(NODES, NODE)
-    await world.registration.node_changed(NODE)
+    await world.lifecycle.node_changed(NODE)
     assert await world.kube.get(NODES, NODE) == before, "settled: nothing more is written"
 
 
@@ -120,10 +120,10 @@ async def test_two_nodes_with_one_provider_id_are_one_too_many(world: World) -> 
     await world.join(machine, NODE)
     await review(world, machine)
     assert (await world.now(machine)).conditions[REGISTERED].reason == "MultipleNodesFound"
-    await world.registration.node_changed(NODE)
+    await world.lifecycle.node_changed(NODE)
     assert not (await world.now(machine)).has(REGISTERED)
     await world.kube.delete(NODES, "first")
-    await world.registration.node_changed(NODE)
+    await world.lifecycle.node_changed(NODE)
     machine = await world.now(machine)
     assert (machine.has(REGISTERED), machine.node_name) == (True, NODE)
 
@@ -134,7 +134,7 @@ async def test_a_node_that_renders_its_taints_itself_is_left_with_them(world: Wo
     await world.join(machine)
     labels = {keys.DO_NOT_SYNC_TAINTS: "true"}
     await world.kube.patch(NODES, NODE, {"metadata": {"labels": labels}})
-    await world.registration.node_changed(NODE)
+    await world.lifecycle.node_changed(NODE)
     assert (await node_now(world.kube)).taints == ()
 
 
@@ -143,7 +143,7 @@ async def test_a_node_without_boot_taint_is_told_about(world: World, events: Any
     machine = await launched(world)
     await world.join(machine)
     await world.kube.patch(NODES, NODE, {"spec": {"taints": []}})
-    await world.registration.node_changed(NODE)
+    await world.lifecycle.node_changed(NODE)
     assert ("UnregisteredTaintMissing", "default-a") in await events()
     assert (await world.now(machine)).has(REGISTERED)
 
@@ -154,8 +154,8 @@ async def test_a_foreign_node_is_left_alone(world: World) -> None:
     spec = {"providerID": "aws:///us-west-2a/i-00000000000000000"}
     await world.kube.create(NODES, {"metadata": {"name": NODE}, "spec": spec})
     before = await world.kube.get(NODES, NODE)
-    await world.registration.node_changed(NODE)
-    await world.registration.node_changed("unheard-of")
+    await world.lifecycle.node_changed(NODE)
+    await world.lifecycle.node_changed("unheard-of")
     assert await world.kube.get(NODES, NODE) == before
 
 
@@ -214,7 +214,7 @@ async def test_initialisation_never_times_out(world: World) -> None:
     """LCH-76: launch and registration timeouts; ACC-66: timeouts."""
     machine = await launched(world)
     await world.join(machine, ready=False)
-    await world.registration.node_changed(NODE)
+    await world.lifecycle.node_changed(NODE)
     world.clock.advance(10**6)
     await review(world, machine)
     assert not await world.is_leaving(machine)
@@ -225,7 +225,7 @@ async def test_a_claim_that_expires_while_it_boots_is_not_carried_on(world: Worl
     machine = await launched(world, V1)
     await world.machines.delete(machine)
     await world.join(machine)
-    await world.registration.node_changed(NODE)
+    await world.lifecycle.node_changed(NODE)
     await review(world, machine)
     assert not (await world.now(machine)).has(REGISTERED)
     taints = {taint.key for taint in (await node_now(world.kube)).taints}
@@ -238,7 +238,7 @@ async def test_a_claim_without_pool_is_carried_all_the_way(world: World) -> None
     await world.machines.patch(machine, {"labels": {keys.NODE_POOL: None}})
     await world.join(machine)
     for _ in range(2):  # the node changes when it is registered: that is news again
-        await world.registration.node_changed(NODE)
+        await world.lifecycle.node_changed(NODE)
     machine = await world.now(machine)
     assert machine.pool == ""
     assert machine.has(INITIALIZED)
@@ -252,7 +252,7 @@ async def test_a_registration_ends_what_is_held_against_its_pool(world: World) -
         await world.health.failed(replace(machine, uid=uid))
     assert await world.backoff.until(machine.pool_key) > 0
     await world.join(machine)
-    await world.registration.node_changed(NODE)
+    await world.lifecycle.node_changed(NODE)
     assert await world.backoff.until(machine.pool_key) == 0
     assert await world.outcomes.recent([machine.pool_key]) == {
         machine.pool_key: (True, False, False, False)
@@ -278,6 +278,6 @@ async def test_many_nodes_that_join_together_cost_few_lists(
 
     monkeypatch.setattr(world.machines, "list", counted)
     for machine in machines:
-        await world.registration.node_changed(f"node-{machine.name}")
+        await world.lifecycle.node_changed(f"node-{machine.name}")
     assert all([(await world.now(machine)).has(REGISTERED) for machine in machines])
     assert len(lists) == 1

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from services.launcher.node_class.authorization import (
+    AUTHORIZATION_FRESH_SECONDS,
     CREATE_FLEET,
     CREATE_LAUNCH_TEMPLATE,
-    FRESH_SECONDS,
     RUN_INSTANCES,
     Authorization,
     requests,
@@ -84,7 +84,7 @@ async def test_a_class_that_passed_is_asked_again_after_half_an_hour_or_an_edit(
     edited = replace(RESOLVED, node_class=replace(NODE_CLASS, generation=2))
     assert await checks.problems(edited) == []
     assert len(calls(control)) == 6
-    clock.advance(FRESH_SECONDS)
+    clock.advance(AUTHORIZATION_FRESH_SECONDS)
     assert await checks.problems(edited) == []
     assert len(calls(control)) == 9
     assert control.instances() == []

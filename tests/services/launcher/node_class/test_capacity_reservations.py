@@ -12,7 +12,7 @@ from services.launcher.catalogue.reservations import ReservationUpdates
 from services.launcher.launch.offerings import choose
 from services.launcher.node_class.capacity_reservations import (
     BLOCK_END_SECONDS,
-    COUNT_SECONDS,
+    COUNT_FRESH_SECONDS,
     CapacityReservations,
     is_ending,
     offered,
@@ -128,7 +128,7 @@ async def test_ec2_is_asked_once_a_minute_and_may_be_silent(
     monkeypatch.setattr(cloud.ec2, "capacity_reservations", silent)
     assert await known.find(node_class) == (found,)
     assert known.is_counted
-    clock.advance(3 * COUNT_SECONDS)
+    clock.advance(3 * COUNT_FRESH_SECONDS)
     assert await known.find(node_class) == (found,)
     assert not known.is_counted
     clock.advance(25 * 3600)
@@ -148,19 +148,19 @@ class Reserving:
             world.kube, world.cloud, world.clock, world.recorder,
             world.settings.model_copy(update={"disable_dry_run": True}), self.store,
         )  # fmt: skip
-        self.news = ReservationUpdates(
+        self.updates = ReservationUpdates(
             world.machines, self.classes, world.clock, world.writer, world.metrics
         )
 
-    async def told(self) -> tuple[Reservation, ...]:
+    async def published(self) -> tuple[Reservation, ...]:
         """A minute later."""
-        self.world.clock.advance(COUNT_SECONDS + 1)
+        self.world.clock.advance(COUNT_FRESH_SECONDS + 1)
         await self.classes.refresh_all()
-        await self.news.look()
+        await self.updates.update()
         return await self.known() or ()
 
     async def known(self) -> tuple[Reservation, ...] | None:
-        """What the scheduler finds for the class as it is stored now; None: nobody has told."""
+        """What the scheduler finds for the class as it is stored now; None: nobody has published."""
         raw = await self.world.kube.get(EC2_NODE_CLASSES, "default")
         node_class = parse_ec2_node_class(raw).require("default")
         return (await self.store.get([node_class])).get(node_class.key)
@@ -179,7 +179,7 @@ async def test_a_claim_is_launched_into_its_reservation(
     """EC-15, EC-16, LCH-24, LCH-59: from the class's terms to the labels of the machine; a full one is remembered."""
     control.post("reservations", instanceType="m5.large", zone=ZONES[1], count=1, tags={"team": "a"})  # fmt: skip
     control.post("reservations", instanceType="m5.large", zone=ZONES[0], count=9, tags={"team": "b"})  # fmt: skip
-    (known,) = await reserving.told()
+    (known,) = await reserving.published()
     assert (known.instance_type, known.zone, known.left) == ("m5.large", ZONES[1], 1)
     assert known.node_classes == ("EC2NodeClass/default",)
     status = (await kube.get(EC2_NODE_CLASSES, "default"))["status"]
@@ -219,14 +219,14 @@ async def test_a_claim_is_launched_into_its_reservation(
     full = await UnavailableOfferings(world.bus.redis, world.bus.prefix, world.clock).current()
     assert full == {(keys.RESERVED, "m5.large", ZONES[1])}
     assert (await kube.get(NODE_CLAIMS, "b"))["metadata"]["deletionTimestamp"]
-    assert [one.left for one in await reserving.told()] == [0]
+    assert [one.left for one in await reserving.published()] == [0]
 
 
 async def test_the_scheduler_is_told_before_the_class_is_ready(
     reserving: Reserving, kube: Kube, control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """EC-15, IT-04: whoever reads Ready finds the reservations of that very version; one that cannot be told is not
-    ready."""
+    """EC-15, IT-04: whoever reads Ready finds the reservations of that very version; a class whose
+    reservations cannot be published is not ready."""
     control.post("reservations", instanceType="m5.large", zone=ZONES[1], count=1, tags={"team": "a"})  # fmt: skip
 
     async def is_ready() -> bool:
@@ -270,7 +270,7 @@ async def test_other_kinds_of_reservation_are_asked_for_in_ec2_s_words(
     """LCH-24, LCH-50: EC2 refuses on-demand options with them, and a template of another market."""
     place = {"instanceType": "m5.large", "zone": ZONES[1], "count": 1}
     control.post("reservations", **place, **kind, tags={"team": "a"})
-    (known,) = await reserving.told()
+    (known,) = await reserving.published()
     pinned = [{"key": ID_LABEL, "operator": "In", "values": [known.id]}]
     await create_node_claim(kube, "a", requirements=pinned)
     await start().launch.launch("NodeClaim/a")
@@ -293,13 +293,13 @@ async def test_the_machines_of_a_block_that_ends_go(
         "reservations", instanceType="m5.large", zone=ZONES[0], count=2, kind=CAPACITY_BLOCK,
         endsInSeconds=seconds, tags={"team": "a"},
     )  # fmt: skip
-    (block,) = await reserving.told()
+    (block,) = await reserving.published()
     machines = [await world.launched(name, V1, "aws:///us-west-2a/i-1") for name in ("a", "b")]
     await kube.patch(NODE_CLAIMS, "a", {"metadata": {"labels": {ID_LABEL: block.id}}})
-    assert len(await reserving.told()) == 1
+    assert len(await reserving.published()) == 1
     assert not await world.is_leaving(machines[0])
     world.clock.advance(660)  # EC2's clock is not this one
-    assert await reserving.told() == ()
+    assert await reserving.published() == ()
     assert [await world.is_leaving(one) for one in machines] == [True, False]
 
 
@@ -310,10 +310,10 @@ async def test_without_terms_ec2_is_not_asked(world: World, kube: Kube, control:
     control.post(
         "faults", action="DescribeCapacityReservations", code="UnauthorizedOperation", status=403
     )
-    assert await reserving.told() == ()
+    assert await reserving.published() == ()
     terms = {"spec": {"capacityReservationSelectorTerms": [{"id": "cr-1"}]}}
     await kube.patch(EC2_NODE_CLASSES, "default", terms)
-    world.clock.advance(COUNT_SECONDS + 1)
+    world.clock.advance(COUNT_FRESH_SECONDS + 1)
     await reserving.classes.refresh_all()
     status = (await kube.get(EC2_NODE_CLASSES, "default"))["status"]
     (condition,) = (c for c in status["conditions"] if c["type"] == "CapacityReservationsReady")

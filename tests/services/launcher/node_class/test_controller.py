@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.launcher import cluster
-from services.launcher.node_class.controller import FRESH_SECONDS, NodeClasses
+from services.launcher.node_class.controller import DISCOVERY_FRESH_SECONDS, NodeClasses
 from shared.api.conditions import known_conditions
 from shared.cloud.session import Cloud
 from shared.domain import labels as keys
@@ -161,7 +161,7 @@ async def test_looking_again_writes_nothing(
         return [one["metadata"]["resourceVersion"] for one in listed]
 
     before = await versions()
-    clock.advance(FRESH_SECONDS)
+    clock.advance(DISCOVERY_FRESH_SECONDS)
     await node_classes.refresh_all()
     assert await versions() == before
 
@@ -219,7 +219,7 @@ async def test_a_class_is_looked_up_once_a_minute(
     before = reads(control, "DescribeSubnets")
     await node_classes.resolve(V1_KEY)
     assert reads(control, "DescribeSubnets") == before
-    clock.advance(FRESH_SECONDS)
+    clock.advance(DISCOVERY_FRESH_SECONDS)
     await node_classes.resolve(V1_KEY)
     assert reads(control, "DescribeSubnets") == before + 1
 
@@ -231,7 +231,7 @@ async def test_the_clusters_version_is_asked_every_five_minutes(
     for _ in range(2):
         assert (await node_classes.cluster.described()).version == "1.32"
     assert reads(control, "DescribeCluster") == 1
-    clock.advance(cluster.FRESH_SECONDS)
+    clock.advance(cluster.DESCRIPTION_FRESH_SECONDS)
     await node_classes.cluster.described()
     assert reads(control, "DescribeCluster") == 2
 

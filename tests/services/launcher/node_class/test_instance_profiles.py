@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.launcher.node_class.instance_profiles import (
-    FRESH_SECONDS,
+    PROFILE_FRESH_SECONDS,
     InstanceProfiles,
     profile_name,
     profile_path,
@@ -82,7 +82,7 @@ async def test_it_is_looked_at_every_quarter_of_an_hour_and_mended(
     """LCH-90: how long answers are kept."""
     name = await profiles.resolve(v1(role=ROLE))
     await cloud.iam.delete_instance_profile(await cloud.iam.instance_profile(name))
-    clock.advance(FRESH_SECONDS - 1)
+    clock.advance(PROFILE_FRESH_SECONDS - 1)
     await profiles.resolve(v1(role=ROLE))
     assert len(calls(control, "CreateInstanceProfile")) == 1
     clock.advance(2)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from services.launcher.node_class.discovery import Findings, problems_of
+from services.launcher.node_class.discovery import problems_of
 from services.launcher.node_class.images import boot_images
-from services.launcher.node_class.problems import Problem
+from services.launcher.node_class.problems import Findings, Problem
 from services.launcher.node_class.published_images import NVIDIA
 from services.launcher.node_class.status import (
     LONGEST_MESSAGE,

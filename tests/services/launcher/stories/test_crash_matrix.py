@@ -22,7 +22,7 @@ __all__ = ["crashes"]
 on_one_loop = pytest.mark.asyncio(loop_scope="module")
 
 ROUNDS = 20
-"""Looks, 21 s apart, after which nothing may be left to do."""
+"""Rounds, 21 s apart, after which nothing may be left to do."""
 OUTCOMES: dict[str, Callable[[Control, int], None]] = {
     "ok": lambda control, number: None,
     "partial": lambda control, number: control.post("fleets", give=number // 2),
@@ -122,7 +122,7 @@ async def check(world: CrashWorld, keys: Sequence[str], outcome: str) -> None:
 
 
 async def survive(world: CrashWorld, case: Case) -> None:
-    """Die as the case says, start again, and look."""
+    """Die as the case says, start again, and check."""
     keys, life = await begin(world, case.batch, case.outcome), Life(case.effect, case.after)
     await live(world, life, keys)
     assert life.dead, f"effect {case.effect} was never reached: {life.effects}"

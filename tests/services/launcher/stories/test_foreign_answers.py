@@ -87,16 +87,14 @@ async def test_a_page_for_a_launch_template_is_asked_again(world: CrashWorld) ->
 async def test_instances_are_not_gone_because_a_proxy_says_nothing_of_them(
     world: CrashWorld, launch: LaunchController
 ) -> None:
-    """Garbage, ghosts and lost machines are all told by DescribeInstances."""
+    """Garbage, orphaned nodes and lost machines are all judged by DescribeInstances."""
     await launch.launch("m-a")
     (instance,) = world.started()
     for body in (PAGE, "<DescribeInstancesResponse><requestId>r</requestId></x>"):
         replace_answer(world, "DescribeInstances", body, count=5)
         with pytest.raises(TransientError):
-            await launch.calling.cloud.ec2.instances(ids=[instance])
-    assert [one.id for one in await launch.calling.cloud.ec2.instances(ids=[instance])] == [
-        instance
-    ]
+            await launch.saga.cloud.ec2.instances(ids=[instance])
+    assert [one.id for one in await launch.saga.cloud.ec2.instances(ids=[instance])] == [instance]
 
 
 async def test_a_page_is_no_proof_of_a_termination(
@@ -107,6 +105,6 @@ async def test_a_page_is_no_proof_of_a_termination(
     (instance,) = world.started()
     world.control.post("faults", action="TerminateInstances", status=200, body=PAGE)
     with pytest.raises(TransientError):
-        await launch.calling.cloud.ec2.terminate([instance])
+        await launch.saga.cloud.ec2.terminate([instance])
     assert world.started() == [instance]
-    assert await launch.calling.cloud.ec2.terminate([instance]) == ()
+    assert await launch.saga.cloud.ec2.terminate([instance]) == ()

@@ -14,11 +14,11 @@ from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from tests.services.conftest import Control
 from tests.services.launcher.lifecycle_world import World
 
-HANDS = ("instance", "node", "machine")
+DELETED = ("instance", "node", "machine")
 ORDERS = [
     order
     for count in (1, 2, 3)
-    for order in itertools.permutations(HANDS, count)
+    for order in itertools.permutations(DELETED, count)
 ]  # fmt: skip
 SAMPLE = [(("node", "instance"), True, V1ALPHA5), (("machine", "instance"), False, V1)]
 ALL = [(order, swept, api) for order in ORDERS for swept in (True, False) for api in (V1ALPHA5, V1)]
@@ -61,12 +61,12 @@ async def test_deletions_in_any_order_leave_nothing_behind(
     """F24: with and without a look in between; the neighbour stays."""
     victim = await world.registered("default-a", generation_api)
     neighbour = await world.registered("default-b", generation_api)
-    for hand in order:
-        if hand == "instance":
+    for deleted in order:
+        if deleted == "instance":
             await world.terminate(victim)
             with contextlib.suppress(NotFound):
                 await world.report(victim.node_name, ready="Unknown")
-        elif hand == "node":
+        elif deleted == "node":
             with contextlib.suppress(NotFound):
                 await world.remove_node(victim)
         elif not await is_gone(world, victim.key):

@@ -174,7 +174,7 @@ class Walk:
     async def terminate(self) -> None:
         """The terminator's part, as it does it: not before no record names the machine."""
         with suppress(TransientError):  # the launcher's next look orders it again
-            await self.world.ending.carry_out()
+            await self.world.terminator.carry_out()
         records = await self.world.records()
         named = {one["uid"] for record in records for one in record["spec"]["machines"]}
         for machine in await self.world.machines():

@@ -56,7 +56,7 @@ async def test_the_node_has_the_labels_the_owner_and_the_identity_of_the_seeds(
     machine = await world.machines.get("Machine/default-a")
     await world.join(machine, NODE)
     for _ in range(2):  # registration changes the node, and the change is looked at again
-        await world.registration.node_changed(NODE)
+        await world.lifecycle.node_changed(NODE)
     machine = await world.machines.get("Machine/default-a")
     assert machine.has(INITIALIZED)
 

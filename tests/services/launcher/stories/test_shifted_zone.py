@@ -22,24 +22,24 @@ async def test_nothing_is_judged_by_what_ec2_shows_of_the_zone(
 ) -> None:
     """A machine whose instance is gone, one whose node is gone, and an instance without a machine wait for the end of
     the shift; then each goes its way."""
-    widow = await world.registered("default-a")
+    lost = await world.registered("default-a")
     bare = await world.registered("default-b", V1)
     orphan = await world.launched("default-c")
     for number in range(6):
         await world.registered(f"default-good-{number}", V1 if number % 2 else V1ALPHA5)
-    await world.terminate(widow)
-    await world.report(widow.node_name, ready="Unknown")
+    await world.terminate(lost)
+    await world.report(lost.node_name, ready="Unknown")
     await world.remove_node(bare)
     await world.forget(orphan)
     await shift(world, control)
     before = control.alive()
     await world.sweep_twice()
-    assert not await world.is_leaving(widow)
+    assert not await world.is_leaving(lost)
     assert not await world.is_leaving(bare)
     assert control.alive() == before
     await shift(world, control, active=False)
     await world.sweep_twice()
-    assert await world.is_leaving(widow)
+    assert await world.is_leaving(lost)
     assert await world.is_leaving(bare)
     assert len(control.alive()) == len(before) - 1
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from services.scheduler.disruption.command_record import patience, running, step
+from services.scheduler.disruption.command_record import Written, is_shown, patience, running, step
 from shared.domain import labels as keys
 from shared.domain.commands import CommandRecord, holder, read, written
 from shared.domain.machines import INITIALIZED, Condition, Machine
@@ -105,3 +105,23 @@ def test_patience_grows_with_the_disruption_between_ten_minutes_and_an_hour(coun
 def test_what_is_written_is_read(text: str, names: list[str]) -> None:
     record = CommandRecord("id", text, text, tuple(names), tuple(names), 12.5, True, text)
     assert read(written(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("over", "record", "alive", "shown"),
+    [
+        (False, None, {"Machine/a"}, False),
+        (False, None, set(), True),
+        (False, False, {"Machine/a"}, False),
+        (False, True, {"Machine/a"}, True),
+        (True, True, {"Machine/a"}, False),
+        (True, None, {"Machine/a"}, True),
+    ],
+)
+def test_what_we_wrote_of_a_command_counts_until_it_is_shown(
+    over: bool, record: bool | None, alive: set[str], shown: bool
+) -> None:
+    """``record``: whether the one that the mirror has says that all replacements exist; None: it has none."""
+    ours = CommandRecord("id", "drift", "Drifted", ("Machine/a",), created=True)
+    theirs = None if record is None else replace(ours, created=record)
+    assert is_shown(Written(ours, over), theirs, alive) is shown

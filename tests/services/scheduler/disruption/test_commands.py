@@ -165,10 +165,12 @@ async def test_a_replacement_is_ready_before_the_old_node_goes(
     assert order == TerminateMachine(
         kind="NodeClaim", name=LARGE.machine.name, reason="underutilized"
     )
-    told = set(await events())
-    assert {"DisruptionLaunching", "DisruptionWaitingReadiness"} <= {reason for reason, _ in told}
+    published_events = set(await events())
+    assert {"DisruptionLaunching", "DisruptionWaitingReadiness"} <= {
+        reason for reason, _ in published_events
+    }
     ended = {("DisruptionTerminating", name) for name in (LARGE.machine.name, LARGE.node.name)}
-    assert ended <= told
+    assert ended <= published_events
     said = {
         one["involvedObject"]["kind"]: one["message"]
         for one in (await kube.list(EVENTS)).items
@@ -210,8 +212,8 @@ async def test_a_machine_that_was_just_deleted_is_in_no_second_command(
 async def test_budgets_are_shown_with_what_uses_them_up(
     oversized: Scheduler, kube: Kube, events: Any
 ) -> None:
-    """DIS-24, DIS-25, ACC-67: a schedule that is none allows nothing, which the pool is told; a node that is down
-    counts."""
+    """DIS-24, DIS-25, ACC-67: a schedule that is none allows nothing, of which the pool gets an event; a node that
+    is down counts."""
     broken = Budget("100%", schedule="61 25 * * *", duration_seconds=60.0)
     await oversized.show(nodepools=[replace(POOL, budgets=(broken,))])
     for _ in range(3):

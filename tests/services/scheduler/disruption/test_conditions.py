@@ -1,4 +1,4 @@
-"""Marks on machines that tell how far they are from being disrupted (DIS-16, DIS-20, DIS-32..34, ACC-28..ACC-30)."""
+"""Conditions of machines that say how far they are from being disrupted (DIS-16, DIS-20, DIS-32..34, ACC-28..ACC-30)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def machine(name: str = "m", node: str = "n", **conditions: Condition) -> Machin
     return make_machine(name, node_name=node, created_at=NOW - 100, conditions=found)
 
 
-def marked(condition: str) -> dict[str, Condition]:
+def having(condition: str) -> dict[str, Condition]:
     return {condition: Condition("True", since=NOW - 5)}
 
 
-def marks(
+def changes_due(
     found: Machine, *pods: Pod, pool: NodePool | None = None, nominated: tuple[str, ...] = ()
 ) -> list[tuple[str, bool]]:
     chosen = pool or make_pool(consolidate_after_seconds=30.0)
     written = due([found], {chosen.key: chosen}, occupied_nodes(pods), set(nominated), now=NOW)
-    return [(mark.condition, mark.is_true) for mark in written]
+    return [(change.condition, change.is_true) for change in written]
 
 
 def v1(**changes: Any) -> tuple[Machine, NodePool]:
@@ -44,16 +44,16 @@ def v1(**changes: Any) -> tuple[Machine, NodePool]:
 
 
 def test_an_empty_machine_is_marked_once() -> None:
-    """DIS-32: time after empty; ACC-28: an empty node goes after its time."""
-    assert marks(machine()) == [(EMPTY, True)]
-    assert marks(machine(**marked(EMPTY))) == []
+    """DIS-32, ACC-28."""
+    assert changes_due(machine()) == [(EMPTY, True)]
+    assert changes_due(machine(**having(EMPTY))) == []
 
 
 def test_a_pod_takes_the_mark_off() -> None:
-    """DIS-32, ACC-29; a mark taken off is not taken off again."""
+    """DIS-32, ACC-29; one that is false already is not written again."""
     pod = make_bound_pod("p", "n")
-    assert marks(machine(**marked(EMPTY)), pod) == [(EMPTY, False)]
-    assert marks(machine(**{EMPTY: Condition("False", since=NOW)}), pod) == []
+    assert changes_due(machine(**having(EMPTY)), pod) == [(EMPTY, False)]
+    assert changes_due(machine(**{EMPTY: Condition("False", since=NOW)}), pod) == []
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ def test_only_pods_that_live_on_the_node_keep_it(pod: Pod, counts: bool) -> None
 
 
 def test_nothing_starts_before_the_machine_is_initialised() -> None:
-    """DIS-33: the time begins at initialization."""
-    assert marks(make_machine("m", node_name="n")) == []
+    """DIS-33."""
+    assert changes_due(make_machine("m", node_name="n")) == []
 
 
 @pytest.mark.parametrize("name", ["m", "n"])
 def test_a_nominated_machine_is_not_empty(name: str) -> None:
     """DIS-33, BAT-11, SVC-06: by node name or by machine name."""
-    assert marks(machine(), nominated=(name,)) == []
-    assert marks(machine(**marked(EMPTY)), nominated=(name,)) == [(EMPTY, False)]
+    assert changes_due(machine(), nominated=(name,)) == []
+    assert changes_due(machine(**having(EMPTY)), nominated=(name,)) == [(EMPTY, False)]
 
 
 @pytest.mark.parametrize(
@@ -94,39 +94,39 @@ def test_a_nominated_machine_is_not_empty(name: str) -> None:
     ],
 )
 def test_a_pool_without_ttl_marks_nothing_empty(pool: NodePool) -> None:
-    """P-08; a mark of before is taken off."""
-    assert marks(machine(), pool=pool) == []
-    assert marks(machine(**marked(EMPTY)), pool=pool) == [(EMPTY, False)]
+    """P-08; one of before becomes false."""
+    assert changes_due(machine(), pool=pool) == []
+    assert changes_due(machine(**having(EMPTY)), pool=pool) == [(EMPTY, False)]
 
 
 def test_an_expired_machine_says_so() -> None:
     """M-03: conditions of a Machine."""
     pool = make_pool(expire_seconds=100.0)
-    assert marks(machine(), pool=pool) == [(EXPIRED, True)]
-    assert marks(machine(), pool=replace(pool, expire_seconds=101.0)) == []
+    assert changes_due(machine(), pool=pool) == [(EXPIRED, True)]
+    assert changes_due(machine(), pool=replace(pool, expire_seconds=101.0)) == []
 
 
 def test_v1_machines_are_consolidatable_when_pods_have_settled() -> None:
     """DIS-20: consolidateAfter since the last pod came or went, or since initialisation."""
     for seconds, is_due in ((30, True), (29, False)):
         found, pool = v1(last_pod_event_at=NOW - seconds)
-        assert marks(found, pool=pool) == ([(CONSOLIDATABLE, True)] if is_due else [])
+        assert changes_due(found, pool=pool) == ([(CONSOLIDATABLE, True)] if is_due else [])
     young, pool = v1(after=61.0)
-    assert marks(young, pool=pool) == []
+    assert changes_due(young, pool=pool) == []
 
 
 def test_a_new_pod_starts_the_wait_again() -> None:
     """DIS-20: the condition Consolidatable."""
     found, pool = v1(last_pod_event_at=NOW - 1)
-    consolidatable = replace(found, conditions={**found.conditions, **marked(CONSOLIDATABLE)})
-    assert marks(consolidatable, pool=pool) == [(CONSOLIDATABLE, False)]
+    consolidatable = replace(found, conditions={**found.conditions, **having(CONSOLIDATABLE)})
+    assert changes_due(consolidatable, pool=pool) == [(CONSOLIDATABLE, False)]
 
 
 def test_consolidate_after_never_is_never() -> None:
     found, pool = v1(after=None)
-    assert marks(found, pool=pool) == []
+    assert changes_due(found, pool=pool) == []
 
 
 def test_leaving_machines_and_those_without_a_pool_are_left_alone() -> None:
-    assert marks(replace(machine(), terminating=True)) == []
-    assert marks(replace(machine(), pool="gone")) == []
+    assert changes_due(replace(machine(), terminating=True)) == []
+    assert changes_due(replace(machine(), pool="gone")) == []

@@ -55,7 +55,7 @@ async def is_deleted(kube: Kube) -> bool:
 async def test_an_empty_machine_is_marked_then_deleted(
     scheduler: Scheduler, kube: Kube, initialised: None, published: Any, events: Any
 ) -> None:
-    """DIS-32: the mark is on the API server, so a restart does not start the clock anew."""
+    """DIS-32: the condition is on the API server, so a restart does not start the clock anew."""
     before = SystemClock().now()
     await scheduler.disruption.step()
     machine = await shown(scheduler, kube)
@@ -138,7 +138,7 @@ async def test_nothing_is_deleted_on_a_lost_picture(
 async def test_a_mark_that_somebody_overwrote_is_written_again(
     scheduler: Scheduler, kube: Kube, initialised: None
 ) -> None:
-    """DIS-32: conditions are one list with several writers; a lost mark must not save a node for ever."""
+    """DIS-32: conditions are one list with several writers; a lost condition must not save a node for ever."""
     clock = FakeClock(seconds=SystemClock().monotonic(), wall=SystemClock().now())
     scheduler.disruption.conditions.clock = clock
     unmarked = await kube.get(MACHINES, NAME)

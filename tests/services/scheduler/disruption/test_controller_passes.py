@@ -1,4 +1,4 @@
-"""What people see of a look at the cluster, and when the next one comes (DIS-01, CON-15), in both generations."""
+"""What users see of a pass over the cluster, and when the next one comes (DIS-01, CON-15), in both generations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.fake_clock import FakeClock
 GENERATIONS = pytest.mark.parametrize("generation", [V1ALPHA5, V1])
 
 
-async def look_at(
+async def evaluate(
     scheduler: Scheduler, generation: str, kind: str, **pods: tuple[Pod, ...]
 ) -> None:
     """One pass over nodes of this type with these pods, which are on the mirror only."""
@@ -57,7 +57,7 @@ async def test_a_proposal_says_what_it_saves_moves_and_why(
 ) -> None:
     """CON-15, and the node beside it says why it stays: in status, in explain and as events."""
     held = pods_on("n3", 1, do_not_disrupt="true")
-    await look_at(
+    await evaluate(
         scheduler, generation, "m5.x008", n1=pods_on("n1", 3), n2=pods_on("n2", 3), n3=held
     )
     status: Any = scheduler.disruption.status()
@@ -69,16 +69,16 @@ async def test_a_proposal_says_what_it_saves_moves_and_why(
     assert stays["proposal"] == ""
     assert ANNOTATED in {one["text"] for one in stays["staysBecause"]}
     assert any(ANNOTATED in texts for texts in status["stay"].values())
-    told = [name for reason, name in await events() if reason == "ConsolidationCandidate"]
-    assert told == ["machine-n1", "machine-n2", "n1", "n2"]
+    names = [name for reason, name in await events() if reason == "ConsolidationCandidate"]
+    assert names == ["machine-n1", "machine-n2", "n1", "n2"]
 
 
 @GENERATIONS
 async def test_a_node_that_costs_what_its_pods_are_worth_says_so(
     scheduler: Scheduler, generation: str, events: Any
 ) -> None:
-    """CON-05: the price of a replacement."""
-    await look_at(scheduler, generation, "m5.x002", n1=pods_on("n1", 3))
+    """CON-05."""
+    await evaluate(scheduler, generation, "m5.x002", n1=pods_on("n1", 3))
     assert scheduler.disruption.status()["waitingForASecondLook"] == []
     (why,) = (await explained(scheduler, "n1"))["staysBecause"]
     assert (why["method"], why["event"], why["text"]) == (
@@ -94,7 +94,7 @@ async def test_a_pass_that_ends_early_hides_no_reason(
 ) -> None:
     """DIS-11: an empty node goes first, so consolidation is not asked about the other."""
     held = pods_on("n2", 1, do_not_disrupt="true")
-    await look_at(scheduler, generation, "m5.x008", n1=(), n2=held)
+    await evaluate(scheduler, generation, "m5.x008", n1=(), n2=held)
     status: Any = scheduler.disruption.status()
     (proposal,) = status["waitingForASecondLook"]
     assert "delete 1 empty node(s), moving 0 pod(s), saving $" in proposal["text"]
@@ -108,7 +108,7 @@ async def test_a_second_look_approves_or_rejects(
 ) -> None:
     """CON-11, CON-15: on the node and on its machine."""
     pods = {name: pods_on(name, 3) for name in ("n1", "n2", "n3")}
-    await look_at(scheduler, generation, "m5.x008", **pods)
+    await evaluate(scheduler, generation, "m5.x008", **pods)
     await scheduler.show(pods=[replace(pods["n1"][0], do_not_disrupt="true")])
     await scheduler.disruption.step()
     found = await events()

@@ -10,8 +10,7 @@ from shared.bus.connection import ask
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES
 from shared.mirror.change import MirrorKeys
-from tests.services.scheduler.conftest import Scheduler
-from tests.services.scheduler.state.test_own_machines import pool_of
+from tests.services.scheduler.conftest import Scheduler, pool_of
 from tests.support.builders import make_bound_pod, make_node, make_pod, make_pods
 from tests.support.real_pods import store_pods
 from tests.support.waiting import wait_until
@@ -95,7 +94,7 @@ async def test_deleted_capacity_is_not_bought_again(
 async def test_nothing_is_disrupted_on_a_picture_that_is_not_the_watchers(
     scheduler: Scheduler, kube: Kube, bus: Bus
 ) -> None:
-    """Forged deletions of pods make nodes look empty; the step does not even look."""
+    """Forged deletions of pods make nodes look empty; the step does not even begin."""
     await scheduler.show(
         nodepools=[await pool_of(kube)], nodes=[make_node("n")], pods=[make_bound_pod("web", "n")]
     )

@@ -13,8 +13,7 @@ from shared.domain.machines import LAUNCHED, Condition, Machine
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES
 from shared.solver.reasons import OUT_OF_TIME
-from tests.services.scheduler.conftest import Scheduler
-from tests.services.scheduler.state.test_own_machines import machines, pool_of
+from tests.services.scheduler.conftest import Scheduler, machines, pool_of
 from tests.support.builders import make_bound_pod, make_machine, make_pod
 
 NO_ROOM = Condition("Unknown", "LimitsExceeded", "cpu 8 of 8", 1.0)
@@ -46,7 +45,7 @@ async def is_withdrawn(kube: Kube, machine: Machine) -> bool:
 async def test_a_machine_whose_pods_are_served_elsewhere_is_withdrawn(
     scheduler: Scheduler, kube: Kube, waiters: LimitWaiters
 ) -> None:
-    """After the second look, not the first."""
+    """After the second check, not the first."""
     machine = await waiter(scheduler, kube)
     await scheduler.show(pods=[make_bound_pod("web", "elsewhere")])
     await waiters.step()
@@ -66,7 +65,7 @@ async def test_a_machine_whose_pods_wait_on_stays(
     assert not await is_withdrawn(kube, machine)
 
 
-async def test_a_need_between_two_looks_begins_the_count_anew(
+async def test_a_need_between_two_checks_begins_the_count_anew(
     scheduler: Scheduler, kube: Kube, waiters: LimitWaiters
 ) -> None:
     machine = await waiter(scheduler, kube)

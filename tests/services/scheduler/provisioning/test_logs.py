@@ -27,7 +27,7 @@ from tests.support.builders import (
 from tests.support.planning import plan_for
 
 
-def told(snapshot: Snapshot) -> list[dict[str, Any]]:
+def logged(snapshot: Snapshot) -> list[dict[str, Any]]:
     """The lines of one round whose Machines are all created."""
     plan = plan_for(snapshot)
     with capture_logs() as lines:
@@ -49,7 +49,7 @@ def snapshot_of(generation: str, **changes: Any) -> Snapshot:
 
 def test_a_provisioners_round_speaks_as_v0_24_did() -> None:
     """BAT-10, ACC-13 and ACC-14: daemons and their pods are in the request, five types are named."""
-    lines = told(snapshot_of(V1ALPHA5))
+    lines = logged(snapshot_of(V1ALPHA5))
     assert [line["event"].partition(" with ")[0] for line in lines] == [
         "computing scheduling decision for provisionable pod(s)",
         "found provisionable pod(s)",
@@ -65,8 +65,8 @@ def test_a_provisioners_round_speaks_as_v0_24_did() -> None:
 
 
 def test_a_nodepools_round_speaks_as_karpenter_does_now() -> None:
-    """BAT-09: log lines of a plan."""
-    before, found, computed, created = told(snapshot_of(V1))
+    """BAT-09."""
+    before, found, computed, created = logged(snapshot_of(V1))
     assert (before["pending-pods"], before["deleting-pods"]) == (7, 0)
     assert before["log_level"] == "debug"
     assert found["event"] == "found provisionable pod(s)"
@@ -90,7 +90,7 @@ def test_only_nodes_on_their_way_are_said_to_take_pods(ready: bool) -> None:
         allocatable={"cpu": 4000, "memory": 2**34, "pods": 50},
         conditions=conditions,
     )
-    lines = told(make_snapshot(make_pod(), pools=(make_pool(),), machines=(machine,)))[1:]
+    lines = logged(make_snapshot(make_pod(), pools=(make_pool(),), machines=(machine,)))[1:]
     if ready:
         assert lines == []
     else:
@@ -114,11 +114,11 @@ def test_five_names_and_how_many_more(count: int, text: str) -> None:
     assert some(f"n{i}" for i in range(count)) == text
 
 
-def test_what_pods_give_up_is_told() -> None:
-    """SCH-24: relaxation within the round."""
+def test_what_pods_give_up_is_logged() -> None:
+    """SCH-24."""
     wish = PreferredTerm(1, (Expression(keys.ZONE, "In", ("mars",)),))
     pods = [make_pod(f"p{n}", preferred_terms=(wish,)) for n in range(3)]
     words = "relaxing soft constraints for pod since it previously failed to schedule"
-    (line,) = [one for one in told(make_snapshot(*pods)) if one["event"] == words]
+    (line,) = [one for one in logged(make_snapshot(*pods)) if one["event"] == words]
     assert (line["Pod"], line["pods"], line["log_level"]) == (pods[0].key, 3, "debug")
     assert line["reason"].startswith("removing: spec.affinity.nodeAffinity.preferred")

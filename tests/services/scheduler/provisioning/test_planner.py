@@ -8,36 +8,20 @@ import pytest
 
 from shared import streams
 from shared.api.machines import parse_machine
-from shared.api.provisioners import parse_provisioner
 from shared.bus import Bus
 from shared.domain import labels as keys
-from shared.domain.nodepools import NodePool
 from shared.kube.client import Kube
-from shared.kube.resources import MACHINES
 from shared.messages import LaunchMachine
 from shared.metrics import Metrics
-from tests.services.conftest import create_pool
-from tests.services.scheduler.conftest import Scheduler
+from tests.services.scheduler.conftest import Scheduler, machines, pool_of
 from tests.support.builders import ZONES, make_machine, make_node, make_pod, make_pods
 from tests.support.waiting import wait_until
-
-TYPES = {"key": "node.kubernetes.io/instance-type", "operator": "Exists"}
-
-
-async def pool_of(kube: Kube, **spec: Any) -> NodePool:
-    """A stored Provisioner, as the watcher reads it."""
-    raw = await create_pool(kube, **{"requirements": [TYPES], **spec})
-    return parse_provisioner(raw).require("default")
-
-
-async def machines(kube: Kube) -> list[dict[str, Any]]:
-    return (await kube.list(MACHINES)).items
 
 
 async def test_a_waiting_pod_gets_a_machine(
     scheduler: Scheduler, kube: Kube, published: Any, events: Any, metrics: Metrics
 ) -> None:
-    """M-05, SCH-110: owned by its Provisioner, with finalizer, labels and plan; the launcher is rung."""
+    """M-05, SCH-110: owned by its Provisioner, with finalizer, labels and plan; the launch is requested."""
     pool = await pool_of(kube, labels={"team": "blue"})
     await scheduler.show(nodepools=[pool], pods=[make_pod("web")])
     await scheduler.plan("uid-web")
@@ -179,7 +163,7 @@ async def test_unavailable_offerings_are_not_planned_with(
 async def test_many_pods_become_few_machines_with_parallel_writes(
     scheduler: Scheduler, kube: Kube, published: Any
 ) -> None:
-    """ACC-02, 400 pods at once: one message for each Machine."""
+    """ACC-02, 400 pods at once: one launch is requested for each Machine."""
     await scheduler.show(nodepools=[await pool_of(kube)], pods=make_pods(400, cpu="1"))
     await scheduler.plan()
     names = {f"Machine/{raw['metadata']['name']}" for raw in await machines(kube)}

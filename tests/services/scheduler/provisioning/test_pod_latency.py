@@ -102,6 +102,6 @@ def test_only_what_the_plan_places_is_placed() -> None:
 def test_undecided_pods_tell_how_long_they_wait() -> None:
     pods = [make_pod("new"), make_pod("decided"), make_bound_pod("bound", "n")]
     since = {pods[0].uid: 3.0, pods[2].uid: 3.0, "Machine/m": 3.0}
-    told = Scraped(undecided_text(pods, since, now=10.0))
+    page = Scraped(undecided_text(pods, since, now=10.0))
     name = f"{PREFIX}_scheduling_undecided_time_seconds"
-    assert told.of(name, "name") == {"new": 7}
+    assert page.of(name, "name") == {"new": 7}

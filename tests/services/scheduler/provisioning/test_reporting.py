@@ -53,7 +53,7 @@ class Room:
     def __post_init__(self) -> None:
         self.reporter = PlanReporter(cast(Recorder, self.listener), {})
 
-    async def told(self, snapshot: Snapshot) -> tuple[list[Any], list[dict[str, Any]]]:
+    async def report(self, snapshot: Snapshot) -> tuple[list[Any], list[dict[str, Any]]]:
         """Events and log lines of one plan whose machines are all created."""
         self.listener.events.clear()
         plan = plan_for(snapshot)
@@ -77,8 +77,8 @@ def cluster(generation_api: str, **changes: Any) -> Snapshot:
 async def test_a_pod_hears_of_the_machine_that_is_made_for_it(
     room: Room, generation_api: str, noun: str
 ) -> None:
-    """SCH-110: the event Nominated."""
-    ((pod, reason, text, _),), _ = await room.told(cluster(generation_api))
+    """SCH-110."""
+    ((pod, reason, text, _),), _ = await room.report(cluster(generation_api))
     assert (pod, reason) == ("web", "Nominated")
     assert text.startswith(f"Pod should schedule on: {noun}/default-")
 
@@ -93,11 +93,11 @@ async def test_a_pod_hears_of_the_node_and_its_machine(
         conditions={INITIALIZED: Condition("True", INITIALIZED, "", 0.0)},
     )  # fmt: skip
     node = make_node("n", provider_id="aws:///a/i-1")
-    ((_, _, text, _),), _ = await room.told(
+    ((_, _, text, _),), _ = await room.report(
         cluster(generation_api, machines=(machine,), nodes=(node,))
     )
     assert text == f"Pod should schedule on: {noun}/default-a, node/n"
-    ((_, _, text, _),), _ = await room.told(cluster(generation_api, nodes=(make_node("n"),)))
+    ((_, _, text, _),), _ = await room.report(cluster(generation_api, nodes=(make_node("n"),)))
     assert text == "Pod should schedule on: node/n"
 
 
@@ -105,21 +105,21 @@ async def test_a_pool_that_filters_every_type_out_is_told_so(room: Room) -> None
     """SCH-112, SCH-113; the log says it once (OPS-22)."""
     nothing = Expression(keys.INSTANCE_TYPE, "In", ("z9.none",))
     snapshot = cluster(V1, pool={"requirements": (nothing,)})
-    events, lines = await room.told(snapshot)
+    events, lines = await room.report(snapshot)
     assert [(name, reason, again) for name, reason, _, again in events] == [
         ("web", "FailedScheduling", 300.0),
         ("default", "NoCompatibleInstanceTypes", 60.0),
     ]
     skipping = "skipping, no resolved instance types found"
     assert [line["pool"] for line in lines if line["event"] == skipping] == ["NodePool/default"]
-    _, lines = await room.told(snapshot)
+    _, lines = await room.report(snapshot)
     assert skipping not in [line["event"] for line in lines]
 
 
 async def test_without_any_pool_the_log_says_so_once(room: Room) -> None:
     """API-04, ACC-01: no error loop."""
     said = [
-        [line["event"] for line in (await room.told(make_snapshot(make_pod(), pools=())))[1]]
+        [line["event"] for line in (await room.report(make_snapshot(make_pod(), pools=())))[1]]
         for _ in range(2)
     ]
     assert said[0].count("no dynamic nodepools found") == 1
@@ -133,7 +133,7 @@ async def test_pods_that_are_not_planned_at_all_are_no_errors(room: Room) -> Non
         make_pod("gpu", claims_devices=True),
         make_pod("huge", cpu="10000"),
     )
-    events, lines = await room.told(make_snapshot(*pods, pools=(make_pool(),)))
+    events, lines = await room.report(make_snapshot(*pods, pools=(make_pool(),)))
     assert [name for name, reason, _, _ in events if reason == "FailedScheduling"] == [
         "gpu", "huge", "odd",
     ]  # fmt: skip
@@ -145,18 +145,18 @@ async def test_pods_that_are_not_planned_at_all_are_no_errors(room: Room) -> Non
 
 
 async def test_every_pod_is_told_in_the_end_and_logged_once(room: Room) -> None:
-    """SCH-111: each plan tells some that were not told yet; a new reason is news again."""
+    """SCH-111: each plan reports some that were not reported yet; a new reason is reported again."""
     number = MOST_POD_EVENTS + 50
     pods = make_pods(number, cpu="500")
-    told, logged = set(), 0
+    reported, logged = set(), 0
     for _ in range(3):
-        events, lines = await room.told(make_snapshot(*pods))
+        events, lines = await room.report(make_snapshot(*pods))
         assert len(events) <= MOST_POD_EVENTS
-        told |= {name for name, *_ in events}
+        reported |= {name for name, *_ in events}
         logged += sum(line["event"] == "could not schedule pod" for line in lines)
-    assert (len(told), logged) == (number, number)
+    assert (len(reported), logged) == (number, number)
     other = make_snapshot(*pods[:1], pools=(make_pool("other"),))
-    _, lines = await room.told(other)
+    _, lines = await room.report(other)
     assert [line["event"] for line in lines if line["log_level"] == "error"] == [
         "could not schedule pod"
     ]

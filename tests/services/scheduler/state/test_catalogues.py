@@ -119,7 +119,7 @@ async def test_what_is_known_of_a_class_ends_with_the_launcher(
 
 
 def test_a_reservation_that_several_classes_select_is_offered_once_by_its_latest_count() -> None:
-    """Each class is told for itself, and not at the same moment."""
+    """Each class has its own record, and not at the same moment."""
     later = Reservation("cr-1", "m5.x004", ZONES[0], left=1, counted_at=10.0)
     (found,) = merged({"EC2NodeClass/b": [FREE], "EC2NodeClass/a": [later]})
     assert (found.left, found.counted_at) == (1, 10.0)

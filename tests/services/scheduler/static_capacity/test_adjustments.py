@@ -103,8 +103,8 @@ def test_static_machines_are_neither_empty_nor_underutilized() -> None:
 
 def drifted(pool: NodePool, name: str) -> Running:
     found = make_running(name, pool=pool)
-    marks = {**found.machine.conditions, **conditions(DRIFTED)}
-    return found._replace(machine=replace(found.machine, conditions=marks))
+    both = {**found.machine.conditions, **conditions(DRIFTED)}
+    return found._replace(machine=replace(found.machine, conditions=both))
 
 
 def test_a_drifted_static_machine_is_replaced_one_for_one() -> None:
@@ -131,7 +131,7 @@ def test_static_drift_needs_its_gate() -> None:
 
 
 async def test_replicas_become_claims(scheduler: Scheduler, kube: Kube) -> None:
-    """And a second look, before the mirror shows them, makes no more."""
+    """And a second step, before the mirror shows them, makes no more."""
     pool = static(2)
     scheduler.disruption.settings = scheduler.disruption.settings.model_copy(
         update={"feature_gates": GATE}

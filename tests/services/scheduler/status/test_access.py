@@ -58,7 +58,7 @@ def test_they_are_off_unless_somebody_says_so() -> None:
 
 
 @pytest.mark.parametrize("path", ["/simulate", "/explain"])
-async def test_where_they_are_off_the_way_to_switch_them_on_is_told(
+async def test_where_they_are_off_the_answer_says_how_to_switch_them_on(
     path: str, scheduler: Scheduler, bus: Bus, tmp_path: Path
 ) -> None:
     async with asked("off", scheduler, bus, tmp_path) as (client, api):

@@ -102,7 +102,7 @@ def test_a_provisioners_node_says_so() -> None:
     assert scraped.value("karpenter_nodes_allocatable", resource_type="cpu", **where) == 3.9
 
 
-def test_a_nodes_age_is_told() -> None:
+def test_a_nodes_age_is_reported() -> None:
     """MET-03; a clock that went back makes nobody younger than new."""
     nodes = labelled_nodes([node()])
     for now, age in ((160.0, 60), (90.0, 0)):
@@ -127,12 +127,12 @@ def test_nodes_that_are_not_ours_are_told_as_nobodys() -> None:
 
 def test_resources_are_spelled_as_karpenter_spells_them() -> None:
     disk = {"ephemeral-storage": 2**30}
-    told = node(capacity=disk, allocatable=disk)
+    counted = node(capacity=disk, allocatable=disk)
     pool = make_pool(usage=disk, limits=disk)
     scraped = Scraped(
-        node_text(labelled_nodes([told]), {}, {})
+        node_text(labelled_nodes([counted]), {}, {})
         + pool_text([pool], [], {})
-        + cluster_text((told,), {})
+        + cluster_text((counted,), {})
     )
     for name in ("nodes_allocatable", "nodepools_usage", "nodepools_limit", "provisioner_usage"):
         assert scraped.of(f"karpenter_{name}", "resource_type").keys() == {"ephemeral_storage"}
@@ -195,7 +195,7 @@ def test_a_provisioner_counts_under_both_names_and_with_its_namesake() -> None:
 
 
 def test_types_tell_size_price_and_shortage() -> None:
-    """MET-10; several reservations of one offering are told once, as the cheapest."""
+    """MET-10; several reservations of one offering are reported once, as the cheapest."""
     offerings = (
         Offering("us-west-2a", "spot", 40_000),
         Offering("us-west-2b", "spot", 45_000),
@@ -208,12 +208,12 @@ def test_types_tell_size_price_and_shortage() -> None:
     name, of = "karpenter_cloudprovider_instance_type", {"instance_type": "m5.x004"}
     assert scraped.value(f"{name}_cpu_cores", **of) == kind.capacity["cpu"] / 1000
     assert scraped.value(f"{name}_memory_bytes", **of) == kind.capacity["memory"]
-    told = {
+    counted = {
         ("spot", "us-west-2a"): (0.04, 1),
         ("spot", "us-west-2b"): (0.045, 0),
         ("reserved", "us-west-2a"): (0.007, 1),
     }
-    for (capacity_type, zone), (price, there) in told.items():
+    for (capacity_type, zone), (price, there) in counted.items():
         where = {"capacity_type": capacity_type, "zone": zone, **of}
         assert scraped.value(f"{name}_offering_price_estimate", **where) == price
         assert scraped.value(f"{name}_price_estimate", **where) == price

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import random
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -73,7 +74,9 @@ async def client(
             yield session
 
 
-async def post(client: aiohttp.ClientSession, body: bytes) -> tuple[int, dict[str, Any]]:
+async def post(
+    client: aiohttp.ClientSession, body: bytes | io.BytesIO
+) -> tuple[int, dict[str, Any]]:
     async with client.post("/simulate?policy=LowestCost&effort=10", data=body) as response:
         return response.status, await response.json()
 
@@ -88,7 +91,7 @@ async def test_objects_in_a_plan_out_and_nothing_is_written(
     assert (found["faults"], found["policy"]) == ([], "LowestCost")
     written = [await kube.list(kind) for kind in (MACHINES, NODE_CLAIMS)]
     assert [one.items for one in written] == [[], []]
-    status, found = await post(client, b" " * (MOST_BYTES + 1))
+    status, found = await post(client, io.BytesIO(b" " * (MOST_BYTES + 1)))
     assert (status, list(found)) == (413, ["error"])
 
 
@@ -148,7 +151,7 @@ async def test_without_a_catalogue_that_of_the_cluster_is_used_or_the_bundled_on
 
 
 @pytest.mark.parametrize(
-    ("body", "query", "status", "told"),
+    ("body", "query", "status", "text"),
     [
         (b"not: json", {}, 400, "the body is no JSON"),
         (b"", {}, 400, "the body is no JSON"),
@@ -162,11 +165,11 @@ async def test_without_a_catalogue_that_of_the_cluster_is_used_or_the_bundled_on
     ],
 )
 def test_requests_that_cannot_be_answered_say_why(
-    body: Any, query: dict[str, str], status: int, told: str
+    body: Any, query: dict[str, str], status: int, text: str
 ) -> None:
     found = answer_here(body, query)
     assert found[0] == status
-    assert told in found[1]["error"]
+    assert text in found[1]["error"]
 
 
 def test_nothing_usable_is_422_with_every_fault() -> None:
@@ -208,15 +211,15 @@ async def test_the_scheduler_goes_on_while_a_large_simulation_runs(
 ) -> None:
     """20,000 pods that stay apart: it is another process that works, and it is gone when nobody waits."""
     body = orjson.dumps([crowd(20_000), node_pool()])
-    asking = asyncio.ensure_future(client.post("/simulate", data=body))
+    request = asyncio.ensure_future(client.post("/simulate", data=body))
     (child,) = await wait_until(working_children, "a process simulates")
     for _ in range(50):
         async with client.get("/healthz") as response:
             assert response.status == 200
-    assert not asking.done()
+    assert not request.done()
     async with client.post("/simulate", data=orjson.dumps(OBJECTS)) as second:
         assert second.status == 429
-    asking.cancel()
+    request.cancel()
     await wait_until(lambda: not child.is_running(), "the client went away, and the process")
     assert (await post(client, orjson.dumps(OBJECTS)))[0] == 200
 
@@ -230,14 +233,14 @@ async def test_a_service_that_stops_takes_its_simulation_with_it(bus: Bus) -> No
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         async with running(loop, port):
             body = orjson.dumps([crowd(20_000), node_pool()])
-            asking = asyncio.ensure_future(session.post("/simulate", data=body))
+            request = asyncio.ensure_future(session.post("/simulate", data=body))
             await wait_until(working_children, "a process simulates")
-        await asyncio.wait([asking])
+        await asyncio.wait([request])
     await wait_until(lambda: not working_children(), "the process is gone")
 
 
 @pytest.mark.parametrize(
-    ("bounds", "told"),
+    ("bounds", "text"),
     [
         (replace(BOUNDS, seconds=0.2), "the simulation took longer than 0.2 s"),
         (replace(BOUNDS, memory_bytes=192 << 20), "the simulation needs more than 192 MiB"),
@@ -245,12 +248,12 @@ async def test_a_service_that_stops_takes_its_simulation_with_it(bus: Bus) -> No
     ids=["time", "memory"],
 )
 async def test_a_simulation_beyond_its_bounds_is_refused_in_words(
-    bus: Bus, bounds: Bounds, told: str
+    bus: Bus, bounds: Bounds, text: str
 ) -> None:
     simulator = Simulator(CatalogueStore(bus.redis, bus.prefix), bounds)
     status, found = await ask(simulator, [crowd(20_000), node_pool()])
     assert status == 503
-    assert told in found["error"]
+    assert text in found["error"]
     assert working_children() == []
 
 

@@ -38,7 +38,7 @@ def requests(world: World, code: str) -> float:
 
 async def ask(world: World, node: Node, *pods: Pod) -> None:
     step = DrainStep(pods, (), (), len(pods))
-    await world.termination.clearing.evictions.carry_out(node, step, "Drifted")
+    await world.termination.drains.evictions.carry_out(node, step, "Drifted")
 
 
 async def test_the_pauses_grow_from_a_tenth_of_a_second_to_ten(world: World, node: Node) -> None:

@@ -19,7 +19,7 @@ async def test_each_pod_counts_once_evicted_or_deleted(world: World) -> None:
 
     names = [world.pod(app, node.name) for app in ("web", "late", "held")]
     await world.budget("held", "held", maxUnavailable=0)
-    evictions = world.termination.clearing.evictions
+    evictions = world.termination.drains.evictions
 
     async def ask() -> None:
         web, late, held = map(pod_of, names)

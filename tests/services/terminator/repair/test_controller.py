@@ -29,7 +29,7 @@ def gate() -> Gate:
 def repair(world: World, gate: Gate) -> NodeRepair:
     return NodeRepair(
         world.kube, Machines(world.kube), world.clock, world.recorder, world.metrics,
-        enabled=lambda: gate.open, add=lambda kind, name: world.work.add(kind, name),
+        enabled=lambda: gate.open, add=lambda kind, name: world.queue.add(kind, name),
     )  # fmt: skip
 
 
@@ -55,16 +55,16 @@ async def test_an_ill_node_is_replaced_at_once(
     world.pod("db", place.node, annotations=held)
     fall_ill(world, place)
     world.clock.advance(HALF_AN_HOUR - 1)
-    await repair.look()
+    await repair.check()
     assert ordered_away(world, place) == [False]
     world.clock.advance(1)
-    await repair.look()
+    await repair.check()
     machine = world.machine(place)
     assert machine is not None
     written = machine["metadata"]["annotations"][TIMESTAMP]
     assert parse_rfc3339(written) == world.clock.now()
     assert machine["metadata"]["deletionTimestamp"]
-    assert world.work.open == [place.key]
+    assert world.queue.open == [place.key]
     await world.step()
     assert world.control.alive() == [], "at once"
     await world.until_gone(place)
@@ -85,10 +85,10 @@ async def test_nothing_is_repaired_without_the_gate(
     fall_ill(world, place)
     world.clock.advance(2 * HALF_AN_HOUR)
     gate.open = False
-    await repair.look()
+    await repair.check()
     assert ordered_away(world, place) == [False]
     gate.open = True
-    await repair.look()
+    await repair.check()
     assert ordered_away(world, place) == [True]
 
 
@@ -100,28 +100,28 @@ async def test_where_many_are_ill_none_is_repaired(
     for place in (*places[:2], places[3]):
         fall_ill(world, place)
     world.clock.advance(HALF_AN_HOUR)
-    await repair.look()
+    await repair.check()
     assert ordered_away(world, *places) == [False, False, False, True]
     fall_ill(world, places[0], status="True")
     world.clock.advance(RETRY_SECONDS - 1)
-    await repair.look()
+    await repair.check()
     assert ordered_away(world, places[1]) == [False]
     blocked = [one for one in await events() if one[0] == "NodeRepairBlocked"]
     names = [place.machine for place in places[:2]] + [place.node for place in places[:2]]
     assert sorted(name for _, name in blocked) == sorted(names)
     world.clock.advance(1)
-    await repair.look()
+    await repair.check()
     assert ordered_away(world, *places[:3]) == [False, True, False]
 
 
-async def test_nodes_without_a_machine_of_ours_are_nobodys_patients(
+async def test_nodes_without_a_machine_of_ours_are_left_alone(
     world: World, repair: NodeRepair, events: Any
 ) -> None:
     """R1: a managed node group's node, however ill; it does count in the cluster."""
     world.node("foreign", "aws:///us-west-2a/i-0123456789abcdef0", labels={}, finalizers=())
     fall_ill(world, Place("NodeClaim", "none", "foreign", ""))
     world.clock.advance(HALF_AN_HOUR)
-    await repair.look()
+    await repair.check()
     assert "deletionTimestamp" not in world.store.get("nodes", "foreign")["metadata"]
     assert await events() == []
 
@@ -134,7 +134,7 @@ async def test_an_earlier_end_stays(world: World, repair: NodeRepair) -> None:
     world.store.patch("nodeclaims", place.machine, note, group="karpenter.sh")
     fall_ill(world, place, "AcceleratedHardwareReady", "False")
     world.clock.advance(600)
-    await repair.look()
+    await repair.check()
     machine = world.machine(place)
     assert machine is not None
     assert machine["metadata"]["annotations"][TIMESTAMP] == early

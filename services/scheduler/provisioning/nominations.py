@@ -1,8 +1,8 @@
-"""What the planner's word about a pod's node is worth: pure. kube-scheduler places pods, we only suggest.
+"""How long the planner's choice of a node for a pod counts: pure. kube-scheduler places pods, we only suggest.
 
 A plan promises each pod a node, or a machine that becomes one. A promise turns into ``status.nominatedNodeName`` once
 the node is there. A nominated pod gets no other capacity (POD-01), so a nomination must end when it comes to nothing:
-its node is gone, leaves, has no room after all, or could have taken the pod for ``BIND_SECONDS`` and did not.
+its node is gone or terminates, has no room after all, or could have taken the pod for ``BIND_SECONDS`` and did not.
 
 kube-scheduler nominates too, for a pod that preempts others. While pods leave its node, room is being made there, and
 the time does not count.
@@ -56,7 +56,7 @@ class Order(msgspec.Struct, frozen=True):
     node: str
 
 
-class Sighting(msgspec.Struct, frozen=True):
+class Nomination(msgspec.Struct, frozen=True):
     """Since when (monotonic seconds) a pod is nominated to ``node``, and since when that node could take it."""
 
     node: str
@@ -164,9 +164,9 @@ def newest(promises: dict[str, Promise]) -> dict[str, Promise]:
     return dict(list(promises.items())[-MOST_PROMISES:])
 
 
-def sightings(
-    pods: Iterable[Pod], homes: Homes, before: Mapping[str, Sighting], *, now: float
-) -> dict[str, Sighting]:
+def followed(
+    pods: Iterable[Pod], homes: Homes, before: Mapping[str, Nomination], *, now: float
+) -> dict[str, Nomination]:
     """Pod UID -> how long its nomination stands, carried on from ``before``. ``pods``: all, bound ones too."""
     listed = list(pods)
     nominated = [pod for pod in listed if pod.nominated_node and not pod.node_name]
@@ -177,10 +177,10 @@ def sightings(
     for pod in nominated:
         known = before.get(pod.uid)
         if known is None or known.node != pod.nominated_node:
-            known = Sighting(pod.nominated_node, now)
+            known = Nomination(pod.nominated_node, now)
         since = now if known.bindable_since is None else known.bindable_since
         bindable = homes.is_settled(known.node)
-        found[pod.uid] = Sighting(
+        found[pod.uid] = Nomination(
             known.node, known.since, since if bindable else None, pod.uid not in crowded
         )
     return found
@@ -205,17 +205,18 @@ def _crowded_out(pods: Iterable[Pod], nominated: Iterable[Pod], homes: Homes) ->
     return crowded
 
 
-def holds(node: str, sighting: Sighting | None, homes: Homes, *, now: float) -> bool:
-    """Does a nomination to ``node`` still keep the pod from other capacity? Not yet sighted: it is new."""
+def holds(node: str, nomination: Nomination | None, homes: Homes, *, now: float) -> bool:
+    """Does a nomination to ``node`` still keep the pod from other capacity? ``nomination``: as it was followed so far;
+    None for a new one."""
     if node not in homes.nodes:
         return False
-    if node in homes.making_room or sighting is None or sighting.node != node:
+    if node in homes.making_room or nomination is None or nomination.node != node:
         return True
-    if not sighting.fits:
+    if not nomination.fits:
         return False
-    if now - sighting.since > JOIN_SECONDS:
+    if now - nomination.since > JOIN_SECONDS:
         return False
-    return sighting.bindable_since is None or now - sighting.bindable_since <= BIND_SECONDS
+    return nomination.bindable_since is None or now - nomination.bindable_since <= BIND_SECONDS
 
 
 def place_of(promise: Promise, homes: Homes, bindable: Mapping[str, float], *, now: float) -> str:
@@ -263,17 +264,17 @@ def counted_on(
 
 
 def settle(
-    pods: Iterable[Pod], homes: Homes, seen: Mapping[str, Sighting], *, now: float
+    pods: Iterable[Pod], homes: Homes, nominations: Mapping[str, Nomination], *, now: float
 ) -> list[Pod]:
     """The pods as the planner must count them: nominated ones occupy their node, or wait again (POD-01)."""
-    return [_settle(pod, homes, seen, now) for pod in pods]
+    return [_settle(pod, homes, nominations, now) for pod in pods]
 
 
-def _settle(pod: Pod, homes: Homes, seen: Mapping[str, Sighting], now: float) -> Pod:
+def _settle(pod: Pod, homes: Homes, nominations: Mapping[str, Nomination], now: float) -> Pod:
     node = pod.nominated_node
     if not node or pod.node_name:
         return pod
-    if holds(node, seen.get(pod.uid), homes, now=now):
+    if holds(node, nominations.get(pod.uid), homes, now=now):
         return msgspec.structs.replace(pod, node_name=node)
     return msgspec.structs.replace(pod, nominated_node="")
 
@@ -282,7 +283,7 @@ def orders(
     pods: Mapping[str, Pod],
     promises: Mapping[str, Promise],
     homes: Homes,
-    seen: Mapping[str, Sighting],
+    nominations: Mapping[str, Nomination],
     refused: Mapping[str, str],
     *,
     now: float,
@@ -295,7 +296,8 @@ def orders(
     ends = [
         Order(pod, "")
         for uid, pod in pods.items()
-        if pod.nominated_node and not holds(pod.nominated_node, seen.get(uid), homes, now=now)
+        if pod.nominated_node
+        and not holds(pod.nominated_node, nominations.get(uid), homes, now=now)
     ]
     found = []
     for uid, promise in promises.items():

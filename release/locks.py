@@ -1,4 +1,4 @@
-"""``python -m deploy.locks``: makes the locks anew from ``pyproject.toml`` (``make locks``), keeping what they pin.
+"""``python -m release.locks``: makes the locks anew from ``pyproject.toml`` (``make locks``), keeping what they pin.
 
 Run it on Linux x86_64 with Python 3.11: a lock holds what is installed there, and elsewhere a subset of it. Options are
 handed on to pip-compile: ``--upgrade-package NAME``, ``--upgrade``.

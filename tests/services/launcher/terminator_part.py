@@ -19,7 +19,7 @@ from tests.support.fake_clock import FakeClock
 
 
 @dataclass
-class Ending:
+class TerminatorPart:
     """Ends what the launcher ordered since the last time."""
 
     kube: Kube
@@ -36,7 +36,7 @@ class Ending:
         return [one.instance for one in new if isinstance(one, EndInstance)]
 
     async def carry_out(self) -> None:
-        """Both looks of the terminator. Time goes on only when there is an order."""
+        """Both reads of the terminator. Time goes on only when there is an order."""
         machines = Machines(self.kube)
         strays = Strays(
             machines, Listings(self.kube, machines), Instances(self.cloud.ec2, self.clock),

@@ -1,7 +1,7 @@
-"""``python -m deploy.find_wheels``: where all of requirements-local.lock installs from wheels, without a compiler.
+"""``python -m release.find_wheels``: where all of requirements-local.lock installs from wheels, without a compiler.
 
 It asks the package index, through pip, what each platform and Python would get, and writes the answer to
-``deploy/wheels.json``. Nothing is installed. Run it by hand when the lock changes (it takes minutes); a test
+``release/wheels.json``. Nothing is installed. Run it by hand when the lock changes (it takes minutes); a test
 compares the two.
 What may go wrong: no network, or pip changes its words: the run ends with what pip said.
 """
@@ -15,12 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from packaging.markers import Environment, default_environment
+from packaging.markers import default_environment
 from packaging.requirements import Requirement
 
 PROJECT = Path(__file__).resolve().parents[1]
 LOCK = PROJECT / "requirements-local.lock"
-DESTINATION = PROJECT / "deploy" / "wheels.json"
+DESTINATION = PROJECT / "release" / "wheels.json"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 GLIBC = ("_2_28", "_2_27", "_2_26", "_2_24", "_2_17", "2014")
 """glibc 2.28 is that of Debian 10 and RHEL 8; pip does not add the older ones itself."""
@@ -49,7 +49,8 @@ def pins(text: str) -> list[str]:
 def wanted(text: str, platform: str, python: str) -> dict[str, str]:
     """Entries of the lock that are for this platform, by name."""
     system, machine, _ = PLATFORMS[platform]
-    there: Environment = default_environment() | {
+    there = {
+        **{name: str(value) for name, value in default_environment().items()},
         "sys_platform": system,
         "platform_machine": machine,
         "python_version": python,
@@ -58,7 +59,7 @@ def wanted(text: str, platform: str, python: str) -> dict[str, str]:
     return {
         one.name: entry
         for one, entry in locked(text).items()
-        if one.marker is None or one.marker.evaluate({**there})
+        if one.marker is None or one.marker.evaluate(there)
     }
 
 

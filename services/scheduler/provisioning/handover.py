@@ -1,15 +1,15 @@
-"""Hands the planner's placement over to kube-scheduler through ``status.nominatedNodeName`` (KEP-5278).
+"""Passes the planner's placement on to kube-scheduler through ``status.nominatedNodeName`` (KEP-5278).
 
 By itself kube-scheduler spreads pods over whatever nodes are there, and of a tight plan some pods then fit nowhere.
 Promises are kept in memory only: after a restart nothing is nominated until the next plan, which costs packing quality
 and nothing else. Nominations on pods are judged anew from the mirror.
 
-Off unless NOMINATE says otherwise: a kube-scheduler that binds pods while they are being nominated spreads them over
-more nodes than it does alone (docs/settings.md has the figures).
+A promised pod counts on its node or machine already, so that no later plan breaks up what an earlier one has put
+together. docs/settings.md has the figures.
 
 What may go wrong: the pod is bound, gone or nominated by somebody else meanwhile (seen before the write, or the API
-server refuses it; both end the matter); kube-scheduler takes the nomination back, as it does each time it tries a pod
-in vain (written again as soon as the mirror shows that, a bounded number of times).
+server refuses it; both end the matter); kube-scheduler takes the nomination back, as it does each time a pod
+fits nowhere (written again as soon as the mirror shows that, a bounded number of times).
 """
 
 from __future__ import annotations
@@ -21,27 +21,29 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from services.scheduler.nominations import (
+from services.scheduler.provisioning.nominations import (
     Homes,
+    Nomination,
     Order,
     Promise,
-    Sighting,
     counted_on,
+    followed,
     honours_nominations,
     newest,
     orders,
     promises_of,
     settle,
-    sightings,
 )
 from services.scheduler.state.view import View
 from shared.clock import Clock
+from shared.concurrency.parallel import in_parallel
 from shared.concurrency.waiting import pause
 from shared.domain.pods import Pod
 from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import PODS
 from shared.log import get_logger
+from shared.mirror.pending_writes import PendingWrites
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan
 
@@ -53,48 +55,48 @@ STEP_SECONDS = 1.0
 WRITES_AT_ONCE = 32
 WRITES_PER_STEP = 100
 """The next step follows at once: a node that joins meanwhile has its turn before pods that are late already."""
-TOLD_SECONDS = 10.0
-"""After this long the mirror must show what we wrote; if not, it got lost or was taken back."""
+MIRROR_LAG_SECONDS = 10.0
+"""By then the mirror must show what we wrote; if it does not, it got lost or was taken back."""
 PROBLEM_SECONDS = 10.0
 MOST_TRIES = 3
 MOST_TRIES_JOINING = 20
-"""Before its node is ready kube-scheduler tries a pod in vain at every event of another node, with a back-off of 1 s to
-10 s, and takes the nomination back each time."""
+"""Before its node is ready kube-scheduler tries a pod without success at every event of another node, with a back-off
+of 1 s to 10 s, and takes the nomination back each time."""
 VERSION_SECONDS = 600.0
 """A control plane may be upgraded while we run."""
 
 
-class Told(msgspec.Struct, frozen=True):
-    """The nomination that we wrote last (empty: taken back), when, and how often that node was written."""
+class Written(msgspec.Struct, frozen=True):
+    """The node that we nominated last (empty: the nomination was taken back), and how often in a row."""
 
     node: str
-    at: float
     tries: int = 1
-    shown: bool = False
-    """The mirror has shown it: from then on the mirror knows better."""
 
 
 @dataclass
 class Handover:
-    """Promises, what became of them, and the writes."""
+    """Owns the promises and the nominations that follow from them."""
 
     settings: SchedulerSettings
     view: View
     kube: Kube
     clock: Clock
     realised: Counter[str] = field(default_factory=Counter)
-    """Promised pods by what came of it: kept, elsewhere, not nominated, lapsed."""
+    """How many promised pods ended how: kept, elsewhere, not nominated, lapsed."""
     server: str = ""
     problem: str = ""
     """Why the API server does not take nominations from us."""
     last_progress: float = 0.0
     _honoured: bool = False
-    _ask_at: float = 0.0
+    _read_version_at: float = 0.0
     _quiet_until: float = 0.0
     _stepped_at: float = float("-inf")
     _promises: dict[str, Promise] = field(default_factory=dict)
-    _seen: dict[str, Sighting] = field(default_factory=dict)
-    _told: dict[str, Told] = field(default_factory=dict)
+    _nominations: dict[str, Nomination] = field(default_factory=dict)
+    _written: dict[str, Written] = field(default_factory=dict)
+    """By UID, of pods that wait."""
+    _pending: PendingWrites[str, str] = field(default_factory=PendingWrites)
+    """Pod UID -> node, until the mirror shows it: from then on the mirror knows better."""
     _refused: dict[str, str] = field(default_factory=dict)
     """Pod UID -> node that did not take it: not nominated a second time."""
     _bindable: dict[str, float] = field(default_factory=dict)
@@ -115,30 +117,30 @@ class Handover:
             "server": self.server,
             "problem": self.problem,
             "promised": len(self._promises),
-            "standing": len(self._seen),
+            "standing": len(self._nominations),
             "realised": dict(self.realised),
         }
 
     def promise(self, plan: Plan, created: Iterable[str], pods: Iterable[Pod]) -> None:
-        """Remember where a plan wants its pods; a later plan's word replaces an earlier one's."""
+        """Remember where a plan puts its pods; a later plan replaces an earlier one."""
         if not self.active:
             return
         fresh = promises_of(plan, created, pods, now=self.clock.monotonic())
         kept = {uid: promise for uid, promise in self._promises.items() if uid not in fresh}
         self._promises = newest({**kept, **fresh})
-        self.look()
+        self.hasten()
 
-    def look(self) -> None:
+    def hasten(self) -> None:
         """Nodes or machines changed: do not wait for the next step's time."""
         self._stepped_at = float("-inf")
 
     def settled(self, pods: Iterable[Pod]) -> list[Pod]:
         """``pods`` as the planner must count them, our last writes and promises included (POD-01)."""
         now = self.clock.monotonic()
-        told = [self._as_told(pod, now) for pod in pods]
-        homes = self._homes(told)
-        promised = self._promised(told, homes, now)
-        settled = settle(told, homes, self._seen, now=now)
+        written = [self._as_written(pod, now) for pod in pods]
+        homes = self._homes(written)
+        promised = self._promised(written, homes, now)
+        settled = settle(written, homes, self._nominations, now=now)
         return [
             msgspec.structs.replace(pod, node_name=promised[pod.uid])
             if pod.uid in promised
@@ -153,10 +155,10 @@ class Handover:
 
     def nodes(self) -> set[str]:
         """Nodes that pods are nominated to: not empty, whatever runs there (BAT-11)."""
-        return {sighting.node for sighting in self._seen.values()}
+        return {nomination.node for nomination in self._nominations.values()}
 
     async def run(self, stop: asyncio.Event, not_synced: Callable[[], str]) -> None:
-        """Step every second and when ``look`` was called, until ``stop``; never on a stale mirror (OPS-13)."""
+        """Step every second and when ``hasten`` was called, until ``stop``; never on a stale mirror (OPS-13)."""
         while not stop.is_set():
             now = self.last_progress = self.clock.monotonic()
             if now - self._stepped_at > STEP_SECONDS and not not_synced():
@@ -166,38 +168,41 @@ class Handover:
 
     async def step(self) -> None:
         """Nominate what can be nominated, take back what came to nothing."""
-        await self._ask_version()
+        await self._read_version()
         now = self.clock.monotonic()
         stored = self.view.pods()
-        self._note_shown(stored)
-        pods = {pod.uid: self._as_told(pod, now) for pod in stored}
+        shown = {pod.uid: pod.nominated_node for pod in stored}
+        self._pending.unshown(lambda uid, node: shown.get(uid, node) == node, now=now)
+        pods = {pod.uid: self._as_written(pod, now) for pod in stored}
         self._settle_promises(pods, now)
         waiting = {uid: pod for uid, pod in pods.items() if not pod.node_name}
         homes = self._homes(pods.values())
-        self._seen = sightings(pods.values(), homes, self._seen, now=now)
+        self._nominations = followed(pods.values(), homes, self._nominations, now=now)
         able = filter(homes.can_bind, homes.nodes)
         self._bindable = {name: self._bindable.get(name, now) for name in able}
-        self._told = {uid: told for uid, told in self._told.items() if uid in waiting}
+        self._written = {uid: one for uid, one in self._written.items() if uid in waiting}
         self._refused = {uid: node for uid, node in self._refused.items() if uid in waiting}
         if self.active:
-            found = orders(waiting, self._promises, homes, self._seen, self._refused, now=now)
+            found = orders(
+                waiting, self._promises, homes, self._nominations, self._refused, now=now
+            )
             await self._write(found, homes)
 
     def _homes(self, pods: Iterable[Pod]) -> Homes:
         machines = self.view.machines()
         return Homes.of(self.view.nodes(), machines, pods)
 
-    def _note_shown(self, pods: Iterable[Pod]) -> None:
-        for pod in pods:
-            told = self._told.get(pod.uid)
-            if told is not None and not told.shown and pod.nominated_node == told.node:
-                self._told[pod.uid] = msgspec.structs.replace(told, shown=True)
-
-    def _as_told(self, pod: Pod, now: float) -> Pod:
-        told = self._told.get(pod.uid)
-        if told is None or told.shown or now - told.at > TOLD_SECONDS or pod.node_name:
+    def _as_written(self, pod: Pod, now: float) -> Pod:
+        node = self._pending.get(pod.uid, now=now)
+        if node is None or pod.node_name:
             return pod
-        return msgspec.structs.replace(pod, nominated_node=told.node)
+        return msgspec.structs.replace(pod, nominated_node=node)
+
+    def _note(self, pod: Pod, node: str, tries: int = 1) -> None:
+        """The API server has it."""
+        self._written[pod.uid] = Written(node, tries)
+        now = self.clock.monotonic()
+        self._pending.note(pod.uid, node, now=now, most_seconds=MIRROR_LAG_SECONDS)
 
     def _settle_promises(self, pods: dict[str, Pod], now: float) -> None:
         """Count what was realised; drop promises to pods that are placed or gone, and old ones."""
@@ -207,25 +212,23 @@ class Handover:
                 continue
             del self._promises[uid]
             if pod is not None and pod.node_name:
-                told = self._told.get(uid)
-                met = "kept" if told and told.node == pod.node_name else "elsewhere"
-                self.realised[met if told and told.node else "not nominated"] += 1
+                last = self._written.get(uid)
+                met = "kept" if last and last.node == pod.node_name else "elsewhere"
+                self.realised[met if last and last.node else "not nominated"] += 1
 
     async def _write(self, wanted: list[Order], homes: Homes) -> None:
         """The first of ``wanted``; an API server that refuses us is left alone for a while."""
         if self.clock.monotonic() < self._quiet_until:
             return
         self.problem = ""
-        gate = asyncio.Semaphore(WRITES_AT_ONCE)
 
         async def write(order: Order) -> None:
-            async with gate:
-                if not self.problem:
-                    await self._write_one(order, homes)
+            if not self.problem:
+                await self._write_one(order, homes)
 
-        await asyncio.gather(*map(write, wanted[:WRITES_PER_STEP]))
+        await in_parallel(map(write, wanted[:WRITES_PER_STEP]), most=WRITES_AT_ONCE)
         if len(wanted) > WRITES_PER_STEP:
-            self.look()
+            self.hasten()
 
     async def _write_one(self, order: Order, homes: Homes) -> None:
         pod, node = order.pod, order.node
@@ -234,14 +237,15 @@ class Handover:
         except (NotFound, Conflict, InvalidObject) as error:
             log.info("overtaken by a change", pod=pod.key, error=error.message)
             self._refused[pod.uid] = node or pod.nominated_node
-            self._told.pop(pod.uid, None)  # what we believed of it was wrong
+            self._written.pop(pod.uid, None)  # what we believed of it was wrong
+            self._pending.discard(pod.uid)
         except DovetailError as error:
             log.warning("cannot nominate", pod=pod.key, error=error.message)
             self.problem = str(error)
             self._quiet_until = self.clock.monotonic() + PROBLEM_SECONDS
 
     async def _nominate(self, pod: Pod, node: str, homes: Homes) -> None:
-        last, joining = self._told.get(pod.uid), node in homes.joining
+        last, joining = self._written.get(pod.uid), node in homes.joining
         tries = last.tries + 1 if last and last.node == node else 1
         if tries > (MOST_TRIES_JOINING if joining else MOST_TRIES):
             self._refused[pod.uid] = node
@@ -250,7 +254,7 @@ class Handover:
             await self._check_waits(pod)
         body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
         await self.kube.patch(PODS, pod.name, body, pod.namespace, subresource="status")
-        self._told[pod.uid] = Told(node, self.clock.monotonic(), tries)
+        self._note(pod, node, tries)
 
     async def _check_waits(self, pod: Pod) -> None:
         """A node that can take pods may have taken this one. Raises Conflict, NotFound."""
@@ -268,20 +272,20 @@ class Handover:
         ]
         self._refused[pod.uid] = pod.nominated_node
         await self.kube.json_patch(PODS, pod.name, operations, pod.namespace, subresource="status")
-        self._told[pod.uid] = Told("", self.clock.monotonic())
+        self._note(pod, "")
         self.realised["lapsed"] += 1
         log.info("nomination came to nothing", pod=pod.key, node=pod.nominated_node)
 
-    async def _ask_version(self) -> None:
+    async def _read_version(self) -> None:
         """Once, and now and then: does the scheduler of this server listen? An error means no."""
         now = self.clock.monotonic()
-        if self.settings.nominate != "auto" or now < self._ask_at:
+        if self.settings.nominate != "auto" or now < self._read_version_at:
             return
-        self._ask_at = now + VERSION_SECONDS
+        self._read_version_at = now + VERSION_SECONDS
         try:
             version = await self.kube.version()
         except DovetailError as error:
             log.warning("cannot read the server's version", error=error.message)
-            self._ask_at = now + TOLD_SECONDS
+            self._read_version_at = now + PROBLEM_SECONDS
             return
         self.server, self._honoured = str(version.get("gitVersion")), honours_nominations(version)

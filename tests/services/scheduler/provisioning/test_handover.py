@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.handover import (
+from services.scheduler.provisioning.handover import (
+    MIRROR_LAG_SECONDS,
     MOST_TRIES,
     MOST_TRIES_JOINING,
     PROBLEM_SECONDS,
-    TOLD_SECONDS,
     WRITES_PER_STEP,
     Handover,
 )
-from services.scheduler.nominations import BIND_SECONDS
+from services.scheduler.provisioning.nominations import BIND_SECONDS
 from shared.api.pods import parse_pod
 from shared.domain import labels as keys
 from shared.domain.pods import Pod, is_provisionable
@@ -25,8 +25,7 @@ from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS, Resource
 from shared.settings import SchedulerSettings, apply, read
 from tests.services.conftest import CLUSTER
-from tests.services.scheduler.conftest import Scheduler
-from tests.services.scheduler.provisioning.test_planner import pool_of
+from tests.services.scheduler.conftest import Scheduler, pool_of
 from tests.support.builders import make_machine, make_node, make_pod
 from tests.support.cluster_fixture import connect, write_kubeconfig
 from tests.support.fake_clock import FakeClock
@@ -127,12 +126,12 @@ async def test_a_pod_bound_between_the_look_and_the_write_is_asked_once(
     scheduler: Scheduler, kube: Kube, handover: Handover, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The API server refuses it with 422, and no more is to be done."""
-    looks: list[str] = []
+    reads: list[str] = []
     get = kube.get
 
     async def bound_after(resource: Resource, name: str, *more: Any, **how: Any) -> Any:
         found = await get(resource, name, *more, **how)
-        looks.append(name)
+        reads.append(name)
         await bind(kube, name, "other")
         return found
 
@@ -140,7 +139,7 @@ async def test_a_pod_bound_between_the_look_and_the_write_is_asked_once(
     monkeypatch.setattr(kube, "get", bound_after)
     for _ in range(3):
         await handover.step()
-    assert looks == ["web"]
+    assert reads == ["web"]
     assert handover.problem == ""
 
 
@@ -187,8 +186,7 @@ async def test_a_pod_that_kube_scheduler_placed_elsewhere_is_counted_as_that(
 async def test_switched_off_nothing_is_nominated(
     scheduler: Scheduler, kube: Kube, handover: Handover
 ) -> None:
-    """As it is by default."""
-    off = read(SchedulerSettings, cluster_name=CLUSTER, batch_idle_duration=0.01)
+    off = read(SchedulerSettings, cluster_name=CLUSTER, batch_idle_duration=0.01, nominate="off")
     apply(scheduler.planner.settings, off)
     await planned_on_node(scheduler, kube, handover)
     await handover.step()
@@ -233,7 +231,7 @@ async def test_a_node_that_did_not_take_the_pod_is_not_promised_to_it_again(
     await handover.step()
     assert await nomination(kube, "web") is None
     await seen(scheduler, kube, "web")
-    clock.advance(TOLD_SECONDS + 1)
+    clock.advance(MIRROR_LAG_SECONDS + 1)
     await scheduler.plan("again")
     await handover.step()
     assert await nomination(kube, "web") is None
@@ -261,7 +259,7 @@ async def test_a_nomination_that_is_taken_back_is_written_a_few_times_and_no_mor
         written.append(await nomination(kube, "web"))
         status = {"status": {"nominatedNodeName": None}}
         await kube.patch(PODS, "web", status, "default", subresource="status")
-        clock.advance(TOLD_SECONDS + 1)
+        clock.advance(MIRROR_LAG_SECONDS + 1)
     assert written == ["n"] * MOST_TRIES + [None]
 
 
@@ -276,7 +274,7 @@ async def planned_on_joining_node(
 
 
 async def take_back(kube: Kube, name: str) -> None:
-    """As kube-scheduler does when it tries a pod in vain."""
+    """As kube-scheduler does when a pod fits nowhere."""
     status = {"status": {"nominatedNodeName": None}}
     await kube.patch(PODS, name, status, "default", subresource="status")
 
@@ -284,7 +282,7 @@ async def take_back(kube: Kube, name: str) -> None:
 async def test_a_nomination_taken_back_before_its_node_is_ready_is_written_again_when_that_shows(
     scheduler: Scheduler, kube: Kube, handover: Handover
 ) -> None:
-    """At each try in vain, of which there are many while other nodes join; without any time passing."""
+    """At each failed try, of which there are many while other nodes join; without any time passing."""
     await planned_on_joining_node(scheduler, kube, [await waiting_pod(kube, "web")])
     written = []
     for _ in range(MOST_TRIES_JOINING + 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from services.scheduler.nominations import (
+from services.scheduler.provisioning.nominations import (
     BIND_SECONDS,
     JOIN_SECONDS,
     LATE_SECONDS,
@@ -15,13 +15,13 @@ from services.scheduler.nominations import (
     Order,
     Promise,
     counted_on,
+    followed,
     holds,
     honours_nominations,
     newest,
     orders,
     promises_of,
     settle,
-    sightings,
 )
 from shared.domain import labels as keys
 from shared.domain.machines import INITIALIZED, Condition, Machine
@@ -49,7 +49,7 @@ def homes(*nodes: Node, machines: tuple[Machine, ...] = (), pods: tuple[Pod, ...
 def still_holds(home: Homes, *others: Pod, after: float) -> bool:
     """Whether POD's nomination holds ``after`` seconds in which nothing changed."""
     pods = (POD, *others)
-    seen = sightings(pods, home, sightings(pods, home, {}, now=0), now=after)
+    seen = followed(pods, home, followed(pods, home, {}, now=0), now=after)
     return holds("n", seen[POD.uid], home, now=after)
 
 
@@ -134,9 +134,9 @@ def test_a_node_that_comes_up_has_as_long_as_a_machine(node: Node) -> None:
 
 def test_the_minute_begins_anew_when_the_node_was_away() -> None:
     up, down = homes(make_node("n")), homes(make_node("n", ready=False))
-    seen = sightings([POD], up, {}, now=0)
-    seen = sightings([POD], down, seen, now=50)
-    seen = sightings([POD], up, seen, now=100)
+    seen = followed([POD], up, {}, now=0)
+    seen = followed([POD], down, seen, now=50)
+    seen = followed([POD], up, seen, now=100)
     assert holds("n", seen[POD.uid], up, now=100 + BIND_SECONDS)
 
 
@@ -154,11 +154,11 @@ def test_a_pod_that_the_node_has_no_room_for_after_all_waits_no_minute() -> None
     urgent = make_pod("c", cpu="1", nominated_node="n", created_at=3.0, priority=5)
     running = make_bound_pod("r", "n", cpu="500m")
     pods = [first, second, urgent, running]
-    seen = sightings(pods, homes(node), {}, now=0)
+    seen = followed(pods, homes(node), {}, now=0)
     kept = {u for u, s in seen.items() if holds("n", s, homes(node), now=0)}
     assert kept == {first.uid, urgent.uid}
     not_ready = homes(replace(node, ready=False))
-    assert all(s.fits for s in sightings(pods, not_ready, {}, now=0).values())
+    assert all(s.fits for s in followed(pods, not_ready, {}, now=0).values())
 
 
 def test_the_planner_counts_a_nominated_pod_on_its_node_or_among_those_that_wait() -> None:
