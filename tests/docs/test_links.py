@@ -13,6 +13,7 @@ DOCUMENTS = [path for path in sources() if path.suffix == ".md"]
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
+NAMED = re.compile(r"`(?P<name>(?:bench|cli|deploy|docs|local|services|shared|tests)/[\w./-]+)`")
 DOCS = PROJECT / "docs"
 
 
@@ -58,3 +59,11 @@ def test_the_index_of_decisions_names_every_decision() -> None:
     assert [path.name for path in folder.glob("*.md") if f"({path.name})" not in index] == [
         "README.md"
     ]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_every_file_that_is_named_exists(path: Path) -> None:
+    """From the top of the repository, in backticks; the changelog tells of what was, too."""
+    named = {found["name"] for found in NAMED.finditer(path.read_text())}
+    gone = {name for name in named if not (PROJECT / name).exists()}
+    assert gone == set() or path.name == "CHANGELOG.md"

@@ -36,6 +36,7 @@ _STATES = {
 Json = Mapping[str, Any]
 Reading = tuple[NoticeKind, tuple[str, ...], float | None]
 """Kind, instances, deadline."""
+Reader = Callable[[Json, float | None], Reading]
 _IGNORED: Reading = (NoticeKind.NO_OP, (), None)
 
 
@@ -174,7 +175,7 @@ def _text(detail: Json, field: str) -> str:
     return found
 
 
-_READERS: dict[str, Callable[[Json, float | None], Reading]] = {
+_READERS: dict[str, Reader] = {
     "SpotInterruption": _spot,
     "Rebalance": _rebalance,
     "InstanceStateChange": _state,
@@ -183,6 +184,6 @@ _READERS: dict[str, Callable[[Json, float | None], Reading]] = {
     LIFECYCLE.name: _lifecycle,
 }
 """By the name of the rule that sends the event."""
-_PARSERS: dict[tuple[str, ...], Callable[[Json, float | None], Reading]] = {
+_PARSERS: dict[tuple[str, ...], Reader] = {
     ("0", rule.source, rule.detail_type): _READERS[rule.name] for rule in EVENT_RULES
 }

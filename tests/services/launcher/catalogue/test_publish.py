@@ -150,7 +150,7 @@ async def test_a_catalogue_of_another_version_does_not_keep_a_launcher_from_read
 
 
 async def test_a_reading_falls_back_on_the_last_prices_of_any_launcher(world: World) -> None:
-    """IT-05, IT-06."""
+    """IT-05: on-demand prices; IT-06: spot prices."""
     await world.start(Aws(encoded())).update()
     aws = Aws(encoded())
     await world.start(aws).update()

@@ -309,7 +309,7 @@ def test_metal_on_demand_does_not_make_spot_look_dear() -> None:
 
 @pytest.mark.parametrize(("types", "few"), [(4, True), (5, False)])
 def test_falling_back_to_few_on_demand_types_is_noticed(types: int, *, few: bool) -> None:
-    """LCH-48."""
+    """LCH-48: the warning about few types on demand."""
     catalogue = make_catalogue(tuple(make_type(f"m5.x{n}") for n in range(types)))
     for allowed, expected in ((BOTH, few), ((keys.ON_DEMAND,), False)):
         machine = wanting(capacity(*allowed))

@@ -1,4 +1,4 @@
-"""Conditions of machines: how far they are from being disrupted (DIS-16, DIS-20, DIS-32..34, ACC-28..ACC-30)."""
+"""Conditions that say how far a machine is from being disrupted (DIS-16, DIS-20, DIS-32..34, ACC-28..ACC-30)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def v1(**changes: Any) -> tuple[Machine, NodePool]:
 
 
 def test_an_empty_machine_is_marked_once() -> None:
-    """DIS-32, ACC-28."""
+    """DIS-32: time after empty; ACC-28: an empty node goes after its time."""
     assert changes_due(machine()) == [(EMPTY, True)]
     assert changes_due(machine(**having(EMPTY))) == []
 
@@ -75,7 +75,7 @@ def test_only_pods_that_live_on_the_node_keep_it(pod: Pod, counts: bool) -> None
 
 
 def test_nothing_starts_before_the_machine_is_initialised() -> None:
-    """DIS-33."""
+    """DIS-33: the time begins at initialization."""
     assert changes_due(make_machine("m", node_name="n")) == []
 
 

@@ -77,7 +77,7 @@ async def test_a_proposal_says_what_it_saves_moves_and_why(
 async def test_a_node_that_costs_what_its_pods_are_worth_says_so(
     scheduler: Scheduler, generation: str, events: Any
 ) -> None:
-    """CON-05."""
+    """CON-05: the price of a replacement."""
     await evaluate(scheduler, generation, "m5.x002", n1=pods_on("n1", 3))
     assert scheduler.disruption.status()["waitingForASecondLook"] == []
     (why,) = (await explained(scheduler, "n1"))["staysBecause"]

@@ -65,7 +65,7 @@ def test_a_provisioners_round_speaks_as_v0_24_did() -> None:
 
 
 def test_a_nodepools_round_speaks_as_karpenter_does_now() -> None:
-    """BAT-09."""
+    """BAT-09: log lines of a plan."""
     before, found, computed, created = logged(snapshot_of(V1))
     assert (before["pending-pods"], before["deleting-pods"]) == (7, 0)
     assert before["log_level"] == "debug"
@@ -115,7 +115,7 @@ def test_five_names_and_how_many_more(count: int, text: str) -> None:
 
 
 def test_what_pods_give_up_is_logged() -> None:
-    """SCH-24."""
+    """SCH-24: relaxation within the round."""
     wish = PreferredTerm(1, (Expression(keys.ZONE, "In", ("mars",)),))
     pods = [make_pod(f"p{n}", preferred_terms=(wish,)) for n in range(3)]
     words = "relaxing soft constraints for pod since it previously failed to schedule"

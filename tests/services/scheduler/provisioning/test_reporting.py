@@ -77,7 +77,7 @@ def cluster(generation_api: str, **changes: Any) -> Snapshot:
 async def test_a_pod_hears_of_the_machine_that_is_made_for_it(
     room: Room, generation_api: str, noun: str
 ) -> None:
-    """SCH-110."""
+    """SCH-110: the event Nominated."""
     ((pod, reason, text, _),), _ = await room.report(cluster(generation_api))
     assert (pod, reason) == ("web", "Nominated")
     assert text.startswith(f"Pod should schedule on: {noun}/default-")
