@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import random
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -74,7 +75,9 @@ async def client(
 
 
 async def post(client: aiohttp.ClientSession, body: bytes) -> tuple[int, dict[str, Any]]:
-    async with client.post("/simulate?policy=LowestCost&effort=10", data=body) as response:
+    async with client.post(
+        "/simulate?policy=LowestCost&effort=10", data=io.BytesIO(body)
+    ) as response:
         return response.status, await response.json()
 
 
