@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -52,11 +53,46 @@ def test_validate_imports_no_planner_and_no_client(tmp_path: Path) -> None:
     assert "imported: []" in done.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_a_short_help_option(command: str) -> None:
-    done = run(command, "-h")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Examples:" in done.stdout or "Commands:" in done.stdout
+SHORT_HELP_OF_EACH = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from cli.main import COMMANDS, app
+found = {}
+for command in COMMANDS:
+    sys.argv = ["dovetail", command, "-h"]
+    printed, complained, code = io.StringIO(), io.StringIO(), None
+    with redirect_stdout(printed), redirect_stderr(complained):
+        try:
+            app()
+        except SystemExit as end:
+            code = end.code
+    found[command] = (code, complained.getvalue(), printed.getvalue())
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def short_help() -> dict[str, tuple[int, str, str]]:
+    """Exit code, stderr and stdout of `-h` of every command; one process, for each would import the clients again."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_HELP_OF_EACH],
+        env={"PATH": os.environ["PATH"], "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    found: dict[str, tuple[int, str, str]] = json.loads(done.stdout)
+    return found
+
+
+def test_every_command_has_a_short_help_option(
+    short_help: dict[str, tuple[int, str, str]],
+) -> None:
+    assert short_help.keys() == COMMANDS.keys()
+    for command, (code, complained, printed) in short_help.items():
+        assert (code, complained) == (0, ""), command
+        assert "Examples:" in printed or "Commands:" in printed, command
 
 
 def test_completion_offers_commands() -> None:

@@ -30,7 +30,7 @@ from tests.support.gaps.observing import (
     reached,
 )
 from tests.support.gaps.workload import PODS_PER_NODE, calm, room, workload_of
-from tests.support.playground import LOOK_SECONDS, NAMESPACE, Playground, playground_on, until
+from tests.support.playground import NAMESPACE, POLL_SECONDS, Playground, playground_on, until
 
 pytestmark = pytest.mark.e2e
 
@@ -158,7 +158,7 @@ async def a_watch_that_tells_nothing(ground: Playground, proxy: ApiProxy, second
         claims |= {raw["metadata"]["uid"] for raw in (await ground.kube.list(NODE_CLAIMS)).items}
         if claims and ends == math.inf:
             ends = time.monotonic() + seconds
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
     assert proxy.half_open
     assert len(claims) == 2
     proxy.heal()

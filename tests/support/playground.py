@@ -61,7 +61,7 @@ from tests.support.waiting import PATIENCE_SECONDS, Value, wait_until
 NAMESPACE = "default"
 STORY_SECONDS = 2 * PATIENCE_SECONDS
 """A stack is eight processes that start, boot and drain things one after another."""
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 """Between two looks at a running stack: each costs it half a dozen requests, and there are two cores for all."""
 RESET_KINDS = (
     PDBS, DEPLOYMENTS, PODS, PROVISIONERS, NODE_POOLS, MACHINES, NODE_CLAIMS, AWS_NODE_TEMPLATES,
@@ -112,7 +112,7 @@ async def until(
     *,
     seconds: float = STORY_SECONDS,
     show: Callable[[], object] | None = None,
-    every: float = LOOK_SECONDS,
+    every: float = POLL_SECONDS,
 ) -> Any:
     """``wait_until`` at a pace that leaves a running stack its processors."""
     return await wait_until(reached, what, seconds=seconds, show=show, every=every)

@@ -19,7 +19,7 @@ from tests.support.fake_clock import FakeClock
 
 
 @dataclass
-class Ending:
+class TerminatorPart:
     """Ends what the launcher ordered since the last time."""
 
     kube: Kube

@@ -74,10 +74,10 @@ async def client(
             yield session
 
 
-async def post(
-    client: aiohttp.ClientSession, body: bytes | io.BytesIO
-) -> tuple[int, dict[str, Any]]:
-    async with client.post("/simulate?policy=LowestCost&effort=10", data=body) as response:
+async def post(client: aiohttp.ClientSession, body: bytes) -> tuple[int, dict[str, Any]]:
+    async with client.post(
+        "/simulate?policy=LowestCost&effort=10", data=io.BytesIO(body)
+    ) as response:
         return response.status, await response.json()
 
 
@@ -91,7 +91,7 @@ async def test_objects_in_a_plan_out_and_nothing_is_written(
     assert (found["faults"], found["policy"]) == ([], "LowestCost")
     written = [await kube.list(kind) for kind in (MACHINES, NODE_CLAIMS)]
     assert [one.items for one in written] == [[], []]
-    status, found = await post(client, io.BytesIO(b" " * (MOST_BYTES + 1)))
+    status, found = await post(client, b" " * (MOST_BYTES + 1))
     assert (status, list(found)) == (413, ["error"])
 
 
