@@ -31,6 +31,7 @@ from services.launcher.launch.results import (
     CLASS_NOT_READY,
     NO_CAPACITY,
     STALE_EPOCH,
+    GiveUpReason,
     LaunchResults,
 )
 from services.launcher.launch.saga import RETRY_SECONDS, Answers, LaunchSaga, is_waiting, retry
@@ -59,7 +60,7 @@ so many; a LaunchRecord takes no more."""
 REFUSED_WAIT_SECONDS = 5.0
 """How soon a Machine that may not be launched now asks again."""
 LONGEST_REFUSED_WAIT_SECONDS = 60.0
-GIVEN_UP: dict[type[DovetailError], str] = {
+GIVEN_UP: dict[type[DovetailError], GiveUpReason] = {
     StaleEpoch: STALE_EPOCH,
     ClassNotReady: CLASS_NOT_READY,
     InsufficientCapacity: NO_CAPACITY,

@@ -118,10 +118,10 @@ class PoolLimits:
 
 
 def room_of_records(
-    records: Iterable[LaunchRecord], machines: Mapping[str, Machine], catalogue: Catalogue | None
+    records: Iterable[LaunchRecord], machines: Mapping[str, Machine], catalogue: Catalogue
 ) -> dict[str, ReservedRoom]:
     """Room for the machines of open records, by uid: the most that each may become."""
-    capacities = {kind.name: kind.capacity for kind in (catalogue.types if catalogue else ())}
+    capacities = {kind.name: kind.capacity for kind in catalogue.types}
     kept: dict[str, ReservedRoom] = {}
     for record in records:
         names = {override["InstanceType"] for override in overrides_of(record.request)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
@@ -29,10 +29,12 @@ from shared.mirror.offerings import CatalogueSource
 
 log = get_logger(__name__)
 
-NO_CAPACITY = "InsufficientCapacityError"
-CLASS_NOT_READY = "NodeClassNotReady"
-STALE_EPOCH = "StaleEpoch"
-_METRIC_REASONS = {
+GiveUpReason = Literal["InsufficientCapacityError", "NodeClassNotReady", "StaleEpoch"]
+"""Why a Machine is deleted, as its event says it."""
+NO_CAPACITY: Final = "InsufficientCapacityError"
+CLASS_NOT_READY: Final = "NodeClassNotReady"
+STALE_EPOCH: Final = "StaleEpoch"
+_METRIC_REASONS: dict[GiveUpReason, str] = {
     NO_CAPACITY: "insufficient_capacity",
     CLASS_NOT_READY: "nodeclass_not_ready",
     STALE_EPOCH: "stale_epoch",
@@ -127,7 +129,7 @@ class LaunchResults:
             log.warning("using the usual sizes", machine=machine.name, error=error.message)
             return kind
 
-    async def give_up(self, machine: Machine, reason: str, message: str) -> None:
+    async def give_up(self, machine: Machine, reason: GiveUpReason, message: str) -> None:
         """Delete the Machine: its pods are planned anew without what failed (LCH-64)."""
         log.warning("deleting machine", machine=machine.name, reason=reason, error=message)
         await self.writer.event(

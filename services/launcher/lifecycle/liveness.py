@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.launcher.lifecycle.stages import REGISTRATION_TIMEOUT, timed_out
+from services.launcher.lifecycle.stages import REGISTRATION_TIMEOUT, Timeout, timed_out
 from services.launcher.machine_writer import MachineWriter
 from shared.clock import Clock
 from shared.domain.machines import Machine
@@ -35,11 +35,12 @@ class Liveness:
             launch_seconds=self.settings.launch_timeout,
             registration_seconds=self.settings.registration_timeout,
         )
-        if reason:
-            await self._delete(machine, reason)
-        return bool(reason)
+        if reason is None:
+            return False
+        await self._delete(machine, reason)
+        return True
 
-    async def _delete(self, machine: Machine, reason: str) -> None:
+    async def _delete(self, machine: Machine, reason: Timeout) -> None:
         late = reason == REGISTRATION_TIMEOUT
         seconds = self.settings.registration_timeout if late else self.settings.launch_timeout
         old = machine.generation_api != V1 and late

@@ -6,6 +6,7 @@ Launched -> registered (its node carries our labels, taints and finalizer) -> in
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final, Literal
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
@@ -13,8 +14,10 @@ from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition,
 from shared.domain.nodepools import V1
 from shared.domain.nodes import Node, is_ephemeral
 
-LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT = "launch_timeout", "registration_timeout"
-"""Reasons as the metrics name them (MET-02)."""
+Timeout = Literal["launch_timeout", "registration_timeout"]
+"""Why a Machine is deleted, as the metrics name it (MET-02)."""
+LAUNCH_TIMEOUT: Final = "launch_timeout"
+REGISTRATION_TIMEOUT: Final = "registration_timeout"
 _OURS = "dovetail.sh/"
 
 
@@ -97,19 +100,19 @@ def waits_for(machine: Machine, node: Node) -> tuple[str, str]:
 
 def timed_out(
     machine: Machine, *, now: float, launch_seconds: float, registration_seconds: float
-) -> str:
-    """LCH-76: ``launch_timeout``, ``registration_timeout`` or empty. Initialisation has no timeout.
+) -> Timeout | None:
+    """Which time is up; None when none is. Initialisation has no timeout (LCH-76).
 
     A launched Machine whose node was never looked for has no Registered condition yet: its time begins with it.
     """
     if not machine.has(LAUNCHED):
         since = _since(machine, machine.conditions.get(LAUNCHED))
-        return LAUNCH_TIMEOUT if now - since > launch_seconds else ""
+        return LAUNCH_TIMEOUT if now - since > launch_seconds else None
     registered = machine.conditions.get(REGISTERED)
     if registered is None or registered.status == "True":
-        return ""
+        return None
     late = now - _since(machine, registered) > registration_seconds
-    return REGISTRATION_TIMEOUT if late else ""
+    return REGISTRATION_TIMEOUT if late else None
 
 
 def _since(machine: Machine, condition: Condition | None) -> float:

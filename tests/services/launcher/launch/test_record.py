@@ -9,6 +9,7 @@ import pytest
 from services.launcher.launch.limits import room_of_records
 from services.launcher.launch.record import LaunchRecord, Subject, read_record, record_body
 from services.launcher.launch_template.store import templates_of
+from tests.support.builders import make_catalogue
 
 OVERRIDE = {"InstanceType": "m5.large", "AvailabilityZone": "us-west-2a", "SubnetId": "subnet-1"}
 CONFIGURATION = {
@@ -38,7 +39,7 @@ BROKEN: dict[str, Any] = {
 def test_what_is_written_is_read() -> None:
     assert read_record(record_body(RECORD)) == RECORD
     assert templates_of(record_body(RECORD)) == {"lt-1"}
-    assert room_of_records([RECORD], {}, None) == {}
+    assert room_of_records([RECORD], {}, make_catalogue(())) == {}
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -124,20 +124,20 @@ def test_a_node_is_initialised_when_nothing_is_missing(node: dict[str, Any], rea
 @pytest.mark.parametrize(
     ("conditions", "age", "reason"),
     [
-        ({}, 300, ""),
+        ({}, 300, None),
         ({}, 301, "launch_timeout"),
-        ({LAUNCHED: Condition("Unknown", since=900.0)}, 301, ""),
+        ({LAUNCHED: Condition("Unknown", since=900.0)}, 301, None),
         ({LAUNCHED: Condition("Unknown", since=600.0)}, 500, "launch_timeout"),
-        ({LAUNCHED: TRUE}, 10**6, ""),
-        ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown")}, 900, ""),
+        ({LAUNCHED: TRUE}, 10**6, None),
+        ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown")}, 900, None),
         ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown")}, 901, "registration_timeout"),
-        ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown", since=600.0)}, 1000, ""),
+        ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown", since=600.0)}, 1000, None),
         ({LAUNCHED: TRUE, REGISTERED: Condition("Unknown", since=600.0)}, 1001, "registration_timeout"),
-        ({LAUNCHED: TRUE, REGISTERED: TRUE}, 10**6, ""),
+        ({LAUNCHED: TRUE, REGISTERED: TRUE}, 10**6, None),
     ],
 )  # fmt: skip
 def test_launch_and_registration_have_their_time_and_initialisation_any(
-    conditions: dict[str, Condition], age: float, reason: str
+    conditions: dict[str, Condition], age: float, reason: str | None
 ) -> None:
     """LCH-76, ACC-66: 5 min since Launched changed, 15 min since Registered was first set, never.
 
