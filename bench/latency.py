@@ -13,18 +13,17 @@ import random
 import statistics
 import time
 from contextlib import aclosing
-from pathlib import Path
 
 import aiohttp
 import yaml
 
+from cli.demo.workload import MANIFESTS
 from shared.clock import SystemClock
 from shared.errors import AlreadyExists
 from shared.kube.client import Kube
 from shared.kube.resources import AWS_NODE_TEMPLATES, MACHINES, PODS, PROVISIONERS, Resource
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
-MANIFESTS = Path(__file__).resolve().parent.parent / "cli" / "demo" / "manifests"
 PODS_WANTED = 400
 IDLE_SECONDS = 1.0
 ROUNDS = 3

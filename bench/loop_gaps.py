@@ -20,9 +20,9 @@ from pathlib import Path
 
 from bench.local_stack import Bench, running
 from bench.report import Row, save, show
-from services.launcher.catalogues import Catalogues
-from services.launcher.memory import DiscoveredMemory
-from services.launcher.reading import Reading
+from services.launcher.catalogue.learned_memory import MemorySizes
+from services.launcher.catalogue.publish import Catalogues
+from services.launcher.catalogue.read import CatalogueRequest
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.cloud.instance_model import ModelSettings
@@ -82,13 +82,13 @@ class World:
     """The stores of one stack, as both services hold them."""
 
     bus: Bus
-    reading: Reading
+    reading: CatalogueRequest
 
     def launcher(self) -> Catalogues:
         """A launcher that has just started."""
         store = CatalogueStore(self.bus.redis, self.bus.prefix)
         clock = SystemClock()
-        memory = DiscoveredMemory(LearnedMemory(self.bus.redis, self.bus.prefix), clock)
+        memory = MemorySizes(LearnedMemory(self.bus.redis, self.bus.prefix), clock)
         return Catalogues(store, self.reading, clock, memory)
 
     async def cases(self) -> list[Row]:
@@ -97,12 +97,12 @@ class World:
         launcher = self.launcher()
         rows = [
             await watched("nothing, for comparison", lambda: asyncio.sleep(1.0)),
-            await watched("launcher reads AWS", launcher.look),
-            await watched("launcher finds nothing to do", launcher.look),
+            await watched("launcher reads AWS", launcher.update),
+            await watched("launcher finds nothing to do", launcher.update),
         ]
         await self.bus.redis.flushall()
-        rows.append(await watched("launcher writes what Redis lost", launcher.look))
-        rows.append(await watched("launcher starts and takes it over", self.launcher().look))
+        rows.append(await watched("launcher writes what Redis lost", launcher.update))
+        rows.append(await watched("launcher starts and takes it over", self.launcher().update))
         plain = CatalogueStore(self.bus.redis, self.bus.prefix)
         rows.append(await watched("scheduler reads it", plain.get))
         rows.append(await watched("scheduler reads it again", plain.get))
@@ -139,7 +139,7 @@ async def connected(bench: Bench) -> AsyncIterator[World]:
     environment = bench.stack.running().environment
     os.environ.update({name: text for name, text in environment.items() if name.startswith("AWS_")})
     bus = Bus(environment["REDIS_URL"], "bench", clock=SystemClock(), random=random.Random(0))
-    reading = Reading(
+    reading = CatalogueRequest(
         environment["AWS_REGION"], environment["AWS_ENDPOINT_URL"], ModelSettings(), "error"
     )
     try:

@@ -9,7 +9,7 @@ compared with the first plan. With the placement handed over, pods of a node are
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -18,7 +18,8 @@ from bench.report import Row, options, progress, save, show
 from local.cluster.informers import Obj
 from local.cluster.scheduling.filters import evaluate
 from local.cluster.scheduling.scores import choose
-from local.cluster.scheduling.state import ClusterState
+from local.cluster.scheduling.shapes import PodShape
+from local.cluster.scheduling.state import ClusterState, NodeState
 from shared.domain.instance_types import Catalogue
 from shared.domain.nodes import Node
 from shared.domain.pods import Pod
@@ -92,11 +93,21 @@ def place(state: ClusterState, pods: Iterable[Pod], draw: random.Random) -> list
     return found
 
 
+class NoVolumes:
+    """The claims of pods that have none."""
+
+    def refusal(self, shape: PodShape) -> str:
+        return ""
+
+    def checks(self, shape: PodShape) -> list[Callable[[NodeState], str]]:
+        return []
+
+
 def realise(
     pods: list[Pod], plan: Plan, nodes: list[Node], *, at_once: bool, nominate: bool, seed: int
 ) -> list[Pod]:
     """The pods after all nodes came up."""
-    draw, state = random.Random(seed), ClusterState()
+    draw, state = random.Random(seed), ClusterState(NoVolumes())
     promised = {uid: m.name for m in plan.machines for uid in m.pods}
     placed, waiting = [], draw.sample(pods, len(pods))
     for group in [nodes] if at_once else [[node] for node in nodes]:

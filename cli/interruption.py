@@ -20,6 +20,7 @@ from rich.console import Console
 from cli.running_stack import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.clock import SystemClock
+from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE, EventRule
 from shared.cloud.session import Cloud
 from shared.errors import ConfigurationError, DovetailError, NotFound
 
@@ -31,16 +32,6 @@ interruption = typer.Typer(
     rich_markup_mode=None,
 )
 
-DETAIL_TYPES = (
-    ("aws.health", "AWS Health Event"),
-    ("aws.ec2", "EC2 Spot Instance Interruption Warning"),
-    ("aws.ec2", "EC2 Instance Rebalance Recommendation"),
-    ("aws.ec2", "EC2 Instance State-change Notification"),
-    ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
-)
-"""INT-06."""
-LIFECYCLE_TYPE = ("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action")
-"""INT-41: with LIFECYCLE_HOOKS."""
 SENDERS = ("events.amazonaws.com",)
 AWS_OWN_KEY = "alias/aws/sqs"
 FILES = "deploy/iam has all of it for CloudFormation and Terraform"
@@ -133,25 +124,23 @@ async def findings_of(cloud: Cloud, name: str, *, hooks: bool = False) -> AsyncI
     if attributes:
         yield "its policy", policy_fault(attributes.get("Policy", ""))
         yield "its settings", settings_fault(attributes)
-        types = (*DETAIL_TYPES, LIFECYCLE_TYPE) if hooks else DETAIL_TYPES
-        async for finding in _rules(cloud, attributes.get("QueueArn", ""), types):
+        wanted = [rule for rule in EVENT_RULES if hooks or rule != LIFECYCLE]
+        async for finding in _rules(cloud, attributes.get("QueueArn", ""), wanted):
             yield finding
     for permission, call in _permissions(cloud, url, hooks=hooks):
         yield f"permission {permission}", await _problem(call)
 
 
-async def _rules(
-    cloud: Cloud, arn: str, types: tuple[tuple[str, str], ...]
-) -> AsyncIterator[Finding]:
+async def _rules(cloud: Cloud, arn: str, wanted: list[EventRule]) -> AsyncIterator[Finding]:
     try:
         rules = await cloud.events.rules_of(arn)
     except DovetailError as error:
         yield "rules with the queue as target", error.message
         return
-    for source, detail_type in types:
-        found = any(rule.matches(source, detail_type) for rule in rules)
+    for one in wanted:
+        found = any(rule.matches(one.source, one.detail_type) for rule in rules)
         fault = "no enabled rule sends all of these to the queue"
-        yield f"rule for {source} / {detail_type}", "" if found else fault
+        yield f"rule for {one.source} / {one.detail_type}", "" if found else fault
 
 
 Call = Callable[[], Awaitable[object]]

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from local.extra import MODULES, missing_extra
 from shared.errors import DovetailError
 
 
@@ -114,6 +115,11 @@ def app() -> None:
         sys.exit(1)
     except OSError as error:
         print(f"dovetail: {error}", file=sys.stderr)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        if error.name not in MODULES:
+            raise
+        print(f"dovetail: {missing_extra(error.name).message}", file=sys.stderr)
         sys.exit(1)
 
 

@@ -2,7 +2,7 @@
 
 A group is drained when nothing is pending with its consumers and it has been handed the newest
 entry. ``lag`` of XINFO GROUPS is not used: Redis 6.2 has none, and trimming makes it wrong
-(reliability F11).
+(F11).
 
 What may go wrong: Redis does not answer (TransientError).
 """

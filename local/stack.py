@@ -12,6 +12,7 @@ supervisor was killed (``stop`` then ends what the state file names).
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
@@ -20,16 +21,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from local.extra import require_extra
 from local.process import last_lines, spawn, terminate
 from local.redis_server import find_redis_server
-from local.stack_plan import ACCOUNTS, PROJECT, StackSettings, clean_environment
+from local.stack_plan import (
+    ACCOUNTS,
+    JOINED,
+    PROJECT,
+    Joined,
+    StackSettings,
+    clean_environment,
+    stack_id,
+)
 from local.stack_state import FAILED, READY, StackState, read_state
 from local.supervisor import STOP_GRACE_SECONDS, StackFailed
-from shared.errors import ConfigurationError
+from shared.errors import ConfigurationError, DovetailError
 
-__all__ = ["DEFAULT_DIRECTORY", "Stack", "StackFailed", "StackSettings"]
+__all__ = ["DEFAULT_DIRECTORY", "Joined", "Stack", "StackFailed", "StackSettings"]
 
 DEFAULT_DIRECTORY = Path(".dovetail")
 START_SECONDS = 300.0
@@ -88,19 +99,22 @@ class Stack:
         """Start everything and return when it is ready. ``progress`` hears what is waited for.
 
         Raises ConfigurationError when a stack runs here already, the directory is no stack's or the machine has no
-        Redis, StackFailed when a part does not start.
+        Redis or not the extra `local`, StackFailed when a part does not start.
         """
-        find_redis_server()  # at once, not from a supervisor's log
+        require_extra()  # both at once, not from a supervisor's log
+        find_redis_server()
         self._refuse_second()
         self._prepare(settings)
-        self._supervisor = spawn(
-            [sys.executable, "-m", "local.supervisor", str(self.directory)],
-            environment=clean_environment(os.environ),
-            log=self.log_file("supervisor"),
-            directory=PROJECT,
-            die_with_parent=not detach,
-        )
         try:
+            if settings.cluster is not None:
+                self._join(settings, settings.cluster, progress)
+            self._supervisor = spawn(
+                [sys.executable, "-m", "local.supervisor", str(self.directory)],
+                environment=clean_environment(os.environ),
+                log=self.log_file("supervisor"),
+                directory=PROJECT,
+                die_with_parent=not detach,
+            )
             return self._await_ready(progress)
         except BaseException:  # also on Ctrl-C: a half-started stack must not stay
             self.stop()
@@ -111,8 +125,11 @@ class Stack:
         if self._supervisor is not None:
             self._supervisor.wait()
 
-    def stop(self) -> list[str]:
-        """Stop everything; the names of the parts that ran. Nothing happens when nothing runs."""
+    def stop(self, progress: Callable[[str], None] = lambda _message: None) -> list[str]:
+        """Stop everything; the names of the parts that ran. Nothing happens when nothing runs.
+
+        What the stack made on a cluster of others is taken away. ``progress`` hears what could not be.
+        """
         state = self.state()
         if state is not None:
             reap = self._supervisor.poll if self._supervisor is not None else _nothing
@@ -122,6 +139,7 @@ class Stack:
         elif self._supervisor is not None:
             self._supervisor.terminate()
         self.wait()
+        self._leave(progress)
         for path in (self.state_file, self.environment_file):
             path.unlink(missing_ok=True)
         return [] if state is None else [part.name for part in state.parts]
@@ -136,6 +154,40 @@ class Stack:
         if state is not None:
             self.stop()  # what a killed supervisor may have left
 
+    def _join(
+        self, settings: StackSettings, cluster: Joined, progress: Callable[[str], None]
+    ) -> None:
+        """Put Dovetail on a cluster of others, and note that, for the supervisor and for ``_leave``."""
+        from local.foreign.preparation import prepare
+
+        source = Path(cluster.kubeconfig)
+        coroutine = prepare(
+            source, self.directory, accept_any=cluster.accept_any, progress=progress
+        )
+        found = replace(cluster, host=asyncio.run(coroutine).host)
+        self._write_settings(replace(settings, cluster=found))
+
+    def _leave(self, progress: Callable[[str], None]) -> None:
+        """``JOINED`` is there from before the first object until the last is gone."""
+        kubeconfig = self.directory / JOINED
+        if not kubeconfig.exists():
+            return
+        from local.foreign.removal import remove
+
+        try:
+            asyncio.run(remove(kubeconfig, stack_id(self.directory)))
+        except DovetailError as error:
+            progress(
+                f"what the stack made on the cluster stays there: {error.message}\n"
+                "When it runs, take that away with `dovetail down --kubeconfig FILE`"
+            )
+        kubeconfig.unlink()
+        (self.directory / "kubeconfig").unlink(missing_ok=True)
+        shutil.rmtree(self.directory / ACCOUNTS, ignore_errors=True)
+
+    def _write_settings(self, settings: StackSettings) -> None:
+        (self.directory / _MARK).write_text(json.dumps(settings.to_json(), indent=1))
+
     def _prepare(self, settings: StackSettings) -> None:
         mark = self.directory / _MARK
         try:
@@ -145,11 +197,12 @@ class Stack:
                 raise ConfigurationError(
                     f"{self.directory} has {', '.join(foreign)}, and no stack made that; pass a new --directory"
                 )
-            mark.write_text(json.dumps(settings.to_json(), indent=1))
+            self._write_settings(settings)
             (self.directory / "logs").mkdir(exist_ok=True)
             for log in (self.directory / "logs").glob("*.log"):
                 log.unlink()
-            (self.directory / "kubeconfig").unlink(missing_ok=True)
+            for name in ("kubeconfig", "kubelets.ready"):
+                (self.directory / name).unlink(missing_ok=True)
             shutil.rmtree(self.directory / ACCOUNTS, ignore_errors=True)
         except OSError as error:
             raise ConfigurationError(

@@ -10,6 +10,7 @@ which makes that rare.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import re
@@ -20,21 +21,39 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from local.aws.iam.policies import ALL_SERVICES, access_key
+from local.aws.iam.policies import access_key
+from local.cluster.addons.catalogue import USUAL, chosen
 from local.redis_server import redis_server_command
 from local.redis_users import address_of, user_arguments
 from shared.errors import ConfigurationError
+from shared.packaged import packaged
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 PROJECT = Path(__file__).resolve().parent.parent
+"""Where the packages are: a checkout, or what they are installed in."""
 HOST = "127.0.0.1"
 NAMESPACE = "dovetail"
 """Of the ServiceAccounts and settings in deploy/kubernetes."""
+JOINED = "joined.kubeconfig"
+"""In a stack's directory: of the cluster of others that the stack has put something on."""
+KUBELETS = "dovetail-local-kubelets"
+"""The ServiceAccount of the played nodes on a cluster of others."""
 ACCOUNTS = "accounts"
 """The folder of the services' kubeconfigs in a stack's directory."""
 _PORTS = range(20_000, 32_000)
 _CLUSTER_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 """As EKS has it, and short enough for a queue with this name."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A cluster that the stack did not start (``local.foreign``), by its kubeconfig. ``accept_any``: also what looks
+    like a cluster of a cloud. ``host``: name or address of its server, which no proxy is asked for.
+    """
+
+    kubeconfig: str
+    accept_any: bool = False
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,13 +77,18 @@ class StackSettings:
     batch_idle_duration: str = "1s"
     batch_max_duration: str = "10s"
     log_level: str = "info"
+    addons: str = USUAL
+    """Of EKS, on every node; see ``local.cluster.addons``."""
     mirror_key: str = ""
     """For the services, which know the mirror's entries by it; empty: whoever runs the stack makes one."""
+    cluster: Joined | None = None
+    """A cluster that runs already, in the place of the embedded one."""
     extra: dict[str, str] = field(default_factory=dict)
     """More variables for the services, by their names in ``shared.settings``."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError for a name that the parts would refuse one by one, in their logs."""
+        """Raises ConfigurationError for what the parts would refuse one by one, in their logs."""
+        chosen(self.addons)
         if not _CLUSTER_NAME.fullmatch(self.cluster_name):
             raise ConfigurationError(
                 f"the cluster cannot be named {self.cluster_name[:100]!r}; take up to 80 letters, digits, - and _, "
@@ -81,6 +105,7 @@ class StackSettings:
         known = {one.name: document[one.name] for one in fields(StackSettings)}
         known["directory"] = Path(known["directory"])
         known["services"] = tuple(known["services"])
+        known["cluster"] = Joined(**known["cluster"]) if known["cluster"] else None
         return StackSettings(**known)
 
 
@@ -155,9 +180,12 @@ def plan_stack(
     """
     shared = user_environment(settings, ports)
     clean = clean_environment(os.environ if inherited is None else inherited)
+    if settings.cluster is not None:
+        direct = f"{clean['NO_PROXY']},{settings.cluster.host}"
+        clean |= {"NO_PROXY": direct, "no_proxy": direct}
     waves = [
         (_redis(settings, ports[0], clean), _aws(settings, ports[1], clean | shared)),
-        (_cluster(settings, ports[2], clean | shared),),
+        (_nodes_and_pods(settings, ports[2], clean | shared),),
         _services(settings, ports[3:], ports[0], clean | shared),
     ]
     return StackPlan(tuple(wave for wave in waves if wave), shared)
@@ -229,17 +257,45 @@ def _aws(settings: StackSettings, port: int, environment: dict[str, str]) -> Par
     return Part("aws", _python("local.aws"), environment | own, (probe,), 60.0, _port_fix(port))
 
 
+def _nodes_and_pods(settings: StackSettings, port: int, environment: dict[str, str]) -> Part:
+    cluster = _cluster(settings, port, environment)
+    return cluster if settings.cluster is None else _kubelets(settings, cluster)
+
+
+def _kubelets(settings: StackSettings, cluster: Part) -> Part:
+    """Nodes of a cluster that runs already, with the settings of the embedded one."""
+    ready = settings.directory / "kubelets.ready"
+    own = {
+        "KUBECONFIG": str(settings.directory / ACCOUNTS / NAMESPACE / KUBELETS),
+        "KUBELETS_READY_FILE": str(ready),
+        "STACK_ID": stack_id(settings.directory),
+    }
+    fix = "read the log; the cluster of --kubeconfig must answer"
+    environment = cluster.environment | own
+    return Part(
+        "kubelets", _python("local.foreign.kubelets"), environment, (str(ready),), 60.0, fix
+    )
+
+
+def stack_id(directory: Path) -> str:
+    """What marks the objects of this directory's stack on a cluster of others. The same for each start, so that what a
+    killed one left is found.
+    """
+    return hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:16]
+
+
 def _cluster(settings: StackSettings, port: int, environment: dict[str, str]) -> Part:
     own = {
         "CLUSTER_HOST": HOST,
         "CLUSTER_PORT": str(port),
         "KUBECONFIG_OUT": environment["KUBECONFIG"],
-        "CRD_DIRECTORY": str(PROJECT / "deploy" / "crds"),
-        "ACCOUNTS_DIRECTORY": str(PROJECT / "deploy" / "kubernetes"),
+        "CRD_DIRECTORY": str(packaged("deploy", "crds")),
+        "ACCOUNTS_DIRECTORY": str(packaged("deploy", "kubernetes")),
         "ACCOUNT_KUBECONFIGS": str(settings.directory / ACCOUNTS),
         "BOOT_SECONDS": str(settings.boot_seconds),
         "READY_SECONDS": str(settings.ready_seconds),
         "POD_START_SECONDS": str(settings.pod_start_seconds),
+        "ADDONS": settings.addons,
     }
     probes = (f"http://{HOST}:{port}/readyz", environment["KUBECONFIG"])
     return Part(
@@ -267,21 +323,19 @@ def _services(
         **settings.extra,
     }
     if settings.one_process and settings.services:
-        # One client for all five: no account of deploy/kubernetes has the rights of all, so the administrator's.
         probes = tuple(f"{url}/readyz" for url in urls)
-        own = common | _identity(ALL_SERVICES) | {"STATUS_PORT": str(ports[0])}
+        # Without anybody's name of its own: who is forgotten fails, and is not let in as the administrator.
+        own = {name: value for name, value in common.items() if name not in _IDENTITY}
+        own["STATUS_PORT"] = str(ports[0])
+        for name in settings.services:
+            who = _identity(settings, name, redis_port)
+            own |= {f"{name}_{variable}".upper(): value for variable, value in who.items()}
         return (Part("services", _python("services"), own, probes, 90.0, _port_fix(ports[0])),)
     return tuple(
         Part(
             name,
             _python(f"services.{name}"),
-            common
-            | _identity(name)
-            | {
-                "STATUS_PORT": str(port),
-                "KUBECONFIG": _account(settings, name),
-                "REDIS_URL": address_of(name, redis_port),
-            },
+            common | _identity(settings, name, redis_port) | {"STATUS_PORT": str(port)},
             (f"{url}/readyz",),
             90.0,
             _port_fix(port),
@@ -290,14 +344,22 @@ def _services(
     )
 
 
+_IDENTITY = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "KUBECONFIG", "REDIS_URL")
+
+
 def _account(settings: StackSettings, service: str) -> str:
     """The kubeconfig of a service's own ServiceAccount, whose rights deploy/kubernetes says."""
     return str(settings.directory / ACCOUNTS / NAMESPACE / f"dovetail-{service}")
 
 
-def _identity(service: str) -> dict[str, str]:
-    """The service's own access key: the emulator lets it do what its role may (deploy/iam)."""
-    return {"AWS_ACCESS_KEY_ID": access_key(service)}
+def _identity(settings: StackSettings, service: str, redis_port: int) -> dict[str, str]:
+    """Who the service is, to each that it speaks to: all let it do what deploy/ gives it, and no more."""
+    return {
+        "AWS_ACCESS_KEY_ID": access_key(service),
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "KUBECONFIG": _account(settings, service),
+        "REDIS_URL": address_of(service, redis_port),
+    }
 
 
 def _port_fix(port: int) -> str:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from shared.cloud.session import Cloud, Role
 from shared.environment import Environment, reach
 from shared.settings import AwsSettings
+from shared.version import VERSION
 
 Config = TypeVar("Config", bound=AwsSettings)
 
@@ -37,8 +38,9 @@ async def open_cloud(
         endpoint_url=settings.aws_endpoint_url,
         clock=env.clock,
         random=env.random,
-        user_agent="dovetail/0.1.0",
+        user_agent=f"dovetail/{VERSION}",
         role=role_of(settings),
+        access_key=env.access_key,
     )
     cloud.observer = env.metrics.count_call
     cloud.attempt_counter = env.metrics.count_aws_attempt

@@ -51,7 +51,9 @@ from shared.metrics import Metrics
 from shared.mirror.seen_events import SeenEverywhere
 from shared.settings import ServiceSettings, describe, read_early
 from shared.settings.foreign import without_meaning
+from shared.settings.own import AccessKey, own_access_key, own_values
 from shared.status import PROBE_LIMITS, Listener
+from shared.version import VERSION
 
 log = get_logger(__name__)
 
@@ -87,6 +89,8 @@ class Environment(Generic[Config]):
     recorder: Recorder
     instance: str
     stack: contextlib.AsyncExitStack
+    access_key: AccessKey | None = None
+    """In AWS; None: the usual search."""
     consuming: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Loop that consumes now -> (stream, group)."""
 
@@ -137,6 +141,7 @@ class Environment(Generic[Config]):
             clock=self.clock,
             random=self.random,
         )
+        self.metrics.tell_leadership(lease_name, lambda: lease.held)
         return Leadership(lease, self.clock)
 
     async def epoch_of(self, name: str) -> int:
@@ -195,20 +200,21 @@ async def open_environment(
     Raises ConfigurationError at once for wrong settings, after ``CONNECT_TIMEOUT`` for what cannot be reached.
     """
     clock, chance = SystemClock(), random.SystemRandom()
-    early = read_early(kind)
+    own, access_key = own_values(name, os.environ), own_access_key(name, os.environ)
+    early = read_early(kind, **own)
     for setting, instead in without_meaning(os.environ).items():
         log.warning("a setting of Karpenter has no meaning here", setting=setting, instead=instead)
     kube = await Kube.connect(
         early.kubeconfig or None,
         clock=clock,
         random=chance,
-        user_agent=f"dovetail-{name}/0.1.0",
+        user_agent=f"dovetail-{name}/{VERSION}",
         qps=early.kube_client_qps,
         burst=early.kube_client_burst,
     )
     stack.push_async_callback(kube.close)
     recorder = Recorder(kube, component="dovetail", clock=clock, random=chance)
-    live = LiveSettings(kind, kube, recorder, namespace=early.system_namespace)
+    live = LiveSettings(kind, kube, recorder, namespace=early.system_namespace, own=own)
 
     async def ask_server() -> None:
         await check_kinds(kube)
@@ -225,7 +231,9 @@ async def open_environment(
     instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
     metrics = Metrics(name, commit=os.environ.get(logs.COMMIT_VARIABLE, "")[: logs.SHOWN_COMMIT])
     kube.observe(metrics.count_server_request)
-    return Environment(settings, live, clock, chance, metrics, kube, bus, recorder, instance, stack)
+    return Environment(
+        settings, live, clock, chance, metrics, kube, bus, recorder, instance, stack, access_key
+    )
 
 
 async def check_kinds(kube: Kube) -> None:

@@ -1,4 +1,4 @@
-"""One process of a service acts, the others stand by warm (OPS-11, reliability F14).
+"""One process of a service acts, the others stand by warm (OPS-11, F14).
 
 A loop that acts is wrapped by ``led``: it runs only while this process holds the service's Lease, and is cancelled
 when the Lease is lost. Every act of ours survives being cut off anywhere, so cutting is safe; going on without the
@@ -15,11 +15,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
 from shared.clock import Clock
+from shared.concurrency.waiting import pause, run_until
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.lease import Lease, current_epoch
-from shared.kube.stopping import run_until
-from shared.runtime import Loop, pause
+from shared.runtime import Loop
 
 LOOK_SECONDS = 0.5
 FINISH_SECONDS = 15.0

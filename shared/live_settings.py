@@ -8,6 +8,7 @@ is an object to point to, an event.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from shared.api.faults import texts_of
@@ -35,13 +36,21 @@ class LiveSettings(Generic[Config]):
     settings: Config
 
     def __init__(
-        self, kind: type[Config], kube: Kube, recorder: Recorder, *, namespace: str
+        self,
+        kind: type[Config],
+        kube: Kube,
+        recorder: Recorder,
+        *,
+        namespace: str,
+        own: Mapping[str, str] | None = None,
     ) -> None:
+        """``own``: values by field that count before all others (``shared.settings.own``)."""
         self.problem = ""
         self._kind = kind
         self._kube = kube
         self._recorder = recorder
         self._namespace = namespace
+        self._own = dict(own or {})
         self._version: str | None = None
 
     async def start(self) -> None:
@@ -52,7 +61,7 @@ class LiveSettings(Generic[Config]):
         try:
             # The name and the defaults: enough to work with, whatever else the ConfigMap says.
             self.settings = read(
-                self._kind, {name: said[name] for name in AT_START if name in said}
+                self._kind, {name: said[name] for name in AT_START if name in said}, **self._own
             )
         except ConfigurationError as error:
             wrong = "; ".join(texts_of(parsed.faults)) or self.problem
@@ -104,7 +113,7 @@ class LiveSettings(Generic[Config]):
         """Bring ``settings`` up to date. What is wrong, or ""."""
         ours = {name: getattr(self.settings, name) for name in AT_START}
         try:
-            fresh = read(self._kind, ours | record.said())
+            fresh = read(self._kind, ours | record.said(), **self._own)
         except ConfigurationError as error:
             return error.message
         waiting = [name for name in AT_START if getattr(fresh, name) != ours[name]]

@@ -65,10 +65,6 @@ class LaunchMachine(MachineMessage):
     """scheduler -> launcher: this Machine has no instance yet."""
 
 
-class MachineLaunched(MachineMessage):
-    """launcher -> scheduler: an instance exists."""
-
-
 class LaunchFailed(MachineMessage):
     """launcher -> scheduler: no instance; the Machine is being deleted."""
 
@@ -112,14 +108,6 @@ class NodePoolChanged(Message):
     @property
     def key(self) -> str:
         return self.pool
-
-
-class MachineRegistered(MachineMessage):
-    """launcher -> scheduler: the node carries our labels, taints and finalizer."""
-
-
-class MachineInitialized(MachineMessage):
-    """launcher -> scheduler: the node is ready with all its resources."""
 
 
 class MachineTerminated(MachineMessage):
@@ -183,45 +171,16 @@ class InterruptionReceived(Message):
         return self.event
 
 
-class PlanDecided(Message):
-    """scheduler -> people and archive: what one plan decided, with the digest of its input."""
-
-    plan: str = NAME
-    generation: int = Field(ge=0)
-    machines: tuple[str, ...] = ()
-    placed: int = 0
-    unschedulable: int = 0
-    cost_micro_usd_per_hour: int = 0
-
-    @property
-    def key(self) -> str:
-        return self.plan
-
-
-class DisruptionDecided(Message):
-    """scheduler -> people and archive: these machines were ordered away, after those were ready."""
-
-    command: str = NAME
-    method: str = ""
-    reason: str = ""
-    machines: tuple[str, ...] = ()
-    replacements: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        return self.command
-
-
 TYPES: dict[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
-        PodUnschedulable, LaunchMachine, MachineLaunched, LaunchFailed, NodeJoined, NodeClassChanged,
-        NodePoolChanged, MachineRegistered, MachineInitialized, MachineTerminated, TerminateMachine,
-        InterruptionReceived, PlanDecided, DisruptionDecided, DrainNode, EndInstance,
+        PodUnschedulable, LaunchMachine, LaunchFailed, NodeJoined, NodeClassChanged,
+        NodePoolChanged, MachineTerminated, TerminateMachine,
+        InterruptionReceived, DrainNode, EndInstance,
     )
 }  # fmt: skip
 
-RETIRED = ("PodResolved",)
+RETIRED = ("MachineLaunched", "MachineRegistered", "MachineInitialized", "PodResolved")
 """Types that nobody sends any more. After an upgrade a stream may still hold some that an older build sent: they are
 acknowledged and dropped, where any other unknown type is dead-lettered."""
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 from shared.clock import Clock
+from shared.concurrency.backoff import Backoff
+from shared.concurrency.waiting import pause
 from shared.errors import DovetailError
 from shared.log import get_logger
 from shared.metrics import Metrics
@@ -144,18 +146,9 @@ async def until_stopped(stop: asyncio.Event) -> None:
     await stop.wait()
 
 
-async def pause(stop: asyncio.Event, seconds: float) -> bool:
-    """Wait, but not beyond the order to stop. True when it was time that passed."""
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return True
-    return False
-
-
 async def supervise(loop: Loop, stop: asyncio.Event, metrics: Metrics, clock: Clock) -> None:
     """Run a loop until ``stop``; on an error log it and start it again."""
-    wait = BACKOFF_SECONDS[0]
+    backoff = _pauses()
     loop.count_turn = metrics.count_turn
     metrics.expect_loop(loop.name)
     loop.beat = clock.monotonic()  # Once: that it starts again after an error is no progress.
@@ -174,9 +167,13 @@ async def supervise(loop: Loop, stop: asyncio.Event, metrics: Metrics, clock: Cl
             log.exception("loop failed unexpectedly", loop=loop.name)
         metrics.loop_failures.labels(loop.name).inc()
         if loop.failures == 1:
-            wait = BACKOFF_SECONDS[0]
-        await pause(stop, wait)
-        wait = min(wait * 2, BACKOFF_SECONDS[1])
+            backoff.reset()
+        await pause(stop, backoff.next())
+
+
+def _pauses() -> Backoff:
+    first, longest = BACKOFF_SECONDS
+    return Backoff(None, first=first, cap=longest)
 
 
 def _safe(context: dict[str, object]) -> dict[str, object]:

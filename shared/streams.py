@@ -8,7 +8,6 @@ LAUNCHES = "launches"
 MACHINES = "machines"
 TERMINATIONS = "terminations"
 INTERRUPTIONS = "interruptions"
-DECISIONS = "decisions"
 
 GROUPS: dict[str, tuple[str, ...]] = {
     PODS: ("scheduler",),
@@ -25,6 +24,5 @@ PUBLISHERS: dict[str, tuple[str, ...]] = {
     MACHINES: ("launcher", "terminator", "watcher"),
     TERMINATIONS: ("interruption", "launcher", "scheduler", "watcher"),
     INTERRUPTIONS: ("interruption",),
-    DECISIONS: ("scheduler",),
 }
 """Stream -> the services that publish on it. ``CLUSTER`` belongs to the mirror: only its writer adds to it."""

@@ -2,8 +2,7 @@
 
 Cluster Autoscaler adds nodes of a fixed type to a group. Its estimate fills new nodes first-fit;
 for identical pods that comes down to pods per node. The group is the one of the article that the
-demo replays: xlarge nodes, m5.xlarge in front, at most 100 of them (spec/behaviour.md, acceptance
-scenario 6).
+demo replays: xlarge nodes, m5.xlarge in front, at most 100 of them (ACC-06).
 
 Overhead of the daemons: the requests that the two add-ons of every EKS node ship with, aws-node
 25m (VPC CNI) and kube-proxy 100m of CPU, neither of memory. 3920m - 125m leaves 3795m: 15 pods of

@@ -21,7 +21,7 @@ NODE_READY, NODE_DELETED, NODE_GONE = "node ready", "node deleted", "node gone"
 
 
 async def halve(stage: Stage) -> None:
-    """Half of the pods go: consolidation leaves fewer or cheaper nodes (scenario 30, second half)."""
+    """Half of the pods go: consolidation leaves fewer or cheaper nodes (ACC-30, second half)."""
     before, half = stage.nodes, stage.scenario.pods // 2
     async with stage.phase(f"scale inflate to {half}"):
         await workload.scale(stage.kube, half)
@@ -41,7 +41,7 @@ async def halve(stage: Stage) -> None:
 
 
 async def relabel(stage: Stage) -> None:
-    """Another label on the template: every node drifts and is replaced in turn (scenario 79)."""
+    """Another label on the template: every node drifts and is replaced in turn (ACC-79)."""
     old = stage.nodes
     change = {"spec": {"template": {"metadata": {"labels": {"demo.dovetail.sh/color": "green"}}}}}
     async with stage.phase("another label on the NodePool's template: drift"):
@@ -66,7 +66,7 @@ async def relabel(stage: Stage) -> None:
 
 
 async def expire(stage: Stage) -> None:
-    """The pool's nodes live so long and no longer: replaced, then drained (scenario 31)."""
+    """The pool's nodes live so long and no longer: replaced, then drained (ACC-31)."""
     old, seconds = busiest(stage), stage.settings.expire_seconds
     async with stage.phase(f"ttlSecondsUntilExpired: {seconds}; {old.name} grows too old"):
         await stage.kube.patch(PROVISIONERS, POOL, {"spec": {"ttlSecondsUntilExpired": seconds}})
@@ -81,7 +81,7 @@ async def expire(stage: Stage) -> None:
 
 
 async def blocked_drain(stage: Stage) -> None:
-    """A budget that allows nothing holds the drain; allowed, it goes on within its back-off (scenario 34)."""
+    """A budget that allows nothing holds the drain; allowed, it goes on within its back-off (ACC-34)."""
     old = busiest(stage)
     async with stage.phase("PodDisruptionBudget inflate: maxUnavailable 0"):
         await workload.apply(stage.kube, PDBS, workload.budget(most_unavailable=0))

@@ -1,4 +1,4 @@
-"""What a story came to: the JSON document of ``--report`` (design section 8) and the data of the
+"""What a story came to: the JSON document of ``--report`` (docs/spec/design.md) and the data of the
 last tables.
 
 ``pods`` and ``nodes`` are those of the moment when the workload was complete: at the end there

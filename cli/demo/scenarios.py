@@ -1,8 +1,8 @@
 """The scenarios of ``dovetail demo``: which pods, which steps, what must come out.
 
-The three bursts and the spread are the article's own (seeds; spec/behaviour.md scenarios 2, 4, 5,
-7). Each ends as the article does: nothing left. Those that take machines away are scenarios 30, 31,
-34 and 79.
+The three bursts and the spread are the article's own (ACC-02, ACC-04, ACC-05,
+ACC-07). Each ends as the article does: nothing left. Those that take machines away are ACC-30,
+ACC-31, ACC-34 and ACC-79.
 """
 
 from __future__ import annotations

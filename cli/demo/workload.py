@@ -10,7 +10,6 @@ field).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -30,15 +29,16 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
+from shared.packaged import packaged
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
 WORKLOAD = "inflate"
-_MANIFESTS = Path(__file__).parent / "manifests"
+MANIFESTS = packaged("cli.demo", "manifests")
 
 
 def load_manifest(name: str) -> Object:
     """One of the files, by name without suffix."""
-    document: Object = yaml.safe_load((_MANIFESTS / f"{name}.yaml").read_text())
+    document: Object = yaml.safe_load((MANIFESTS / f"{name}.yaml").read_text())
     return document
 
 

@@ -23,19 +23,21 @@ from random import Random
 
 from local.aws.moto_resources import import_moto
 from local.aws.settings import EmulatorSettings
-from local.stack_plan import PROJECT, clean_environment
+from local.stack_plan import clean_environment
 from shared import log as logs
 from shared.clock import SystemClock
 from shared.cloud.bundled import BUNDLED_REGION, FILE, packed, unpacked
 from shared.cloud.catalogue import load_catalogue
 from shared.cloud.instance_model import ModelSettings
+from shared.cloud.reference_data import DATA
 from shared.cloud.session import Cloud
 from shared.domain.instance_types import Catalogue
 from shared.errors import ConfigurationError, Unavailable
+from shared.version import VERSION
 
 READ_SECONDS = 120.0
 REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]{1,12}){1,3}-[0-9]")
-DESTINATION = PROJECT / "shared" / "cloud" / "data" / FILE
+DESTINATION = DATA / FILE
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
 
@@ -95,7 +97,7 @@ async def _read(region: str, url: str) -> Catalogue:
         endpoint_url=url,
         clock=SystemClock(),
         random=Random(0),
-        user_agent="dovetail-bundle/0.1.0",
+        user_agent=f"dovetail-bundle/{VERSION}",
     )
     try:
         built, _ = await load_catalogue(cloud, ModelSettings())

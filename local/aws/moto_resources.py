@@ -1,5 +1,5 @@
-"""Import moto without the data that one region does not need. Must run before anything else imports
-``moto.ec2``.
+"""Import moto without the data that one region does not need, and with the types that it lacks. Must run before
+anything else imports ``moto.ec2``.
 
 Written against moto 5.2.5. At import it reads the instance-type offerings of every region (0.5 s,
 130 MB) and 1,299 images that no EKS node uses. Both go through
@@ -17,7 +17,10 @@ import importlib
 import os
 from typing import Any
 
+from local.aws.further_types import with_further_offerings, with_further_types
+
 OFFERINGS = "ec2/resources/instance_type_offerings/"
+TYPES = "ec2/resources/instance_types.json"
 IMAGES = "ec2/resources/amis.json"
 
 
@@ -34,7 +37,10 @@ def import_moto(region: str) -> None:
             return []
         if resource.startswith(OFFERINGS) and f"/{region}.json" not in resource:
             return []
-        return complete(resource)
+        found = complete(resource)
+        if resource == TYPES:
+            return with_further_types(found)
+        return with_further_offerings(found) if resource.startswith(OFFERINGS) else found
 
     resources.load_resource = trimmed
     try:

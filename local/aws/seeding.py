@@ -12,7 +12,6 @@ from moto.eks.models import eks_backends
 from moto.events.models import events_backends
 from moto.sqs.models import sqs_backends
 
-from local.aws import interruptions
 from local.aws.emulator import Emulator
 from local.aws.images import (
     KUBERNETES_VERSIONS,
@@ -22,6 +21,7 @@ from local.aws.images import (
 )
 from local.aws.moto_patches import publish_image
 from local.aws.moto_state import ACCOUNT_ID
+from shared.cloud.event_rules import EVENT_RULES
 
 VPC_CIDR = "192.168.0.0/16"
 SUBNET_CIDRS = {"a": "192.168.0.0/19", "b": "192.168.32.0/19", "c": "192.168.64.0/19"}
@@ -37,16 +37,6 @@ TRUST = json.dumps(
         ],
     }
 )
-
-RULES = {
-    "HealthEvents": ("aws.health", interruptions.HEALTH),
-    "SpotInterruption": ("aws.ec2", interruptions.SPOT_WARNING),
-    "Rebalance": ("aws.ec2", interruptions.REBALANCE),
-    "InstanceStateChange": ("aws.ec2", interruptions.STATE_CHANGE),
-    "CapacityReservationInterruption": ("aws.ec2", interruptions.CAPACITY_RESERVATION),
-    "LifecycleTermination": ("aws.autoscaling", interruptions.LIFECYCLE_TERMINATION),
-}
-"""EventBridge rules of INT-06 and INT-41: name -> (source, detail type)."""
 
 
 def seed(emulator: Emulator) -> None:
@@ -97,7 +87,7 @@ def _queue(emulator: Emulator) -> None:
         Policy=json.dumps(_queue_policy(arn)),
     )
     events = events_backends[ACCOUNT_ID][region]
-    for suffix, (source, detail_type) in RULES.items():
+    for suffix, source, detail_type in EVENT_RULES:
         name = f"{cluster}-{suffix}"
         pattern: dict[str, Any] = {"source": [source], "detail-type": [detail_type]}
         events.put_rule(name, event_pattern=json.dumps(pattern), state="ENABLED")

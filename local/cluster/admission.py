@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from local.cluster.builtin_rules import change_errors, metadata_errors, object_errors, status_errors
+from local.cluster.builtin_rules import (
+    MalformedQuantity,
+    change_errors,
+    metadata_errors,
+    object_errors,
+    status_errors,
+)
 from local.cluster.cel import ABSENT
 from local.cluster.custom_resources import CustomKind, default_definition, definition_errors
 from local.cluster.defaults import apply_defaults, first_status
@@ -66,6 +72,11 @@ def _shape_checked(resource: Resource) -> Iterator[None]:
     # Built-in kinds have no schema here: a list where an object belongs shows as one of these errors.
     try:
         yield
+    except MalformedQuantity as error:
+        kind = resource.kind
+        raise bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {error}'
+        ) from error
     except (AttributeError, KeyError, TypeError) as error:
         raise bad_request(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a '

@@ -58,7 +58,13 @@ SPREAD_ACTIONS = ["DoNotSchedule", "ScheduleAnyway"]
 OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist"]
 SUFFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}
 SUFFIXES |= {letter: 1000.0 ** (i + 1) for i, letter in enumerate("kMGTPE")}
+CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+HUGE_PAGES = "hugepages-"
 SUFFIXES |= {f"{letter}i": 1024.0 ** (i + 1) for i, letter in enumerate("KMGTPE")}
+
+
+class MalformedQuantity(ValueError):
+    """Found while the object is decoded: the real server answers 400 and names no field."""
 
 
 def quantity(text: Any) -> float | None:
@@ -111,16 +117,42 @@ def _container_errors(container: Document, path: str, seen: set[str]) -> Iterato
     if name in seen:
         yield duplicate_value(f"{path}.name", name)
     seen.add(name)
-    resources = container.get("resources") or {}
-    limits = resources.get("limits") or {}
-    for part in ("limits", "requests"):
-        for resource, amount in (resources.get(part) or {}).items():
-            number = quantity(amount)
-            if number is None or number < 0:
-                yield invalid_value(f"{path}.resources.{part}[{resource}]", amount, QUANTITY_RULE)
-            elif part == "requests" and number > (quantity(limits.get(resource, amount)) or 0):
-                text = f"must be less than or equal to {resource} limit of {limits[resource]}"
-                yield invalid_value(f"{path}.resources.requests", amount, text)
+    yield from _resource_errors(container.get("resources") or {}, f"{path}.resources")
+
+
+def _resource_errors(resources: Document, path: str) -> Iterator[FieldError]:
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for part, amounts in (("limits", limits), ("requests", requests)):
+        for name, amount in amounts.items():
+            yield from _amount_errors(name, amount, f"{path}.{part}[{name}]")
+            if part == "requests":
+                yield from _over_limit(name, amount, limits, path)
+
+
+def _amount_errors(name: str, amount: Any, path: str) -> Iterator[FieldError]:
+    number = quantity(amount)
+    if number is None:
+        raise MalformedQuantity(QUANTITY_RULE)
+    if number < 0:
+        yield invalid_value(path, amount, "must be greater than or equal to 0")
+    if "/" not in name and name not in CONTAINER_RESOURCES and not name.startswith(HUGE_PAGES):
+        yield invalid_value(path, name, "must be a standard resource for containers")
+
+
+def _over_limit(name: str, amount: Any, limits: Document, path: str) -> Iterator[FieldError]:
+    """Of what no node may promise twice, the request is the limit."""
+    divisible = not name.startswith(HUGE_PAGES) and ("/" not in name or "kubernetes.io/" in name)
+    if name not in limits:
+        if not divisible:
+            text = "Limit must be set for non overcommitable resources"
+            yield required(f"{path}.limits", text)
+        return
+    asked, limit = quantity(amount), quantity(limits[name])
+    if asked is None or limit is None or asked == limit or (divisible and asked < limit):
+        return
+    relation = "less than or equal to" if divisible else "equal to"
+    text = f"must be {relation} {name} limit of {limits[name]}"
+    yield invalid_value(f"{path}.requests", amount, text)
 
 
 def _spread_errors(constraint: Document, path: str) -> Iterator[FieldError]:

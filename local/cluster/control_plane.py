@@ -11,6 +11,9 @@ from __future__ import annotations
 import asyncio
 import random
 
+from local.cluster.addons.catalogue import chosen
+from local.cluster.addons.daemons import create_addons
+from local.cluster.addons.startup_taints import StartupTaintController
 from local.cluster.controllers.cron_job import CronJobController
 from local.cluster.controllers.daemonset import DaemonSetController
 from local.cluster.controllers.deployment import DeploymentController
@@ -20,6 +23,7 @@ from local.cluster.controllers.job import JobController
 from local.cluster.controllers.namespaces import NamespaceController
 from local.cluster.controllers.node_lifecycle import NodeLifecycleController
 from local.cluster.controllers.replicaset import ReplicaSetController
+from local.cluster.controllers.statefulset import StatefulSetController
 from local.cluster.controllers.volume import VolumeController
 from local.cluster.controllers.workqueue import Controller, Worker
 from local.cluster.informers import Informers, KeyIndex, Obj, controller_uids
@@ -33,7 +37,8 @@ from local.cluster.scheduling.scheduler import Scheduler
 from local.cluster.settings import ClusterSettings
 from local.cluster.store import Store
 from local.cluster.supervision import supervise
-from local.cluster.system_workloads import create_daemon_sets
+from local.cluster.volumes.attach_controller import AttachmentController
+from local.cluster.volumes.ephemeral_controller import EphemeralVolumeController
 from shared.clock import Clock, rfc3339
 
 
@@ -69,22 +74,33 @@ class ControlPlane:
             clock,
             PodTimes(settings.pod_start_seconds, settings.pod_stop_seconds),
         )
-        self._scheduler = Scheduler(store, self._recorder, clock, rng, settings.scheduler_strategy)
+        self._scheduler = Scheduler(
+            store,
+            self._recorder,
+            clock,
+            rng,
+            settings.scheduler_strategy,
+            settings.scheduler_writes_per_second,
+        )
         self._controllers: list[Controller] = [
             DeploymentController(store, replica_sets, owned_pods, self._recorder, clock),
             ReplicaSetController(store, owned_pods, self._recorder, clock, rng),
             DaemonSetController(store, owned_pods, rng),
+            StatefulSetController(store, owned_pods, self._recorder, clock),
             JobController(store, owned_pods, self._recorder, clock, rng),
             CronJobController(store, owned_jobs, self._recorder, clock),
             DisruptionController(store, clock),
             VolumeController(store, self._recorder),
+            EphemeralVolumeController(store, self._recorder),
+            AttachmentController(store, self._informers, pods_by_node, self._recorder),
             NodeLifecycleController(store, pods_by_node, clock),
+            StartupTaintController(store, pods_by_node),
             NamespaceController(store),
             GarbageCollector(store),
         ]
 
     def create_first_objects(self) -> None:
-        """Files of CRD_DIRECTORY, fixed nodes, daemonsets. Raises ConfigurationError."""
+        """Files of CRD_DIRECTORY, fixed nodes, add-ons. Raises ConfigurationError."""
         settings = self._settings
         if settings.crd_directory is not None:
             create_manifests(self._store, settings.crd_directory)
@@ -93,8 +109,7 @@ class ControlPlane:
             node = fixed_node(number, settings.aws_region, now, rfc3339(now))
             if self._store.find("nodes", node["metadata"]["name"]) is None:
                 self._store.create("nodes", node)
-        if settings.daemonsets:
-            create_daemon_sets(self._store)
+        create_addons(self._store, chosen(settings.addons).values())
 
     async def run(self) -> None:
         """Run every loop until cancelled."""

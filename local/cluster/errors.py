@@ -155,6 +155,20 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
+def other_name(given: str, name: str) -> ApiError:
+    """400: body and path name different objects."""
+    text = f"the name of the object ({given}) does not match the name on the URL ({name})"
+    return bad_request(text)
+
+
+def not_decoded(value: Any, wanted: str) -> ApiError:
+    """400: a patch that is some other JSON than its format has. ``wanted``: the real server's name for that."""
+    kinds = {dict: "object", list: "array", str: "string", bool: "bool"}
+    kind = kinds.get(type(value), "number")
+    text = f"json: cannot unmarshal {kind} into Go value of type {wanted}"
+    return bad_request(f"error decoding patch: {text}")
+
+
 def forbidden(resource: Resource, name: str, why: str) -> ApiError:
     """403: admission refuses."""
     message = f'{resource.qualified} "{name}" is forbidden: {why}'

@@ -78,12 +78,13 @@ def check_type(resource: Resource, document: Document) -> None:
         )
 
 
-def check_metadata(document: Document) -> Document:
-    """``metadata`` as an object. Raises ApiError 400 when it or the object is something else."""
+def check_metadata(resource: Resource, document: Document) -> Document:
+    """``metadata`` as an object. Raises ApiError 400 when it or the object is something else; the shape of a custom
+    object's other fields is its schema's matter."""
     metadata = document.setdefault("metadata", {})
     if not isinstance(metadata, dict):
         raise bad_request("metadata must be an object")
-    if not isinstance(document.get("spec", {}), dict):
+    if not (resource.custom or isinstance(document.get("spec", {}), dict)):
         raise bad_request("spec must be an object")
     for name in ("labels", "annotations"):
         texts = metadata.get(name) or {}
@@ -153,7 +154,7 @@ def successor(
     Raises ApiError 409 for a stale resourceVersion or another uid, 422 for new finalizers on a
     dying object.
     """
-    sent = check_metadata(new)
+    sent = check_metadata(resource, new)
     check_preconditions(resource, old, sent.get("uid"), sent.get("resourceVersion"))
     if subresource == "status":
         return _status_successor(resource, old, new)

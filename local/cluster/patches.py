@@ -15,7 +15,7 @@ from typing import Any
 
 import jsonpatch
 
-from local.cluster.errors import ApiError, bad_request
+from local.cluster.errors import ApiError, bad_request, not_decoded
 
 MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "addresses": ("type",),
@@ -67,7 +67,7 @@ def json_patch(document: dict[str, Any], operations: Any) -> dict[str, Any]:
     patch.
     """
     if not isinstance(operations, list):
-        raise bad_request("a JSON patch is a list of operations; this body is not a list")
+        raise not_decoded(operations, "[]handlers.jsonPatchOp")
     try:
         patched = jsonpatch.apply_patch(copy.deepcopy(document), operations)
     except jsonpatch.InvalidJsonPatch as error:

@@ -26,6 +26,7 @@ NESTING_LIMIT = 200
 JSON, YAML = "application/json", "application/yaml"
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 JSON_PATCH, STRATEGIC = "application/json-patch+json", "application/strategic-merge-patch+json"
+PATCHES = frozenset({APPLY, MERGE, JSON_PATCH, STRATEGIC})
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 NAMESPACE_PARTS = ("status", "finalize")
 
@@ -158,7 +159,7 @@ class Body:
 
     def object(self) -> dict[str, Any]:
         """The body as one object. Raises ApiError 400, and 415 for encodings that are not read."""
-        if self.media_type not in ("", JSON, YAML, PROTOBUF, "text/plain", "*/*"):
+        if self.media_type not in ("", JSON, YAML, PROTOBUF, "*/*"):
             raise unsupported_media_type(f"{JSON}, {YAML}, {PROTOBUF}")
         value = self.value()
         if not isinstance(value, dict):

@@ -12,6 +12,8 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from local.cluster.addons.catalogue import ADDONS, USUAL
+
 
 class ClusterSettings(BaseSettings):
     """What ``run_cluster`` may be told."""
@@ -47,6 +49,12 @@ class ClusterSettings(BaseSettings):
         default="least-allocated",
         description="how the scheduler scores nodes by their free resources",
     )
+    scheduler_writes_per_second: float = Field(
+        default=0.0,
+        ge=0,
+        description="bindings and verdicts that the scheduler writes, after twice as many at once; kube-scheduler's "
+        "own default is 50; 0: no bound",
+    )
     kubelet_poll_seconds: float = Field(
         default=0.25, gt=0, description="pause between two looks at the instances"
     )
@@ -64,7 +72,10 @@ class ClusterSettings(BaseSettings):
     fixed_nodes: int = Field(
         default=1, ge=0, le=1000, description="m5.large nodes that exist at start"
     )
-    daemonsets: bool = Field(default=True, description="run aws-node and kube-proxy on every node")
+    addons: str = Field(
+        default=USUAL,
+        description=f"EKS add-ons on every node, with commas: {', '.join(ADDONS)}; or all, or none",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="lowest level that is logged"
     )

@@ -141,7 +141,7 @@ class Store:
         collection = self.collection(plural, group)
         resource, document = collection.resource, lifecycle.copied(obj)
         lifecycle.check_type(resource, document)
-        metadata = lifecycle.check_metadata(document)
+        metadata = lifecycle.check_metadata(resource, document)
         lifecycle.check_scope(resource, metadata, namespace)
         self._name(resource, metadata)
         self._check_namespace(resource, metadata)
@@ -169,7 +169,7 @@ class Store:
         """
         collection = self.collection(plural, group)
         resource, document = collection.resource, lifecycle.copied(obj)
-        metadata = lifecycle.check_metadata(document)
+        metadata = lifecycle.check_metadata(resource, document)
         lifecycle.check_scope(resource, metadata, namespace)
         old = collection.get((metadata.get("namespace") or "", metadata.get("name") or "")).document
         if subresource == "scale":

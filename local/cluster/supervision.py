@@ -1,7 +1,7 @@
 """Loops that outlive their errors: an exception is logged with its loop's name and the loop starts
 again.
 
-The pause doubles from ``FIRST_PAUSE`` to ``LONGEST_PAUSE`` and starts over once a loop ran longer
+The pause doubles from ``FIRST_PAUSE_SECONDS`` to ``LONGEST_PAUSE_SECONDS`` and starts over once a loop ran longer
 than the longest pause. Cancellation passes through. One broken controller therefore never stops
 another.
 """
@@ -12,28 +12,29 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from shared.concurrency.backoff import Backoff
 from shared.log import get_logger
 
 log = get_logger(__name__)
 
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 5.0
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 5.0
 SLICE_SECONDS = 0.008
 """How long one loop may hold the event loop before it lets others run."""
 
 
 async def supervise(name: str, run: Callable[[], Awaitable[None]]) -> None:
     """Run ``run`` again whenever it raises; return when it returns."""
-    pause = FIRST_PAUSE
+    backoff = Backoff(None, first=FIRST_PAUSE_SECONDS, cap=LONGEST_PAUSE_SECONDS)
     while True:
         started = time.monotonic()
         try:
             return await run()
         except Exception:
-            log.exception("loop failed and starts again", loop=name, pause_seconds=pause)
-        await asyncio.sleep(pause)
-        lasted = time.monotonic() - started
-        pause = FIRST_PAUSE if lasted > LONGEST_PAUSE * 2 else min(pause * 2, LONGEST_PAUSE)
+            log.exception("loop failed and starts again", loop=name)
+        if time.monotonic() - started > 2 * LONGEST_PAUSE_SECONDS:
+            backoff.reset()
+        await asyncio.sleep(backoff.next())
 
 
 class TimeSlice:

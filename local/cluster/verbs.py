@@ -6,6 +6,8 @@ Status.
 
 from __future__ import annotations
 
+from dataclasses import replace as other_fields
+
 import orjson
 from starlette.responses import PlainTextResponse, Response
 
@@ -13,12 +15,21 @@ from local.cluster.authorization.reviews import review
 from local.cluster.authorization.token_requests import answer_request
 from local.cluster.calls import MEDIA, Call, answer, success
 from local.cluster.collection import key_of
-from local.cluster.errors import bad_request, method_not_allowed, unsupported_media_type
+from local.cluster.errors import (
+    ApiError,
+    bad_request,
+    invalid,
+    invalid_value,
+    method_not_allowed,
+    not_decoded,
+    other_name,
+    unsupported_media_type,
+)
 from local.cluster.lifecycle import copied
 from local.cluster.lists import Token, page
 from local.cluster.ownership import applied, transferred
 from local.cluster.patches import json_patch, merge_patch, strategic_merge
-from local.cluster.requests import APPLY, JSON_PATCH, MERGE, STRATEGIC, Body
+from local.cluster.requests import APPLY, JSON_PATCH, MERGE, PATCHES, STRATEGIC, Body
 from local.cluster.resources import ACCESS_GROUP, IDENTITY_GROUP
 from local.cluster.selectors import object_predicate
 from local.cluster.streams import LONGEST_SECONDS, WatchOptions, WatchResponse, WatchStream
@@ -164,10 +175,7 @@ def replace(call: Call, body: Body) -> Response:
         raise method_not_allowed()
     metadata = document.setdefault("metadata", {})
     if isinstance(metadata, dict) and metadata.setdefault("name", target.name) != target.name:
-        raise bad_request(
-            f"the name of the object ({metadata['name']}) does not match "
-            f"the name on the URL ({target.name})"
-        )
+        raise other_name(metadata["name"], target.name)
     headers = _check_fields(call, document) if not target.subresource else None
     return call.render(_written(call, call.stored_form(document)), 200, headers)
 
@@ -209,13 +217,36 @@ def patch(call: Call, body: Body) -> Response:
     new = copied(_patched(call, asked, body))
     if new == asked:
         return call.render(old)
+    metadata = new.setdefault("metadata", {})
+    _check_identity(call, str(new.get("kind")), metadata, old["metadata"])
     headers = _check_fields(call, new) if not target.subresource else None
-    new.setdefault("metadata", {})["name"] = target.name
     return call.render(_written(call, call.stored_form(new)), 200, headers)
+
+
+def _check_identity(call: Call, kind: str, sent: object, stored: Document) -> None:
+    """A patch leaves kind, name and uid as they are. Raises ApiError 400 and 422."""
+    if not isinstance(sent, dict):
+        return  # what is wrong then is said when it is written
+    if call.resource.custom and not call.target.subresource and kind != call.resource.kind:
+        error = invalid_value("kind", kind, f"must be {call.resource.kind}")
+        raise invalid(other_fields(call.resource, kind=kind), call.target.name, [error])
+    name = call.target.name
+    if not sent.get("name"):
+        raise bad_request(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    if sent["name"] != name:
+        raise other_name(str(sent["name"]), name)
+    sent.setdefault("uid", stored["uid"])
+    if sent["uid"] != stored["uid"]:
+        error = invalid_value("metadata.uid", sent["uid"], "field is immutable")
+        raise invalid(call.resource, name, [error])
 
 
 def _patched(call: Call, old: Document, body: Body) -> Document:
     custom = call.resource.custom
+    if not custom and body.media_type not in PATCHES:
+        raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type")
     accepted = [JSON_PATCH, MERGE, APPLY] if custom else [JSON_PATCH, MERGE, STRATEGIC, APPLY]
     if body.media_type not in accepted:
         raise unsupported_media_type(", ".join(accepted))
@@ -223,7 +254,7 @@ def _patched(call: Call, old: Document, body: Body) -> Document:
     if body.media_type == JSON_PATCH:
         return json_patch(old, value)
     if not isinstance(value, dict):
-        raise bad_request("a merge patch must be one JSON object")
+        raise not_decoded(value, "map[string]interface {}")
     merged = strategic_merge if body.media_type == STRATEGIC else merge_patch
     patched: Document = merged(old, value)
     return patched

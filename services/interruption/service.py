@@ -67,7 +67,10 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         hooks = {"lifecycleHooks": {"waiting": keeper.waiting, "problem": keeper.problem}}
         return {**read, **hooks, **handling.status()}
 
-    return Service("interruption", loops, env.metrics, status, lambda: _missing(queue))
+    def missing() -> list[str]:
+        return [*_missing(queue), *filter(None, [statuses.complaint()])]
+
+    return Service("interruption", loops, env.metrics, status, missing)
 
 
 def _directory(env: Environment[InterruptionSettings]) -> tuple[Directory, MirrorReader]:

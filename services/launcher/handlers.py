@@ -1,15 +1,15 @@
-"""One function per message that the launcher reads, and the timed look that does without messages."""
+"""One function per stream that the launcher reads, and the timed listing that does without messages."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
 
-from services.launcher.cluster_nodes import cluster_nodes
-from services.launcher.drift_marks import DriftMarks
-from services.launcher.launch import Launch
-from services.launcher.node_classes import NodeClasses
-from services.launcher.registration import Registration
+from services.launcher.drift.controller import DriftController
+from services.launcher.launch.controller import LaunchController
+from services.launcher.lifecycle.controller import LifecycleController
+from services.launcher.lifecycle.nodes import cluster_nodes
+from services.launcher.node_class.controller import NodeClasses
 from shared.bus import Envelope
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
@@ -24,7 +24,7 @@ from shared.messages import (
 from shared.metrics import Metrics
 
 LAUNCH_WAIT_SECONDS = 10.0
-"""So long the timed look waits for the launches that it began. They go on without it."""
+"""So long the timed listing waits for the launches that it began. They go on without it."""
 
 
 @dataclass
@@ -33,10 +33,10 @@ class Handlers:
 
     kube: Kube
     machine_store: Machines
-    launch: Launch
-    registration: Registration
+    launch: LaunchController
+    lifecycle: LifecycleController
     node_classes: NodeClasses
-    drift: DriftMarks
+    drift: DriftController
     metrics: Metrics
 
     async def launches(self, envelope: Envelope) -> None:
@@ -49,7 +49,7 @@ class Handlers:
         """A node joined or changed, or a pool or a node class was edited."""
         message = decode(envelope)
         if isinstance(message, NodeJoined):
-            await self.registration.node_changed(message.node)
+            await self.lifecycle.node_changed(message.node)
         elif isinstance(message, NodeClassChanged):
             await self.node_classes.refresh_one(message.node_class)
             self.drift.changed(message.node_class)
@@ -59,12 +59,14 @@ class Handlers:
             await self.node_classes.release_leaving()
 
     async def resync(self) -> None:
-        """List our own work from the API server: what a lost message would have said (R2)."""
+        """List the launcher's work from the API server, which also finds what a lost message would have said (R2)."""
         machines = list(await self.machine_store.list())
         nodes = (await cluster_nodes(self.kube)).readable
         waiting = [m.key for m in machines if not m.provider_id and not m.terminating]
         begun = [self.launch.begin(key) for key in waiting]
-        found = await self.registration.review(machines, nodes)
-        if begun:  # what they raise is on the machines already, and the next look comes by itself
+        found = await self.lifecycle.review(machines, nodes)
+        if (
+            begun
+        ):  # what they raise is on the machines already, and the next listing comes by itself
             await asyncio.wait(begun, timeout=LAUNCH_WAIT_SECONDS)
         self.metrics.resync_found_work.labels("launcher").inc(len(waiting) + found)

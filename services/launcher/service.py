@@ -1,41 +1,55 @@
-"""The launcher: Machine -> instance -> registered, initialised node. It decides nothing but which offer to take.
+"""The launcher put together: ``Launcher`` holds its parts, ``build`` connects them to a process.
 
-Every effect has its intent on the API server first (see ``launch``). Without messages it still does all its work,
-a resync period later.
+Every effect has its intent on the API server first (see ``launch.saga``). Without messages the launcher still does all
+its work, a resync period later.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import asyncio
+from dataclasses import dataclass
+from functools import cached_property, partial
 
-from services.launcher import (
-    consistency,
-    overlays,
-    profile_garbage,
-    reservations,
-    tagging,
-    zonal_shift,
-)
-from services.launcher.assembly import assemble
-from services.launcher.catalogues import Catalogues
-from services.launcher.drift_marks import LOOK_SECONDS, DriftMarks
-from services.launcher.garbage import Garbage
+from services.launcher.catalogue import overlays, reservations, zonal_shift
+from services.launcher.catalogue.learned_memory import MemorySizes
+from services.launcher.catalogue.publish import Catalogues
+from services.launcher.catalogue.read import READ_SECONDS, CatalogueRequest
+from services.launcher.drift.controller import CHECK_SECONDS, DriftController
+from services.launcher.garbage_collection import instance_profiles
+from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.handlers import Handlers
-from services.launcher.launch import MOST_MACHINES
-from services.launcher.memory import DiscoveredMemory
-from services.launcher.node_classes import NodeClasses
-from services.launcher.reading import READ_SECONDS, Reading
-from services.launcher.registration import Registration
-from services.launcher.template_store import SWEEP_SECONDS, TemplateStore
-from services.launcher.templates import Templates
-from services.launcher.writing import Writer
+from services.launcher.launch.admission import Admission, CurrentEpoch, no_election
+from services.launcher.launch.controller import MOST_MACHINES, LaunchController
+from services.launcher.launch.pacing import CallBudget, CallQueue, Pace, Sleep
+from services.launcher.launch.record_store import LaunchRecords
+from services.launcher.launch.request import LaunchRequests
+from services.launcher.launch.results import LaunchResults
+from services.launcher.launch.saga import LaunchSaga
+from services.launcher.launch.subnets import SubnetReservations
+from services.launcher.launch.turns import LaunchTurns
+from services.launcher.launch.unavailable_offerings import CapacityErrors
+from services.launcher.launch_template.cluster_dns import ClusterDns
+from services.launcher.launch_template.controller import LaunchTemplates
+from services.launcher.launch_template.store import SWEEP_SECONDS, TemplateStore
+from services.launcher.lifecycle import consistency, tagging
+from services.launcher.lifecycle.controller import LifecycleController
+from services.launcher.lifecycle.initialization import Initialization
+from services.launcher.lifecycle.liveness import Liveness
+from services.launcher.lifecycle.registration import Registration
+from services.launcher.machine_writer import MachineWriter
+from services.launcher.node_class.controller import NodeClasses
+from services.launcher.status import Status
 from shared import streams
 from shared.aws import open_cloud, role_of
+from shared.bus import Bus
 from shared.clock import Clock
 from shared.cloud.instance_model import ModelSettings
 from shared.cloud.session import Cloud
 from shared.environment import Entry, Environment
+from shared.kube.client import Kube
 from shared.kube.machines import Machines
+from shared.kube.recorder import Recorder
+from shared.metrics import Metrics
 from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.learned_memory import LearnedMemory
 from shared.mirror.offerings import CatalogueSource, CatalogueStore, UnavailableOfferings
@@ -47,83 +61,259 @@ from shared.mirror.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse
 from shared.runtime import Loop, Service, periodic
 from shared.settings import LauncherSettings
+from shared.settings.own import AccessKey
 
 NODE_CLASS_SECONDS = 60.0
 LAUNCH_TIMEOUT_SECONDS = 120.0
 GARBAGE_LATE_SECONDS = 360.0
 
 
+@dataclass
+class Launcher:
+    """The parts of one launcher. Each is made at its first use and then kept: whoever needs one part makes no other.
+
+    ``current_epoch``: the scheduler's fencing epoch by a quorum read, as ``shared.kube.lease.current_epoch`` gives it
+    (F14). ``sleep``: how a CreateFleet call waits in its queue.
+    """
+
+    kube: Kube
+    cloud: Cloud
+    bus: Bus
+    clock: Clock
+    metrics: Metrics
+    recorder: Recorder
+    settings: LauncherSettings
+    current_epoch: CurrentEpoch = no_election
+    sleep: Sleep = asyncio.sleep
+    access_key: AccessKey | None = None
+    """The key of the child that reads the catalogue; None: AWS's usual sources."""
+
+    @cached_property
+    def machines(self) -> Machines:
+        """Machines on the API server."""
+        return Machines(self.kube)
+
+    @cached_property
+    def writer(self) -> MachineWriter:
+        """What every part writes about machines."""
+        return MachineWriter(self.machines, self.bus, self.clock, self.recorder)
+
+    @cached_property
+    def unavailable(self) -> UnavailableOfferings:
+        """Offerings that no service asks for now."""
+        return UnavailableOfferings(self.bus.redis, self.bus.prefix, self.clock)
+
+    @cached_property
+    def shifted(self) -> ShiftedZones:
+        """Zones that the cluster is shifted away from."""
+        return ShiftedZones(self.bus.redis, self.bus.prefix, self.clock)
+
+    @cached_property
+    def backoff(self) -> LaunchBackoff:
+        """Pools whose machines do not register."""
+        return LaunchBackoff(self.bus.redis, self.bus.prefix, self.clock)
+
+    @cached_property
+    def health(self) -> PoolHealth:
+        """How registrations of each pool ended."""
+        outcomes = RegistrationOutcomes(self.bus.redis, self.bus.prefix)
+        return PoolHealth(outcomes, self.backoff)
+
+    @cached_property
+    def store(self) -> CatalogueStore:
+        """The catalogue in Redis: EC2's own facts."""
+        return CatalogueStore(self.bus.redis, self.bus.prefix)
+
+    @cached_property
+    def corrected(self) -> CatalogueSource:
+        """The catalogue as administrators correct it (NO-01)."""
+        if not self.settings.feature_gates.node_overlay:
+            return self.store
+        return OverlaidCatalogues(self.store, overlays.ListedOverlays(self.kube, self.clock))
+
+    @cached_property
+    def memory_sizes(self) -> MemorySizes:
+        """What nodes reported of their memory."""
+        return MemorySizes(LearnedMemory(self.bus.redis, self.bus.prefix), self.clock)
+
+    @cached_property
+    def catalogues(self) -> Catalogues:
+        """Reads AWS and publishes the catalogue."""
+        settings = self.settings
+        model = ModelSettings(
+            vm_memory_overhead_percent=settings.vm_memory_overhead_percent,
+            reserved_enis=settings.reserved_enis,
+            pod_eni=settings.enable_pod_eni,
+            eni_limited_pod_density=settings.enable_eni_limited_pod_density,
+            isolated_vpc=settings.isolated_vpc,
+        )
+        region, endpoint = settings.aws_region, settings.aws_endpoint_url
+        request = CatalogueRequest(
+            region, endpoint, model, settings.log_level, role_of(settings), self.access_key
+        )
+        return Catalogues(self.store, request, self.clock, self.memory_sizes)
+
+    @cached_property
+    def node_classes(self) -> NodeClasses:
+        """Node classes of both generations."""
+        store = ReservationStore(self.bus.redis, self.bus.prefix)
+        return NodeClasses(self.kube, self.cloud, self.clock, self.recorder, self.settings, store)
+
+    @cached_property
+    def template_store(self) -> TemplateStore:
+        """Launch templates that exist in EC2."""
+        use = TemplateUse(self.bus.redis, self.bus.prefix, self.clock)
+        return TemplateStore(self.kube, self.cloud, self.clock, self.settings, use)
+
+    @cached_property
+    def templates(self) -> LaunchTemplates:
+        """Launch templates that a launch needs."""
+        dns = ClusterDns(self.kube, self.clock)
+        return LaunchTemplates(self.node_classes.cluster, dns, self.settings, self.template_store)
+
+    @cached_property
+    def launch(self) -> LaunchController:
+        """Machine -> instance."""
+        admission = Admission(self.kube, self.clock, self.backoff, self.current_epoch)
+        records = LaunchRecords(self.kube, self.clock)
+        subnets = SubnetReservations(self.corrected, self.clock, self.node_classes.cluster.is_ipv6)
+        capacity_errors = CapacityErrors(
+            self.unavailable, self.corrected, subnets, self.settings, self.metrics
+        )
+        results = LaunchResults(
+            self.machines, self.writer, self.clock, self.metrics, self.corrected, self.node_classes
+        )
+        requests = LaunchRequests(
+            admission=admission,
+            node_classes=self.node_classes,
+            templates=self.templates,
+            catalogues=self.corrected,
+            capacity_errors=capacity_errors,
+            subnets=subnets,
+            clock=self.clock,
+            settings=self.settings,
+        )
+        # The rate is a setting that changes while the service runs: read at each call, not once here.
+        pace = Pace(lambda: self.settings.create_fleet_per_second)
+        saga = LaunchSaga(
+            cloud=self.cloud,
+            cluster=self.settings.cluster_name,
+            clock=self.clock,
+            admission=admission,
+            records=records,
+            turns=LaunchTurns(records, self.machines),
+            queue=CallQueue(pace, self.clock, self.sleep),
+            budget=CallBudget(self.clock),
+            subnets=subnets,
+            capacity_errors=capacity_errors,
+            templates=self.templates,
+            results=results,
+        )
+        return LaunchController(self.machines, records, requests, saga, results, self.settings)
+
+    @cached_property
+    def lifecycle(self) -> LifecycleController:
+        """Instance -> registered, initialised node."""
+        kube, clock, settings = self.kube, self.clock, self.settings
+        metrics, writer, health = self.metrics, self.writer, self.health
+        return LifecycleController(
+            kube,
+            self.machines,
+            writer,
+            Registration(kube, clock, settings, metrics, writer, health),
+            Initialization(kube, self.machines, clock, metrics, writer, self.memory_sizes),
+            Liveness(clock, settings, metrics, writer, health),
+        )
+
+    @cached_property
+    def drift(self) -> DriftController:
+        """The condition Drifted."""
+        return DriftController(
+            kube=self.kube,
+            machines=self.machines,
+            cloud=self.cloud,
+            clock=self.clock,
+            gates=self.settings.feature_gates,
+            node_classes=self.node_classes,
+            catalogues=self.store,
+            writer=self.writer,
+            metrics=self.metrics,
+        )
+
+    @cached_property
+    def garbage(self) -> GarbageCollection:
+        """What crashed launches and deletions by hand left behind."""
+        return GarbageCollection(
+            kube=self.kube,
+            store=self.machines,
+            cloud=self.cloud,
+            clock=self.clock,
+            settings=self.settings,
+            writer=self.writer,
+            metrics=self.metrics,
+            health=self.health,
+            shifted=self.shifted,
+        )
+
+    @cached_property
+    def handlers(self) -> Handlers:
+        """Messages, and the timed listing that does without them."""
+        return Handlers(
+            kube=self.kube,
+            machine_store=self.machines,
+            launch=self.launch,
+            lifecycle=self.lifecycle,
+            node_classes=self.node_classes,
+            drift=self.drift,
+            metrics=self.metrics,
+        )
+
+    @cached_property
+    def zonal_shifts(self) -> zonal_shift.ZonalShifts:
+        """Marks what is sold in zones that the cluster is shifted away from."""
+        return zonal_shift.ZonalShifts(
+            kube=self.kube,
+            cloud=self.cloud,
+            cluster=self.node_classes.cluster,
+            catalogues=self.store,
+            unavailable=self.unavailable,
+            recorder=self.recorder,
+            published=self.shifted,
+            enabled=self.settings.enable_zonal_shift,
+        )
+
+    @cached_property
+    def status(self) -> Status:
+        """What it says of itself."""
+        return Status(self.catalogues, self.garbage.deletions)
+
+
 async def build(env: Environment[LauncherSettings]) -> Service:
-    """Wire the launcher."""
-    settings = env.settings
-    cloud = await open_cloud(env)
-    store = CatalogueStore(env.bus.redis, env.bus.prefix)
-    discovered = DiscoveredMemory(LearnedMemory(env.bus.redis, env.bus.prefix), env.clock)
-    catalogues = Catalogues(store, _reading(settings), env.clock, discovered)
-    machines = Machines(env.kube)
-    writer = Writer(machines, env.bus, env.clock, env.recorder)
-    node_classes = NodeClasses(
-        env.kube, cloud, env.clock, env.recorder, settings,
-        ReservationStore(env.bus.redis, env.bus.prefix),
-    )  # fmt: skip
-    use = TemplateUse(env.bus.redis, env.bus.prefix, env.clock)
-    stored = TemplateStore(env.kube, cloud, env.clock, settings, use)
-    backoff = LaunchBackoff(env.bus.redis, env.bus.prefix, env.clock)
-    launch = assemble(
+    """The launcher with its loops. Raises ConfigurationError when AWS does not answer."""
+    launcher = Launcher(
         kube=env.kube,
-        machines=machines,
-        cloud=cloud,
+        cloud=await open_cloud(env),
+        bus=env.bus,
         clock=env.clock,
-        settings=settings,
         metrics=env.metrics,
-        node_classes=node_classes,
-        templates=Templates(node_classes, settings, stored),
-        catalogues=_corrected(env, store),
-        unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
-        backoff=backoff,
-        writer=writer,
+        recorder=env.recorder,
+        settings=env.settings,
         current_epoch=partial(env.epoch_of, "scheduler"),
+        access_key=env.access_key,
     )
-    health = PoolHealth(RegistrationOutcomes(env.bus.redis, env.bus.prefix), backoff)
-    registration = Registration(
-        env.kube, machines, env.clock, settings, env.metrics, writer, health, discovered
-    )
-    drift = DriftMarks(
-        env.kube, machines, cloud, env.clock, settings.feature_gates, node_classes, store, writer,
-        env.metrics,
-    )  # fmt: skip
-    handlers = Handlers(env.kube, machines, launch, registration, node_classes, drift, env.metrics)
-    shifted = ShiftedZones(env.bus.redis, env.bus.prefix, env.clock)
-    garbage = Garbage(
-        env.kube, machines, cloud, env.clock, settings, writer, env.metrics, health, shifted
-    )
-
-    def status() -> dict[str, object]:
-        held = catalogues.held
-        return {
-            "catalogue": held.generation if held else None,
-            "instanceTypes": held.types if held else 0,
-            "catalogueProblem": catalogues.problem,
-            "deletionsHeld": sorted(set(garbage.alarm.held.values())),
-        }
-
-    def missing() -> list[str]:
-        return [] if catalogues.held else ["the catalogue of instance types is not read yet"]
-
-    loops = [
-        *_timed(catalogues, garbage, env.clock),
-        *_work(env, handlers, node_classes, drift, stored),
-        *_upkeep(env, cloud, store, node_classes, machines, writer),
-    ]
-    return Service("launcher", loops, env.metrics, status, missing)
+    loops = [*_watched(launcher), *_consumers(env, launcher), *_timed(env, launcher)]
+    return Service("launcher", loops, env.metrics, launcher.status.page, launcher.status.missing)
 
 
-def _timed(catalogues: Catalogues, garbage: Garbage, clock: Clock) -> list[Loop]:
+def _watched(launcher: Launcher) -> list[Loop]:
+    """Loops with a rhythm of their own, which say themselves how far they came."""
+    catalogues, garbage, clock = launcher.catalogues, launcher.garbage, launcher.clock
     return [
         Loop(
             "catalogue",
             catalogues.run,
             late_seconds=2 * READ_SECONDS,
+            # Before the first progress the loop is young, not late: a reading may take READ_SECONDS.
             progress=lambda: catalogues.last_progress or clock.monotonic(),
         ),
         Loop(
@@ -135,84 +325,47 @@ def _timed(catalogues: Catalogues, garbage: Garbage, clock: Clock) -> list[Loop]
     ]
 
 
-def _reading(settings: LauncherSettings) -> Reading:
-    model = ModelSettings(
-        vm_memory_overhead_percent=settings.vm_memory_overhead_percent,
-        reserved_enis=settings.reserved_enis,
-        pod_eni=settings.enable_pod_eni,
-        eni_limited_pod_density=settings.enable_eni_limited_pod_density,
-        isolated_vpc=settings.isolated_vpc,
-    )
-    region, endpoint = settings.aws_region, settings.aws_endpoint_url
-    return Reading(region, endpoint, model, settings.log_level, role_of(settings))
-
-
-def _corrected(env: Environment[LauncherSettings], store: CatalogueStore) -> CatalogueSource:
-    """As administrators correct it (NO-01)."""
-    if not env.settings.feature_gates.node_overlay:
-        return store
-    return OverlaidCatalogues(store, overlays.ListedOverlays(env.kube, env.clock))
-
-
-def _work(
-    env: Environment[LauncherSettings],
-    handlers: Handlers,
-    node_classes: NodeClasses,
-    drift: DriftMarks,
-    stored: TemplateStore,
-) -> list[Loop]:
-    """What messages ask for, and the same by the clock."""
-    timed = partial(periodic, clock=env.clock, jitter=env.random)
+def _consumers(env: Environment[LauncherSettings], launcher: Launcher) -> list[Loop]:
+    handlers = launcher.handlers
     return [
         env.consumer_loop(
             streams.LAUNCHES,
             "launcher",
             handlers.launches,
             timeout=LAUNCH_TIMEOUT_SECONDS,
-            limit=MOST_MACHINES,
+            limit=MOST_MACHINES,  # one batch: all of them wait for one call
         ),
         env.consumer_loop(streams.MACHINES, "launcher", handlers.machines),
-        timed("resync", env.settings.resync_seconds, handlers.resync),
-        timed("node classes", NODE_CLASS_SECONDS, node_classes.refresh_all),
-        timed("drift", LOOK_SECONDS, drift.look),
-        timed("launch templates", SWEEP_SECONDS, stored.sweep),
     ]
 
 
-def _upkeep(
-    env: Environment[LauncherSettings],
-    cloud: Cloud,
-    store: CatalogueStore,
-    node_classes: NodeClasses,
-    machines: Machines,
-    writer: Writer,
-) -> list[Loop]:
-    """What is looked at by the clock alone, beside launches and the lives of machines."""
-    settings, redis, prefix = env.settings, env.bus.redis, env.bus.prefix
-    timed = partial(periodic, clock=env.clock, jitter=env.random)
+def _timed(env: Environment[LauncherSettings], launcher: Launcher) -> list[Loop]:
+    """What is done by the clock, whether or not a message asked for it."""
+    kube, cloud, clock, machines = launcher.kube, launcher.cloud, launcher.clock, launcher.machines
+    writer, metrics, node_classes = launcher.writer, launcher.metrics, launcher.node_classes
+    settings = launcher.settings
     gate = settings.feature_gates.node_overlay
-    corrections = overlays.Overlays(env.kube, store, env.clock, gate)
-    checks = consistency.Consistency(env.kube, machines, env.clock, env.metrics, writer)
-    shifted = ShiftedZones(redis, prefix, env.clock)
-    tags = tagging.Tagging(machines, cloud, env.clock, shifted)
-    unused = profile_garbage.ProfileGarbage(
-        env.kube, machines, cloud, env.clock, settings, node_classes.profiles
+    corrections = overlays.Overlays(kube, launcher.store, clock, gate)
+    checks = consistency.Consistency(kube, machines, clock, metrics, writer)
+    tags = tagging.Tagging(machines, cloud, clock, launcher.shifted)
+    unused = instance_profiles.UnusedInstanceProfiles(
+        kube, machines, cloud, clock, settings, node_classes.profiles
     )
-    unavailable = UnavailableOfferings(redis, prefix, env.clock)
-    shifts = zonal_shift.ZonalShifts(
-        env.kube, cloud, node_classes, store, unavailable, env.recorder, shifted,
-        settings.enable_zonal_shift,
-    )  # fmt: skip
-    reserved = reservations.Reservations(env.kube, machines, cloud)
-    told = reservations.ReservationNews(machines, node_classes, env.clock, writer, env.metrics)
+    labels = reservations.ReservationLabels(kube, machines, cloud)
+    blocks = reservations.ReservationUpdates(machines, node_classes, clock, writer, metrics)
+    timed = partial(periodic, clock=clock, jitter=env.random)
     return [
+        timed("resync", settings.resync_seconds, launcher.handlers.resync),
+        timed("node classes", NODE_CLASS_SECONDS, node_classes.refresh_all),
+        timed("drift", CHECK_SECONDS, launcher.drift.check),
+        timed("launch templates", SWEEP_SECONDS, launcher.template_store.sweep),
         timed("consistency", consistency.PERIOD_SECONDS, checks.check_all),
-        timed("overlays", overlays.PERIOD_SECONDS, corrections.look),
+        timed("overlays", overlays.PERIOD_SECONDS, corrections.check_all),
         timed("tags", tagging.PERIOD_SECONDS, tags.tag_some),
-        timed("instance profiles", profile_garbage.PERIOD_SECONDS, unused.sweep),
-        timed("zonal shifts", zonal_shift.PERIOD_SECONDS, shifts.look),
-        timed("reservations", reservations.PERIOD_SECONDS, reserved.relabel),
-        timed("capacity reservations", reservations.TOLD_SECONDS, told.look),
+        timed("instance profiles", instance_profiles.PERIOD_SECONDS, unused.sweep),
+        timed("zonal shifts", zonal_shift.PERIOD_SECONDS, launcher.zonal_shifts.check),
+        timed("reservations", reservations.PERIOD_SECONDS, labels.relabel),
+        timed("capacity reservations", reservations.UPDATE_SECONDS, blocks.update),
     ]
 
 

@@ -1,44 +1,45 @@
-"""The scheduler: the only one that decides. News -> plans, Machines, and the removal of empty machines.
+"""Wires the scheduler. The parts get what they need here; none reaches another through a third.
 
-It reads the cluster from the mirror only, and refuses to decide while the mirror is incomplete or old.
+Decisions are made from the mirror only, and none while the mirror is incomplete or old.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from services.scheduler.catalogues import catalogue_source
-from services.scheduler.cluster_metrics import LOOK_SECONDS, ClusterMetrics
-from services.scheduler.commands import Commands
-from services.scheduler.disruption import Disruption
-from services.scheduler.evidence import limit_waiters
-from services.scheduler.evidence.limit_waiters import LimitWaiters
+from services.scheduler.actions import MachineActions
+from services.scheduler.disruption.commands import Commands
+from services.scheduler.disruption.condition_writer import ConditionWriter
+from services.scheduler.disruption.controller import Disruption
+from services.scheduler.disruption.ports import Provisioning
+from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.evidence.need import Need
 from services.scheduler.evidence.sync import PATIENCE_SECONDS
-from services.scheduler.explain import Explainer
-from services.scheduler.handlers import Departures, Handlers
-from services.scheduler.handover import Handover
-from services.scheduler.planning import Planner
-from services.scheduler.questions import offered
-from services.scheduler.report import Reporter
-from services.scheduler.simulate import Simulator
-from services.scheduler.telling import Teller
-from services.scheduler.view import View
+from services.scheduler.handlers import Handlers
+from services.scheduler.provisioning import limit_waiters
+from services.scheduler.provisioning.creation import MachineCreation
+from services.scheduler.provisioning.decision_latency import DecisionLatency
+from services.scheduler.provisioning.handover import Handover
+from services.scheduler.provisioning.limit_waiters import LimitWaiters
+from services.scheduler.provisioning.planner import Planner
+from services.scheduler.provisioning.pod_latency import PodLatency
+from services.scheduler.provisioning.reporting import PlanReporter
+from services.scheduler.provisioning.solver import Solver
+from services.scheduler.provisioning.triggers import RECONSIDERED, TerminationTrigger
+from services.scheduler.state.catalogues import catalogue_source
+from services.scheduler.state.cluster import ClusterState
+from services.scheduler.state.view import View
+from services.scheduler.static_capacity.controller import StaticCapacity
+from services.scheduler.status.access import offered
+from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
+from services.scheduler.status.explain import Explainer
+from services.scheduler.status.simulate import Simulator
 from shared import streams
 from shared.api.scheduler_config import default_spread
 from shared.domain.feature_gates import FeatureGates, without_effect
 from shared.domain.pods import SpreadConstraint
-from shared.domain.records import (
-    CLAIMS,
-    MACHINES,
-    NAMESPACES,
-    NODE_CLASSES,
-    NODE_OVERLAYS,
-    NODE_POOLS,
-    NODES,
-    STORAGE_CLASSES,
-    VOLUMES,
-)
+from shared.domain.records import MACHINES, NODES
 from shared.environment import Entry, Environment
 from shared.errors import ConfigurationError, InvalidObject
 from shared.kube.machines import Machines
@@ -47,91 +48,209 @@ from shared.leadership import Leadership
 from shared.log import get_logger
 from shared.mirror import Change, MirrorReader
 from shared.mirror.disruption_rate import DisruptionRate
-from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
+from shared.mirror.offerings import UnavailableOfferings
 from shared.runtime import Loop, Service, periodic
 from shared.settings import SchedulerSettings
 
 log = get_logger(__name__)
 
 DISRUPTION_SECONDS = 1.0
-RECONSIDERED = (
-    NODE_POOLS, NODE_CLASSES, NODE_OVERLAYS, CLAIMS, VOLUMES, STORAGE_CLASSES, NAMESPACES,
-)  # fmt: skip
-"""Kinds whose change may give a place to pods that had none."""
+SchedulerEnvironment = Environment[SchedulerSettings]
 
 
-async def build(env: Environment[SchedulerSettings]) -> Service:
-    """Wire the scheduler."""
-    leadership = env.leadership("scheduler")
+@dataclass(frozen=True)
+class Parts:
+    """All that the loops, the handlers and the status port of one scheduler use."""
 
-    def on_change(change: Change) -> None:
+    cluster: ClusterState
+    machines: Machines
+    actions: MachineActions
+    planner: Planner
+    disruption: Disruption
+    handover: Handover
+    limit_waiters: LimitWaiters
+    cluster_metrics: ClusterMetrics
+    handlers: Handlers
+    terminations: TerminationTrigger
+    explainer: Explainer
+
+    def note(self, change: Change) -> None:
+        """The mirror changed."""
         if change.kind in RECONSIDERED:
-            planner.reconsider()
-        planner.pod_waits.note(change)
+            self.planner.reconsider()
+        self.planner.pod_latency.note(change)
         if change.kind in (NODES, MACHINES):
-            handover.look()
-            departures.note(change)
+            self.handover.hasten()
+            self.terminations.note(change)
 
+
+async def build(env: SchedulerEnvironment) -> Service:
+    """Wire the scheduler. Raises ConfigurationError."""
+    leadership = env.leadership("scheduler")
     reader = MirrorReader(
         env.settings.redis_url,
         env.bus.prefix,
         clock=env.clock,
         random=env.random,
-        on_change=on_change,
+        on_change=lambda change: parts.note(change),
         key=env.settings.mirror_key,
         on_rejected=env.metrics.mirror_rejected.inc,
     )
-    gates = env.settings.feature_gates
-    _warn_of(gates)
-    view, machines = View(reader), Machines(env.kube)
-    catalogues = catalogue_source(env.bus, gates, view)
-    reporter = Reporter(env.recorder, {})
-    handover = Handover(env.settings, view, env.kube, env.clock)
-    planner = _planner(env, view, machines, catalogues, reporter, handover, leadership)
-    departures = Departures(planner)
-    commands = _commands(env, view, planner, machines)
-    disruption = Disruption(env.settings, view, planner, commands, env.clock)
-
-    def status() -> dict[str, object]:
-        plan = planner.last_plan
-        return {
-            **leadership.status(),
-            "generation": reader.generation,
-            "rounds": planner.rounds,
-            "problem": planner.problem,
-            "lastPlan": plan.id if plan else None,
-            "unschedulable": reporter.last_reasons,
-            "nominated": sorted(planner.nominated()),
-            "handover": handover.status(),
-            "disruption": disruption.status(),
-        }
-
-    acting = [
-        *_consumers(env, Handlers(planner, view)),
-        *_loops(env, planner, handover, disruption, LimitWaiters(planner, commands)),
-    ]
+    _warn_of(env.settings.feature_gates)
+    parts = compose(env, reader, leadership)
+    env.metrics.add_page(parts.cluster_metrics.text)
+    acting = [*_consumers(env, parts.handlers), *_loops(env, parts)]
     loops = [
         Loop("mirror", reader.run, progress=lambda: reader.last_progress),
         *leadership.loops(),
-        _metrics_loop(env, planner),
+        _metrics_loop(env, parts.cluster_metrics),
         *map(leadership.led, acting),
     ]
     return Service(
         "scheduler",
         loops,
         env.metrics,
-        status,
-        lambda: list(filter(None, [planner.not_synced(PATIENCE_SECONDS)])),
+        lambda: {**leadership.status(), **_status(parts)},
+        lambda: list(filter(None, [parts.cluster.not_synced(PATIENCE_SECONDS)])),
         questions=offered(
             env.settings.questions,
-            Simulator(catalogues),
-            Explainer(disruption),
+            Simulator(parts.cluster.catalogues),
+            parts.explainer,
             TokenAccess(env.kube, env.clock),
         ),
     )
 
 
-def _consumers(env: Environment[SchedulerSettings], handlers: Handlers) -> list[Loop]:
+def compose(env: SchedulerEnvironment, reader: MirrorReader, leadership: Leadership) -> Parts:
+    """The parts of one scheduler, which remember nothing. Tests use them without the loops."""
+    settings, clock, kube = env.settings, env.clock, env.kube
+    cluster, machines = _cluster(env, reader), Machines(kube)
+    view = cluster.view
+    solver = Solver(settings, clock, _default_spread(settings.scheduler_config))
+    actions = MachineActions(view, machines, env.bus, clock, env.metrics, leadership)
+    creation = MachineCreation(actions, Need(kube), leadership)
+    handover = Handover(settings, view, kube, clock)
+    planner = _planner(env, cluster, machines, solver, creation, handover)
+    provisioning = Provisioning(planner.nominated, planner.is_batching, solver.options)
+    disruption = _disruption(env, cluster, machines, actions, provisioning)
+    commands = disruption.commands
+    return Parts(
+        cluster=cluster,
+        machines=machines,
+        actions=actions,
+        planner=planner,
+        disruption=disruption,
+        handover=handover,
+        limit_waiters=LimitWaiters(
+            clock,
+            cluster,
+            solver,
+            machines,
+            kube,
+            leadership,
+            handover.settled,
+            commands.replacements,
+        ),
+        cluster_metrics=ClusterMetrics(
+            cluster,
+            leadership,
+            env.metrics,
+            planner.pod_latency,
+            planner.decision_latency.undecided,
+            clock,
+        ),
+        handlers=Handlers(planner, reader),
+        terminations=TerminationTrigger(planner.trigger),
+        explainer=Explainer(settings, view, disruption.findings, commands, disruption.pending),
+    )
+
+
+def _cluster(env: SchedulerEnvironment, reader: MirrorReader) -> ClusterState:
+    view = View(reader)
+    catalogues = catalogue_source(env.bus, env.settings.feature_gates, view)
+    unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
+    return ClusterState(env.settings, env.clock, view, catalogues, unavailable)
+
+
+def _planner(
+    env: SchedulerEnvironment,
+    cluster: ClusterState,
+    machines: Machines,
+    solver: Solver,
+    creation: MachineCreation,
+    handover: Handover,
+) -> Planner:
+    return Planner(
+        settings=env.settings,
+        clock=env.clock,
+        cluster=cluster,
+        machines=machines,
+        solver=solver,
+        creation=creation,
+        handover=handover,
+        reporter=PlanReporter(env.recorder, {}),
+        metrics=env.metrics,
+        pod_latency=PodLatency(env.metrics, env.clock),
+        decision_latency=DecisionLatency(),
+    )
+
+
+def _disruption(
+    env: SchedulerEnvironment,
+    cluster: ClusterState,
+    machines: Machines,
+    actions: MachineActions,
+    provisioning: Provisioning,
+) -> Disruption:
+    reporter = DisruptionReporter(env.recorder, env.metrics)
+    rate = DisruptionRate(env.bus.redis, env.bus.prefix, env.clock)
+    commands = Commands(
+        settings=env.settings,
+        clock=env.clock,
+        view=cluster.view,
+        kube=env.kube,
+        machines=machines,
+        actions=actions,
+        reporter=reporter,
+        rate=rate,
+    )
+    return Disruption(
+        settings=env.settings,
+        clock=env.clock,
+        cluster=cluster,
+        provisioning=provisioning,
+        actions=actions,
+        commands=commands,
+        conditions=ConditionWriter(
+            cluster.view, machines, env.clock, reporter, provisioning.nominated
+        ),
+        static_capacity=StaticCapacity(actions, env.clock),
+        reporter=reporter,
+        rate=rate,
+    )
+
+
+def _status(parts: Parts) -> dict[str, object]:
+    planner = parts.planner
+    plan = planner.last_plan
+    return {
+        "generation": parts.cluster.view.reader.generation,
+        "rounds": planner.rounds,
+        "problem": planner.problem,
+        "lastPlan": plan.id if plan else None,
+        "unschedulable": planner.reporter.last_reasons,
+        "nominated": sorted(planner.nominated()),
+        "handover": parts.handover.status(),
+        "disruption": parts.disruption.status(),
+    }
+
+
+def _warn_of(gates: FeatureGates) -> None:
+    for gate in without_effect(gates):
+        log.warning("a feature gate has no effect", gate=gate)
+
+
+def _consumers(env: SchedulerEnvironment, handlers: Handlers) -> list[Loop]:
     handled = {
         streams.PODS: handlers.pods,
         streams.MACHINES: handlers.machines,
@@ -140,86 +259,30 @@ def _consumers(env: Environment[SchedulerSettings], handlers: Handlers) -> list[
     return [env.consumer_loop(stream, "scheduler", act) for stream, act in handled.items()]
 
 
-def _warn_of(gates: FeatureGates) -> None:
-    for gate in without_effect(gates):
-        log.warning("a feature gate has no effect", gate=gate)
-
-
-def _loops(
-    env: Environment[SchedulerSettings],
-    planner: Planner,
-    handover: Handover,
-    disruption: Disruption,
-    waiters: LimitWaiters,
-) -> list[Loop]:
+def _loops(env: SchedulerEnvironment, parts: Parts) -> list[Loop]:
     """What only the leader does, beside reading its streams."""
+    planner, handover, not_synced = parts.planner, parts.handover, parts.cluster.not_synced
+    limits, disruption = parts.limit_waiters.step, parts.disruption.step
+    every = limit_waiters.CHECK_SECONDS
     return [
         Loop("planning", planner.run, progress=lambda: planner.last_progress),
         Loop(
             "handover",
-            lambda stop: handover.run(stop, planner.not_synced),
+            lambda stop: handover.run(stop, not_synced),
             progress=lambda: handover.last_progress,
         ),
-        periodic(
-            "limits", limit_waiters.LOOK_SECONDS, waiters.step, clock=env.clock, jitter=env.random
-        ),
-        periodic(
-            "disruption", DISRUPTION_SECONDS, disruption.step, clock=env.clock, jitter=env.random
-        ),
+        periodic("limits", every, limits, clock=env.clock, jitter=env.random),
+        periodic("disruption", DISRUPTION_SECONDS, disruption, clock=env.clock, jitter=env.random),
     ]
 
 
-def _metrics_loop(env: Environment[SchedulerSettings], planner: Planner) -> Loop:
-    """Also in a standby, which tells whether it could lead."""
-    cluster = ClusterMetrics(planner, env.clock)
-    env.metrics.add_page(cluster.text)
-    return periodic("metrics", LOOK_SECONDS, cluster.look, clock=env.clock, jitter=env.random)
-
-
-def _planner(
-    env: Environment[SchedulerSettings],
-    view: View,
-    machines: Machines,
-    catalogues: CatalogueSource,
-    reporter: Reporter,
-    handover: Handover,
-    leadership: Leadership,
-) -> Planner:
-    return Planner(
-        settings=env.settings,
-        view=view,
-        machines=machines,
-        bus=env.bus,
-        clock=env.clock,
-        metrics=env.metrics,
-        catalogues=catalogues,
-        unavailable=UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock),
-        reporter=reporter,
-        handover=handover,
-        leadership=leadership,
-        need=Need(env.kube),
-        default_spread=_default_spread(env.settings.scheduler_config),
-    )
-
-
-def _commands(
-    env: Environment[SchedulerSettings], view: View, planner: Planner, machines: Machines
-) -> Commands:
-    return Commands(
-        view=view,
-        planner=planner,
-        kube=env.kube,
-        machines=machines,
-        bus=env.bus,
-        clock=env.clock,
-        metrics=env.metrics,
-        teller=Teller(env.recorder, env.metrics, env.bus, env.clock),
-        rate=DisruptionRate(env.bus.redis, env.bus.prefix, env.clock),
-    )
+def _metrics_loop(env: SchedulerEnvironment, cluster: ClusterMetrics) -> Loop:
+    """Also in a standby, which says whether it could lead."""
+    return periodic("metrics", CHECK_SECONDS, cluster.refresh, clock=env.clock, jitter=env.random)
 
 
 def _default_spread(setting: str) -> tuple[SpreadConstraint, ...]:
-    """SCH-85. Raises ConfigurationError that names the field."""
+    """Of SCHEDULER_CONFIG (SCH-85). Raises ConfigurationError that names the field."""
     try:
         is_path = setting.startswith("/")
         return default_spread(Path(setting).read_text() if is_path else setting)

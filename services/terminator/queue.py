@@ -17,6 +17,7 @@ from services.terminator.orphaned_instances import OrphanedInstances
 from services.terminator.step import Step
 from services.terminator.termination import Termination
 from shared.bus import Envelope
+from shared.concurrency.waiting import pause
 from shared.domain import labels as keys
 from shared.errors import Conflict, DovetailError
 from shared.kube.client import Kube
@@ -25,7 +26,6 @@ from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from shared.log import get_logger
 from shared.messages import DrainNode, EndInstance, TerminateMachine, decode
 from shared.metrics import Metrics
-from shared.runtime import pause
 
 log = get_logger(__name__)
 

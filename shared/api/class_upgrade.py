@@ -1,4 +1,4 @@
-"""Node classes of v1alpha5 in the words of v1 (table 1.9).
+"""Node classes of v1alpha5 in the words of v1 (MAP-04).
 
 Meaning is kept where v1 has another default: the hop limit of the metadata service is written out, a list of owners
 becomes one term for each. What v1 cannot say is left out, and noted with what to do about it.
@@ -28,7 +28,7 @@ OLD_METADATA_DEFAULTS: dict[str, object] = {
     "httpPutResponseHopLimit": 2,
     "httpTokens": "required",
 }
-"""T-08."""
+"""T-08: metadata options."""
 DROPPED_FAMILY = "Ubuntu"
 
 

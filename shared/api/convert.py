@@ -1,4 +1,4 @@
-"""Objects of one API generation in the words of the other (table 1.9).
+"""Objects of one API generation in the words of the other (MAP-04).
 
 Several are converted at once because they depend on each other: settings of the kubelet belong to the Provisioner in
 v1alpha5 and to the EC2NodeClass in v1. What has no counterpart is left out and noted. An object of which nothing is

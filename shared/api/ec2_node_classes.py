@@ -1,4 +1,4 @@
-"""karpenter.k8s.aws/v1 EC2NodeClass <-> domain record (EC-01..EC-15, EC-22, table 1.9).
+"""karpenter.k8s.aws/v1 EC2NodeClass <-> domain record (EC-01..EC-15, EC-22, MAP-04).
 
 What may go wrong when a class of the older generation is written: it may say what v1 has no words for, such as a launch
 template of the user's own. The document then lacks it, and a note says what to do.
@@ -61,7 +61,7 @@ def parse_ec2_node_class(raw: Json) -> Parsed[NodeClass]:
 
 
 def ec2_node_class_object(node_class: NodeClass) -> Written:
-    """The EC2NodeClass of a record of either generation (table 1.9), without status, and what v1 cannot say there.
+    """The EC2NodeClass of a record of either generation (MAP-04), without status, and what v1 cannot say there.
 
     A document with notes about its own fields would be refused.
     """

@@ -1,4 +1,4 @@
-"""dovetail.sh/v1alpha1 InstanceType -> domain record: a catalogue of your own for simulations (design, section 8).
+"""dovetail.sh/v1alpha1 InstanceType -> domain record: a catalogue of your own for simulations (docs/spec/design.md).
 
 Lenient where a person writes by hand: prices and label values may be numbers or text, and what an EC2 name or the
 capacity already says need not be said again as a label. A wrong price costs its offering only; a type whose labels,

@@ -2,7 +2,7 @@
 
 A field's type, bounds and attribute docstring become its OpenAPI schema; a ``Rule`` is a condition over several fields,
 written twice in one place: as a CEL expression for the API server and as a function for us, who must not rely on the
-server having our schema (reliability F28). Everything wrong with an object is found in one reading, also where both a
+server having our schema (F28). Everything wrong with an object is found in one reading, also where both a
 field and a rule are broken.
 """
 

@@ -1,4 +1,4 @@
-"""karpenter.sh/v1 NodePool <-> domain record (NP-01..NP-24, table 1.9).
+"""karpenter.sh/v1 NodePool <-> domain record (NP-01..NP-24, MAP-04).
 
 A pool with faults has no record and is left out of scheduling (NP-21); the faults become its conditions.
 """
@@ -33,7 +33,7 @@ KNOWN_VALUES = {
     keys.CAPACITY_TYPE: (keys.ON_DEMAND, keys.SPOT, keys.RESERVED),
     keys.AWS_PREFIX + "instance-tenancy": ("default", "dedicated"),
 }
-"""NP-18."""
+"""NP-18: known values."""
 
 
 def parse_node_pool(raw: Json) -> Parsed[NodePool]:
@@ -160,7 +160,7 @@ def _budget(written: DisruptionBudget) -> Budget:
 
 
 def node_pool_object(pool: NodePool) -> Written:
-    """The NodePool of a record of either generation (table 1.9), without status, and what v1 cannot say there."""
+    """The NodePool of a record of either generation (MAP-04), without status, and what v1 cannot say there."""
     spec: dict[str, Any] = {"template": _template(pool), "disruption": _disruption(pool)}
     if pool.limits:
         spec["limits"] = format_resources(pool.limits)

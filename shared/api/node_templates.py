@@ -1,4 +1,4 @@
-"""karpenter.k8s.aws/v1alpha1 AWSNodeTemplate <-> domain record (T-01..T-12, table 1.9).
+"""karpenter.k8s.aws/v1alpha1 AWSNodeTemplate <-> domain record (T-01..T-12, MAP-04).
 
 A class with faults has no record, and the pools that name it wait.
 """
@@ -111,7 +111,7 @@ def _settings(node_class: NodeClass) -> dict[str, Any]:
 
 
 def _metadata_options(node_class: NodeClass) -> dict[str, object]:
-    """The two generations differ in how many hops they allow when nothing is said (table 1.9)."""
+    """The two generations differ in how many hops they allow when nothing is said (MAP-04)."""
     unsaid = {} if node_class.generation_api == V1ALPHA5 else {HOP_LIMIT: V1_HOP_LIMIT}
     return {**unsaid, **node_class.metadata_options}
 
@@ -141,7 +141,7 @@ def _selectors(node_class: NodeClass) -> tuple[dict[str, dict[str, str]], list[F
 
 
 def _is_family_default(node_class: NodeClass) -> bool:
-    """The newest image of the family is what v1alpha1 means by no selector (table 1.9)."""
+    """The newest image of the family is what v1alpha1 means by no selector (MAP-04)."""
     if len(node_class.image_terms) != 1:
         return False
     term = node_class.image_terms[0]

@@ -177,7 +177,7 @@ def _either(required: Json, place: str) -> tuple[tuple[Expression, ...], ...]:
 def _term(term: Json, field: str) -> tuple[Expression, ...]:
     if term.get("matchFields"):
         raise InvalidObject(
-            "matchFields cannot be used to ask for a new node; use matchExpressions (POD-05)",
+            "matchFields cannot be used to ask for a new node; use matchExpressions",
             field=f"{field}.matchFields",
         )
     return parse_expressions(term.get("matchExpressions"), field=f"{field}.matchExpressions")

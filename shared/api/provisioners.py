@@ -1,4 +1,4 @@
-"""karpenter.sh/v1alpha5 Provisioner <-> domain record (P-01..P-24, table 1.9).
+"""karpenter.sh/v1alpha5 Provisioner <-> domain record (P-01..P-24, MAP-04).
 
 The webhook defaults of v1alpha5 (P-19) are applied when it is read: there is no webhook. A pool with faults has no
 record and is left out of scheduling; the faults become its condition. AWS settings in line (T-13) stand for an
@@ -102,7 +102,7 @@ def _node_class(name: str, spec: ProvisionerSpec) -> str:
 
 
 def _consolidation(spec: ProvisionerSpec) -> tuple[str, float | None]:
-    """(consolidation policy, seconds) of table 1.9."""
+    """(consolidation policy, seconds) of MAP-04."""
     if spec.consolidation is not None and spec.consolidation.enabled:
         return WHEN_UNDERUTILIZED, 0.0
     after = spec.ttl_seconds_after_empty

@@ -1,4 +1,4 @@
-"""Selectors of v1alpha1, maps of tag keys to values, and the terms of v1 that mean the same (T-10, table 1.9).
+"""Selectors of v1alpha1, maps of tag keys to values, and the terms of v1 that mean the same (T-10, MAP-04).
 
 All entries of a map must match, and a value may list alternatives: a map is the product of its alternatives. Terms are
 alternatives of each other. So a map becomes up to 100 terms; and terms become a map only when they are such a product.

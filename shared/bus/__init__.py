@@ -1,4 +1,4 @@
-"""The queue between services: Redis Streams as a doorbell, at least once (design section 4)."""
+"""The queue between services: Redis Streams that carry notifications, at least once (docs/spec/design.md)."""
 
 from shared.bus.attempt import AttemptLimits
 from shared.bus.bus import Bus, GroupDepth, StreamDepth

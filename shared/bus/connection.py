@@ -1,6 +1,6 @@
 """The way to Redis: client settings that are safe for a queue, and Redis errors as Dovetail errors.
 
-redis-py's defaults are wrong for a queue (reliability section 5.2, measured): ten hidden retries
+redis-py's defaults are wrong for a queue (measured): ten hidden retries
 turned 1,000 publishes into 1,094 entries at 10 % lost replies, and a reader's BLOCK beyond the 5
 s socket timeout failed after 58 s of hidden retries. So: no retry inside the client (each caller
 decides whether a repeat is safe), RESP2 pinned because stream replies differ by protocol, replies
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -20,6 +21,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from shared.concurrency.backoff import Backoff
 from shared.errors import (
     ConfigurationError,
     DovetailError,
@@ -33,6 +35,8 @@ COMMAND_TIMEOUT_SECONDS = 5.0
 """Longest wait for one reply. A blocking read must ask for clearly less."""
 BLOCK_MILLISECONDS = 2000
 POOL_CONNECTIONS = 8
+RECONNECT_PAUSES_SECONDS = (0.1, 5.0)
+"""First and longest pause between two tries to reach a Redis that is gone."""
 
 REDIS_FAILURES = (TransientError, Unauthorized)
 """What a loop that must outlive Redis catches: none of these ends it."""
@@ -48,6 +52,12 @@ _NOT_NOW = (
 
 class GroupMissing(DovetailError):
     """The stream or its consumer group is gone: someone emptied Redis (F9)."""
+
+
+def reconnect_pauses(random: Random | None) -> Backoff:
+    """The pauses of one loop that outlives a lost Redis."""
+    first, longest = RECONNECT_PAUSES_SECONDS
+    return Backoff(random, first=first, cap=longest)
 
 
 def key_prefix(cluster: str) -> str:

@@ -1,4 +1,4 @@
-"""The consumer loop of one group on one stream (reliability section 5.3).
+"""The consumer loop of one group on one stream (F4 to F11).
 
     own pending entries first
     -> loop: every 5 s take over idle entries -> read as many new ones as slots are free
@@ -21,13 +21,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from shared.bus.attempt import AttemptLimits, Attempts
-from shared.bus.backoff import Backoff
-from shared.bus.connection import BLOCK_MILLISECONDS, REDIS_FAILURES, GroupMissing
+from shared.bus.connection import BLOCK_MILLISECONDS, REDIS_FAILURES, GroupMissing, reconnect_pauses
 from shared.bus.group import ConsumerGroup, Delivery
 from shared.bus.metrics import BusMetrics
 from shared.bus.reaper import Reaper
 from shared.bus.slots import Slots
 from shared.clock import Clock
+from shared.concurrency.waiting import pause
 from shared.errors import ConfigurationError, DovetailError
 from shared.log import get_logger
 
@@ -129,7 +129,7 @@ class Consumer:
             await self._leave()
 
     async def _read_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup) -> None:
-        backoff = Backoff(self._random)
+        backoff = reconnect_pauses(self._random)
         while not stop.is_set():
             try:
                 await self._turn(tasks)
@@ -137,7 +137,7 @@ class Consumer:
                 self._recovered = False
             except REDIS_FAILURES as error:
                 self._note_lost(error)
-                await backoff.wait(stop)
+                await pause(stop, backoff.next())
             else:
                 self._note_connected()
                 backoff.reset()
@@ -198,14 +198,14 @@ class Consumer:
                 self._slots.release(delivery.entry_id)
 
     async def _acknowledge_forever(self) -> None:
-        backoff = Backoff(self._random)
+        backoff = reconnect_pauses(self._random)
         while True:
             ids = await self._slots.next_settled()
             try:
                 await self._acknowledge(ids)
             except (*REDIS_FAILURES, GroupMissing):
                 self._metrics.redis_errors += 1
-                await backoff.wait()
+                await asyncio.sleep(backoff.next())
             else:
                 backoff.reset()
 

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 
 from shared.bus.connection import redis_errors
 from shared.bus.envelope import Envelope
+from shared.concurrency.backoff import doubled
 from shared.errors import Unavailable
 
 DELAY_LIMIT = 50_000
@@ -58,7 +59,7 @@ def delay_seconds(requested: float | None, attempt: int, source: random.Random) 
     """
     if requested is not None:
         return max(0.0, requested) * (1 + ADDED_JITTER * source.random())
-    return min(LONGEST_DELAY_SECONDS, 2.0 ** min(attempt, 9)) * source.uniform(0.5, 1.5)
+    return doubled(attempt, first=1.0, cap=LONGEST_DELAY_SECONDS) * source.uniform(0.5, 1.5)
 
 
 class DelaySet:

@@ -1,4 +1,4 @@
-"""The envelope: a message as the fields of one stream entry.
+"""The envelope: what a message looks like as the fields of one stream entry.
 
 A message names an object; its handler re-reads that object before it acts (R1), so an envelope is
 small. Sizes are checked on the way out (InvalidObject: our own mistake) and on the way in

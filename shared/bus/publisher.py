@@ -1,4 +1,4 @@
-"""Publishing: ring the doorbell once per fact, never block the caller, never grow without bound.
+"""Publishing: one message per fact, never block the caller, never grow without bound.
 
 One Lua script checks the id, the length and adds the entry. The entry is added before the id is
 remembered, so a refusal (OOM) cannot leave an id remembered without its entry. Nothing is retried

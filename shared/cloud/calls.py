@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from shared.cloud.errors import translated
+from shared.concurrency.backoff import doubled
 from shared.errors import TransientError, Unavailable
 from shared.log import get_logger
 
@@ -112,5 +113,5 @@ class ServiceCalls:
         raise Unavailable(f"{operation} returned more than {MAXIMUM_PAGES} pages", items=len(items))
 
     def _delay(self, attempt: int) -> float:
-        ceiling = min(FIRST_DELAY_SECONDS * 2 ** (attempt - 1), LONGEST_DELAY_SECONDS)
+        ceiling = doubled(attempt - 1, first=FIRST_DELAY_SECONDS, cap=LONGEST_DELAY_SECONDS)
         return self._random.uniform(0.0, ceiling)

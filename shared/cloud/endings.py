@@ -1,4 +1,4 @@
-"""Instances that ended without an order of ours, in EC2's own words (LCH-67, scenario 39).
+"""Instances that ended without an order of ours, in EC2's own words (LCH-67, ACC-39).
 
 Pure. EC2's StateReason tells who ended an instance: ``Client.UserInitiatedShutdown`` is an API call, ours among them,
 ``Server.Spot...`` is EC2 taking spot capacity back, and the rest would happen to the next instance as well.

@@ -1,4 +1,4 @@
-"""From EC2's description of an instance type to the planner's record of it (spec area 4). Pure.
+"""From EC2's description of an instance type to the planner's record of it (docs/spec/instance-types.md). Pure.
 
 Here is what the hardware gives: cpu, memory after the hypervisor's share, devices, and the facts from which
 ``shared.domain.instance_sizes`` computes pods, disk and overhead for a pool's settings.
@@ -148,7 +148,7 @@ def _cores(device: Mapping[str, Any]) -> int:
 def _network_devices(
     description: Description, settings: ModelSettings, limit: VpcLimit | None
 ) -> dict[str, int]:
-    """IT-17, IT-18."""
+    """IT-17: branch interfaces; IT-18: accelerators."""
     efa = (description["NetworkInfo"].get("EfaInfo") or {}).get("MaximumEfaInterfaces", 0)
     counts = {EFA: int(efa)}
     if limit is not None and limit.trunking and settings.pod_eni:

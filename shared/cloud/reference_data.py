@@ -9,13 +9,13 @@ type that is newer than a table simply has no entry: no pod-eni, no bandwidth la
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import msgspec
 
 from shared.cloud.pricing import micro_usd
+from shared.packaged import packaged
 
-DATA = Path(__file__).parent / "data"
+DATA = packaged("shared.cloud", "data")
 LIMITS, BANDWIDTH, PRICES = "vpc-limits.json", "network-bandwidth.json", "on-demand-prices.json"
 FALLBACK_REGION = "us-east-1"
 """The price book's region: other regions differ by some percent, but the order of types is nearly

@@ -39,6 +39,7 @@ from shared.cloud.reference_data import (
 )
 from shared.cloud.session import Cloud
 from shared.errors import ConfigurationError, DovetailError
+from shared.version import VERSION
 
 _ENTRY = re.compile(r'^\t"([a-z0-9.-]+)": \{$(.*?)^\t\},$', re.DOTALL | re.MULTILINE)
 _FIELD = re.compile(r"(\w+):\s+(\d+|true|false),")
@@ -138,7 +139,7 @@ async def refresh(
         endpoint_url=endpoint_url,
         clock=clock,
         random=random.SystemRandom(),
-        user_agent="dovetail-refresh-data/0.1.0",
+        user_agent=f"dovetail-refresh-data/{VERSION}",
     )
     try:
         tables = await read_tables(cloud, clock, directory, limits_source)

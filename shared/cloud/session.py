@@ -139,14 +139,18 @@ class Cloud:
         random: Random,
         user_agent: str,
         role: Role | None = None,
+        access_key: tuple[str, str] | None = None,
     ) -> Cloud:
         """Find credentials; no AWS API is called yet (``ec2.ping`` does). With ``role`` they only serve to take it on.
+        ``access_key``: id and secret that are these credentials.
 
         Raises ConfigurationError.
         """
         if not region:
             raise missing_region()
         session = AioSession()
+        if access_key is not None:
+            session.set_credentials(*access_key)
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aws-parser")
         session.register_component("response_parser_factory", ThreadedParserFactory(executor))
         session.register_component("data_loader", _models())

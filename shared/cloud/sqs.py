@@ -1,4 +1,4 @@
-"""SQS: the queue that EventBridge fills with interruption notices (spec area 8).
+"""SQS: the queue that EventBridge fills with interruption notices (docs/spec/interruption.md).
 
 Messages arrive at least once and in any order. A message that is not deleted within its visibility
 timeout is delivered again; so a failed delete is harmless and only reported.

@@ -12,10 +12,11 @@ from typing import NamedTuple
 from shared.disruption.records import EXPIRED, REBALANCE
 from shared.domain.budgets import UNLIMITED, allowed_disruptions
 from shared.domain.machines import INITIALIZED, INSTANCE_TERMINATING, Machine
-from shared.domain.nodepools import DRIFTED, EMPTY, UNDERUTILIZED, NodePool
+from shared.domain.nodepools import DRAIN, DRIFTED, EMPTY, UNDERUTILIZED, V1ALPHA5, NodePool
 from shared.domain.nodes import Node
 
 REASONS = (EMPTY, DRIFTED, UNDERUTILIZED, EXPIRED, REBALANCE)
+"""All that a budget without reasons of its own holds."""
 NOTHING_SPENT: Mapping[str, int] = {}
 
 
@@ -47,6 +48,14 @@ def allowed_now(
     return found
 
 
+def told_reasons(pool: NodePool) -> tuple[str, ...]:
+    """Those that are worth telling of this pool: Karpenter's, and ours where they can happen. A NodePool's machines
+    expire without asking a budget (DIS-60), and few pools follow recommendations.
+    """
+    ours = ((EXPIRED, pool.generation_api == V1ALPHA5), (REBALANCE, pool.rebalance == DRAIN))
+    return (EMPTY, DRIFTED, UNDERUTILIZED, *(reason for reason, happens in ours if happens))
+
+
 class Allowance(NamedTuple):
     """What the budgets of a pool allow at once, whoever is on the way out already. ``most``: as many as there are
     where none applies."""
@@ -64,12 +73,12 @@ class Allowance(NamedTuple):
 def by_budget(
     pools: Iterable[NodePool], machines: Iterable[Machine], nodes: Mapping[str, Node], *, now: float
 ) -> dict[tuple[str, str], Allowance]:
-    """(pool key, reason) -> what is allowed. ``nodes`` by name."""
+    """(pool key, reason) -> what is allowed, of the reasons that are told. ``nodes`` by name."""
     counted, _ = usage(machines, nodes, frozenset())
     found = {}
     for pool in pools:
         total = counted[pool.key]
-        for reason in REASONS:
+        for reason in told_reasons(pool):
             most = allowed_disruptions(pool.budgets, reason, total=total, consuming=0, now=now)
             found[pool.key, reason] = Allowance(total if most == UNLIMITED else most, total)
     return found

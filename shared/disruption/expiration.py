@@ -15,7 +15,7 @@ MOST_SIMULATIONS = 20
 
 
 def forceful(machines: Iterable[Machine], *, now: float) -> list[Machine]:
-    """DIS-60: v1 machines to delete now, oldest first, initialised or not (scenario 80); no budget holds this."""
+    """DIS-60: v1 machines to delete now, oldest first, initialised or not (ACC-80); no budget holds this."""
     due = [m for m in machines if m.generation_api == V1 and not m.terminating]
     expired = [m for m in due if _expires_at(m, m.expire_seconds) <= now]
     return sorted(expired, key=lambda m: (_expires_at(m, m.expire_seconds), m.name))

@@ -54,7 +54,7 @@ def holds(pod: Pod, *, now: float) -> bool:
 
 
 def held_until(pod: Pod) -> float | None:
-    """Seconds since the epoch until which a timed annotation holds (scenario 76); None: for ever, or not at all."""
+    """Seconds since the epoch until which a timed annotation holds (ACC-76); None: for ever, or not at all."""
     seconds = go_duration_seconds(pod.do_not_disrupt)
     return None if seconds is None else (pod.started_at or pod.created_at) + seconds
 

@@ -47,7 +47,7 @@ class Candidate(msgspec.Struct, frozen=True):
     cost: int = COST_UNIT
     """Disruption cost in 1/2^27 (DIS-15)."""
     empty: bool = False
-    """DIS-16."""
+    """DIS-16: when a node is empty."""
     blocker: str = ""
     """Why its pods must not be moved now (DIS-11): holds graceful methods, and drift unless the machine has a
     termination grace period (DIS-13)."""

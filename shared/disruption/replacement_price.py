@@ -93,7 +93,7 @@ def without_types_from(
 def _spot_to_spot(
     world: World, planned: PlannedMachine, candidates: tuple[Candidate, ...], budget: int
 ) -> PlannedMachine | str:
-    """CON-08, CON-14."""
+    """CON-08: spot replaced by spot; CON-14: no spot replacement for spot machines of a Provisioner."""
     if any(c.pool.generation_api == V1ALPHA5 for c in candidates):
         return SPOT_BY_SPOT
     if not world.gates.spot_to_spot_consolidation:
@@ -171,7 +171,7 @@ def _narrowed(
 
 
 def _distinct(key: str, kinds: dict[str, InstanceType]) -> int:
-    """SCH-12."""
+    """SCH-12: minValues."""
     return len({value for kind in kinds.values() for value in kind.labels.get(key, ())})
 
 

@@ -1,4 +1,4 @@
-"""How much of an instance type pods can use, for what a pool and its class say (spec area 4). Pure.
+"""How much of an instance type pods can use, for what a pool and its class say (docs/spec/instance-types.md). Pure.
 
     capacity   what the kubelet will report: pods and disk depend on the settings, the rest on the hardware
     overhead   kubeReserved + systemReserved + hard eviction threshold, per resource
@@ -149,7 +149,7 @@ def eni_limited_pods(interfaces: int, addresses_per_interface: int) -> int:
 
 
 def _ephemeral_storage(facts: SizeFacts, settings: SizeSettings) -> int:
-    """IT-15."""
+    """IT-15: ephemeral storage."""
     if settings.instance_store and facts.instance_store_gb:
         return facts.instance_store_gb * GIGABYTE
     return settings.volume_bytes
@@ -189,7 +189,7 @@ def kube_reserved_cpu_milli(cpu_milli: int) -> int:
 
 
 def _eviction(capacity: Mapping[str, int], settings: SizeSettings) -> dict[str, int]:
-    """IT-33."""
+    """IT-33: eviction threshold."""
     memory = settings.memory_eviction or _EVICTION_MEMORY
     storage = settings.storage_eviction or _EVICTION_STORAGE
     return {

@@ -1,6 +1,6 @@
 """A node pool and a node class in the one model that the whole product uses, whichever generation stored them.
 
-Its words are those of v1; v1alpha5 is translated when it is read (table 1.9 of the behaviour spec). Where the two
+Its words are those of v1; v1alpha5 is translated when it is read (MAP-04 of the behaviour spec). Where the two
 generations behave differently (MAP-02), ``generation_api`` tells which rules hold.
 """
 

@@ -181,7 +181,7 @@ def _platform(family: str) -> str:
 
 
 def _volume_bytes(node_class: NodeClass) -> int:
-    """IT-15, IT-16."""
+    """IT-15: ephemeral storage; IT-16: default volumes."""
     family = node_class.ami_family
     device, usual = (
         _WINDOWS_VOLUME if family in WINDOWS_BUILDS else _VOLUMES.get(family, DEFAULT_VOLUME)

@@ -2,7 +2,7 @@
 
 Reads are quorum reads (no ``resourceVersion=0``) and are tried up to four times on transient
 errors. Writes are tried again only on 429, which the server answers before it does anything; any
-other failed write may have happened, and only the caller knows how to find out (reliability R6).
+other failed write may have happened, and only the caller knows how to find out (R6).
 Every call first takes a token from a bucket of ``qps``.
 
 What may go wrong: see ``shared.errors``; each method names what is special to it. Any call may
@@ -20,6 +20,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from shared.clock import Clock
+from shared.concurrency.backoff import Backoff
 from shared.errors import (
     Conflict,
     InvalidObject,
@@ -30,7 +31,7 @@ from shared.errors import (
 )
 from shared.kube.connection import JSON, Answer, Connection, Observer, Timeouts
 from shared.kube.listing import KubeList, read_pages
-from shared.kube.pacing import Backoff, TokenBucket
+from shared.kube.pacing import TokenBucket
 from shared.kube.resources import PODS, Resource
 from shared.kube.statuses import Call, decode_object
 from shared.kube.watching import LineSplitter, WatchEvent, parse_event
@@ -159,15 +160,21 @@ class Kube:
             query["continue"] = metadata["continue"]
 
     async def create(
-        self, resource: Resource, body: Object, namespace: str | None = None
+        self,
+        resource: Resource,
+        body: Object,
+        namespace: str | None = None,
+        *,
+        owner: str | None = None,
+        subresource: str | None = None,
     ) -> Object:
-        """Create an object, in ``namespace`` or in the one its metadata names.
+        """Create an object, in ``namespace`` or in the one its metadata names; or a ``subresource`` of ``owner``.
 
         Raises AlreadyExists and InvalidObject.
         """
         if resource.namespaced:
             namespace = namespace or body["metadata"]["namespace"]
-        call = Call("create", resource, None, namespace)
+        call = Call("create", resource, owner, namespace, subresource)
         named = {"apiVersion": resource.api_version, "kind": resource.kind} | body
         return decode_object(call, await self._write(call, "POST", named))
 
@@ -180,12 +187,19 @@ class Kube:
         *,
         subresource: str | None = None,
     ) -> Object:
-        """Merge patch (RFC 7386); ``metadata.resourceVersion`` in it makes it a compare-and-set.
+        """Merge patch (RFC 7386); ``metadata.resourceVersion`` in it makes it a compare-and-set, ``metadata.uid`` keeps
+        it from another object of this name.
 
         Raises NotFound, Conflict, InvalidObject.
         """
         call = Call("patch", resource, name, namespace, subresource)
-        return decode_object(call, await self._write(call, "PATCH", body, MERGE_PATCH))
+        try:
+            data = await self._write(call, "PATCH", body, MERGE_PATCH)
+        except InvalidObject as error:
+            if error.field == "metadata.uid":  # the API server calls it a field that may not change
+                raise Conflict(f"another object has this name: {error.message}") from error
+            raise
+        return decode_object(call, data)
 
     async def json_patch(
         self,

@@ -1,4 +1,4 @@
-"""List and watch one kind for ever, and tell the caller about every change (reliability F15).
+"""List and watch one kind for ever, and tell the caller about every change (F15).
 
 How it works: a consistent paged LIST, then WATCH from its version with bookmarks; each watch lives
 a random 240 to 480 s. Per object only (uid, resourceVersion) is kept, so 10,000 pods cost a few MB:
@@ -32,12 +32,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from shared.clock import Clock
+from shared.concurrency.backoff import Backoff
+from shared.concurrency.waiting import run_until
 from shared.errors import ConfigurationError, DovetailError, Gone, TransientError, Unreachable
 from shared.kube.client import Kube
 from shared.kube.listing import KubeList
-from shared.kube.pacing import Backoff
 from shared.kube.resources import Resource
-from shared.kube.stopping import run_until
 from shared.kube.watching import WatchEvent
 from shared.log import get_logger
 

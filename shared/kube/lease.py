@@ -1,4 +1,4 @@
-"""Leader election by a coordination.k8s.io Lease, with a fencing epoch (reliability F14).
+"""Leader election by a coordination.k8s.io Lease, with a fencing epoch (F14).
 
 How it works, after client-go: the holder renews every 2 s; another may take over when it saw the
 Lease unchanged for 15 s *on its own monotonic clock* (no wall clock is compared, so clock jumps do
@@ -25,10 +25,10 @@ from random import Random
 from typing import Any
 
 from shared.clock import Clock
+from shared.concurrency.waiting import run_until
 from shared.errors import AlreadyExists, Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import LEASES
-from shared.kube.stopping import run_until
 from shared.log import get_logger
 
 log = get_logger(__name__)

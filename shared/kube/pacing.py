@@ -1,14 +1,12 @@
-"""Pacing of calls: a token bucket before each, jittered exponential back-off after a failed one.
+"""A token bucket before each call: it caps the load on the API server (F16).
 
-Both bound what a fault can cost: the bucket caps the load on the API server, the back-off spreads
-the callers that an outage has synchronised (reliability F16). What may go wrong: a bucket whose
-clock stands still never refills, so waits are capped and end in ``Throttled`` instead of for ever.
+What may go wrong: a bucket whose clock stands still never refills, so waits are capped and end in ``Throttled``
+instead of lasting for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
-from random import Random
 
 from shared.clock import Clock
 from shared.errors import Throttled
@@ -47,25 +45,3 @@ class TokenBucket:
         wait = self.reserve()
         if wait > 0:
             await asyncio.sleep(wait)
-
-
-class Backoff:
-    """Delays that double from ``first`` to ``cap`` seconds, each cut by a random half."""
-
-    def __init__(self, random: Random, *, first: float = 0.5, cap: float = 30.0) -> None:
-        self._random = random
-        self._first = first
-        self._cap = cap
-        self._failures = 0
-
-    def next(self, at_least: float = 0.0) -> float:
-        """Seconds to wait after one more failure; ``at_least`` is what the server asked for."""
-        # 2**16 is beyond any cap in use; the bound keeps the power small after days of outage.
-        delay = min(self._cap, self._first * 2.0 ** min(self._failures, 16))
-        self._failures += 1
-        jittered = delay * self._random.uniform(0.5, 1.0)
-        return max(jittered, min(at_least, self._cap) * self._random.uniform(1.0, 1.2))
-
-    def reset(self) -> None:
-        """Call after success: the next delay is the first one again."""
-        self._failures = 0

@@ -20,11 +20,11 @@ from random import Random
 from typing import Any, Protocol
 
 from shared.clock import Clock, rfc3339
+from shared.concurrency.waiting import run_until
 from shared.errors import AlreadyExists, DovetailError, NotFound, TransientError
 from shared.kube.client import Kube
 from shared.kube.pacing import TokenBucket
 from shared.kube.resources import EVENTS
-from shared.kube.stopping import run_until
 from shared.log import get_logger
 
 log = get_logger(__name__)

@@ -1,4 +1,4 @@
-"""Metrics under the names that dashboards match on: where Karpenter has the metric, its name is kept (area 9.4)."""
+"""Metrics under the names that dashboards match on: Karpenter's where it has the metric (MET-01 to MET-13)."""
 
 from shared.metrics.catalogue import Metrics
 from shared.metrics.declaring import Declared, Series

@@ -22,6 +22,7 @@ from shared.metrics.requests import RequestMetrics
 from shared.metrics.scheduling import SchedulingMetrics
 from shared.metrics.watching import WatchMetrics
 from shared.metrics.work import EVERY_SERVICE, WorkMetrics
+from shared.version import VERSION
 
 
 class Metrics(
@@ -78,11 +79,11 @@ class Metrics(
     def _declare_service(self, declare: Declarations, service: str, commit: str) -> None:
         build = declare.gauge(
             "karpenter_build_info",
-            "Constant 1; commit: seven characters, where it is known (MET-08).",
+            "Constant 1; commit: seven characters, where it is known.",
             "service", "version", "commit",
             by=EVERY_SERVICE,
         )  # fmt: skip
-        build.labels(service, "0.1.0", commit).set(1)
+        build.labels(service, VERSION, commit).set(1)
         self.loop_failures = declare.counter(
             "dovetail_loop_failures_total",
             "Times a supervised loop ended with an error.",

@@ -20,13 +20,13 @@ class CloudMetrics:
         labels = ("controller", "method", "provider")
         self.call_seconds = declare.histogram(
             "karpenter_cloudprovider_duration_seconds",
-            "Time of one AWS call, by service and by AWS's name of the operation (MET-10).",
+            "Time of one AWS call, by service and by AWS's name of the operation.",
             *labels,
             by=_CALLERS,
         )
         self.call_errors = declare.counter(
             "karpenter_cloudprovider_errors_total",
-            "AWS calls that failed, each attempt, by AWS's code (MET-10).",
+            "AWS calls that failed, each attempt, by AWS's code.",
             *labels, "error",
             by=_CALLERS,
         )  # fmt: skip
@@ -34,25 +34,25 @@ class CloudMetrics:
     def _declare_ec2(self, declare: Declarations) -> None:
         self.launch_failures = declare.counter(
             "karpenter_cloudprovider_instance_launch_failures_total",
-            "Failed launches by zone, capacity type and EC2 code (MET-10).",
+            "Failed launches by zone, capacity type and EC2 code.",
             "zone", "capacity_type", "reason",
             by="launcher",
         )  # fmt: skip
         self.termination_failures = declare.counter(
             "karpenter_cloudprovider_instance_termination_failures_total",
-            "Orders to terminate an instance that EC2 did not take; each is given again (MET-10).",
+            "Orders to terminate an instance that EC2 did not take; each is given again.",
             "zone", "zone_id",
             by="terminator",
         )  # fmt: skip
         self.instances_unhealthy = declare.counter(
             "karpenter_interruption_instance_status_unhealthy_total",
-            "Instances of ours that fail a status check or have an event scheduled (MET-09, INT-31).",
+            "Instances of ours that fail a status check or have an event scheduled.",
             "category",
             by="interruption",
         )
         self.lifecycle_actions = declare.counter(
             "dovetail_lifecycle_actions_total",
-            "Termination lifecycle hooks by what was done: taken, heartbeat, continue, over, failed (INT-41).",
+            "Termination lifecycle hooks by what was done: taken, heartbeat, continue, over, failed.",
             "result",
             by="interruption",
         )
@@ -62,19 +62,19 @@ class CloudMetrics:
         deleted = "karpenter_interruption_deleted_messages_total"
         late = "karpenter_interruption_message_queue_duration_seconds"
         self.interruptions_received = declare.counter(
-            received, "Notices by kind (MET-09).", "message_type", by="interruption"
+            received, "Notices by kind.", "message_type", by="interruption"
         )
         self.interruptions_deleted = declare.counter(
-            deleted, "SQS messages deleted after handling (MET-09).", by="interruption"
+            deleted, "SQS messages deleted after handling.", by="interruption"
         )
         self.interruption_seconds = declare.histogram(
             late,
-            "From what EC2 wrote into a notice as its time to the end of its handling (INT-24, MET-09).",
+            "From what EC2 wrote into a notice as its time to the end of its handling.",
             by="interruption",
         )
         self._actions = declare.old_counter(
             "karpenter_interruption_actions_performed",
-            "Notices by what they came to: CordonAndDrain where the machine goes, else NoAction (MET-12).",
+            "Notices by what they came to: CordonAndDrain where the machine goes, else NoAction.",
             "action",
             by="interruption",
         )

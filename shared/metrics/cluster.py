@@ -26,72 +26,68 @@ def _of_nodes(name: str, text: str) -> Declared:
     return _scheduler(f"nodes_{name}", text, *NODE_LABELS, "resource_type")
 
 
-ALLOCATABLE = _of_nodes("allocatable", "What a node of ours has for pods (MET-03).")
-POD_REQUESTS = _of_nodes(
-    "total_pod_requests", "What the pods on a node request, daemons included (MET-03)."
-)
+ALLOCATABLE = _of_nodes("allocatable", "What a node of ours has for pods.")
+POD_REQUESTS = _of_nodes("total_pod_requests", "What the pods on a node request, daemons included.")
 DAEMON_REQUESTS = _of_nodes(
-    "total_daemon_requests", "What the pods of daemon sets on a node request (MET-03)."
+    "total_daemon_requests", "What the pods of daemon sets on a node request."
 )
 OVERHEAD = _of_nodes(
     "system_overhead",
-    "Capacity of a node that is kept from pods: capacity less allocatable (MET-03).",
+    "Capacity of a node that is kept from pods: capacity less allocatable.",
 )
-LIFETIME = _scheduler("nodes_current_lifetime_seconds", "Age of a node (MET-03).", *NODE_LABELS)
+LIFETIME = _scheduler("nodes_current_lifetime_seconds", "Age of a node.", *NODE_LABELS)
 
 USAGE = _scheduler(
     "nodepools_usage",
-    "Capacity of a pool's machines (MET-05).", "nodepool", "resource_type",
+    "Capacity of a pool's machines.", "nodepool", "resource_type",
 )  # fmt: skip
-LIMIT = _scheduler("nodepools_limit", "A pool's limits (MET-05).", "nodepool", "resource_type")
+LIMIT = _scheduler("nodepools_limit", "A pool's limits.", "nodepool", "resource_type")
 COST = _scheduler(
     "nodepools_cost_total",
-    "What a pool's machines cost, in US dollars an hour; those of unknown price left out (MET-05).",
+    "What a pool's machines cost, in US dollars an hour; those of unknown price left out.",
     "nodepool",
 )
 OLD_USAGE = _scheduler(
     "provisioner_usage",
-    "Capacity of a Provisioner's machines (MET-12).", "provisioner", "resource_type",
+    "Capacity of a Provisioner's machines.", "provisioner", "resource_type",
 )  # fmt: skip
 OLD_LIMIT = _scheduler(
-    "provisioner_limit", "A Provisioner's limits (MET-12).", "provisioner", "resource_type"
+    "provisioner_limit", "A Provisioner's limits.", "provisioner", "resource_type"
 )
 OLD_USAGE_PERCENT = _scheduler(
     "provisioner_usage_pct",
-    "Usage in percent of the limit (MET-12).", "provisioner", "resource_type",
+    "Usage in percent of the limit.", "provisioner", "resource_type",
 )  # fmt: skip
 
-NODE_COUNT = _scheduler("cluster_state_node_count", "Nodes of the cluster, ours or not (MET-08).")
+NODE_COUNT = _scheduler("cluster_state_node_count", "Nodes of the cluster, ours or not.")
 UTILIZATION = _scheduler(
     "cluster_utilization_percent",
-    "What all pods request, in percent of what all nodes have for pods (MET-08).", "resource_type",
+    "What all pods request, in percent of what all nodes have for pods.", "resource_type",
 )  # fmt: skip
 SYNCED = _scheduler(
     "cluster_state_synced",
-    "1: this scheduler's picture of the cluster may be acted on (OPS-13, MET-08); the standby serves it too.",
+    "1: this scheduler's picture of the cluster may be acted on; the standby serves it too.",
 )
 UNSYNCED_SECONDS = _scheduler(
-    "cluster_state_unsynced_time_seconds", "How long it has not been so; 0 while it is (MET-08)."
+    "cluster_state_unsynced_time_seconds", "How long it has not been so; 0 while it is."
 )
 
-CPU_CORES = _scheduler(
-    "cloudprovider_instance_type_cpu_cores", "Cores of a type (MET-10).", "instance_type"
-)
+CPU_CORES = _scheduler("cloudprovider_instance_type_cpu_cores", "Cores of a type.", "instance_type")
 MEMORY_BYTES = _scheduler(
-    "cloudprovider_instance_type_memory_bytes", "Memory of a type (MET-10).", "instance_type"
+    "cloudprovider_instance_type_memory_bytes", "Memory of a type.", "instance_type"
 )
 _OFFERING = ("instance_type", "capacity_type", "zone")
 AVAILABLE = _scheduler(
     "cloudprovider_instance_type_offering_available",
-    "0: EC2 was short of this offering a while ago (MET-10).", *_OFFERING,
+    "0: EC2 was short of this offering a while ago.", *_OFFERING,
 )  # fmt: skip
 PRICE = _scheduler(
     "cloudprovider_instance_type_offering_price_estimate",
-    "US dollars an hour (MET-10).", *_OFFERING,
+    "US dollars an hour.", *_OFFERING,
 )  # fmt: skip
 OLD_PRICE = _scheduler(
     "cloudprovider_instance_type_price_estimate",
-    "The same under the name of v0.31, while there is a Provisioner (MET-12).", *_OFFERING,
+    "The same under the name of v0.31, while there is a Provisioner.", *_OFFERING,
 )  # fmt: skip
 
 OF_NODES = (ALLOCATABLE, POD_REQUESTS, DAEMON_REQUESTS, OVERHEAD, LIFETIME)

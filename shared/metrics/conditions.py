@@ -15,7 +15,7 @@ _LABELS = ("type", "status", "reason")
 
 
 def _watcher(kind: str, name: str, text: str, *labels: str) -> Declared:
-    return Declared(f"operator_{kind}_{name}", GAUGE, f"{text} (MET-11).", labels, ("watcher",))
+    return Declared(f"operator_{kind}_{name}", GAUGE, f"{text}.", labels, ("watcher",))
 
 
 COUNT = {
@@ -42,7 +42,7 @@ OBJECT = ("namespace", "name", *_KIND)
 
 
 def _of_object(name: str, text: str, *labels: str) -> Declared:
-    return Declared(f"operator_{name}", GAUGE, f"{text} (MET-11).", labels, ("watcher",))
+    return Declared(f"operator_{name}", GAUGE, f"{text}.", labels, ("watcher",))
 
 
 OBJECT_COUNT = _of_object(
@@ -76,7 +76,7 @@ class ConditionMetrics:
         self.condition_transitions = {
             kind: declare.counter(
                 f"operator_{kind}_status_condition_transitions_total",
-                "Changes of a condition to this status (MET-11).",
+                "Changes of a condition to this status.",
                 *_LABELS,
                 by="watcher",
             )
@@ -85,7 +85,7 @@ class ConditionMetrics:
         self.condition_seconds = {
             kind: declare.histogram(
                 f"operator_{kind}_status_condition_transition_seconds",
-                "How long a condition had this status when it changed; before it is said it is Unknown (MET-11).",
+                "How long a condition had this status when it changed; before it is said it is Unknown.",
                 "type", "status",
                 by="watcher",
                 buckets=_MINUTES,
@@ -95,7 +95,7 @@ class ConditionMetrics:
         self.deletion_seconds = {
             kind: declare.histogram(
                 f"operator_{kind}_termination_duration_seconds",
-                "From the order to delete an object to its end (MET-11).",
+                "From the order to delete an object to its end.",
                 by="watcher",
                 buckets=_MINUTES,
             )
@@ -105,20 +105,20 @@ class ConditionMetrics:
     def _declare_all(self, declare: Declarations) -> None:
         self.all_condition_transitions = declare.counter(
             "operator_status_condition_transitions_total",
-            "Changes of a condition to this status, by the kind of the object (MET-11).",
+            "Changes of a condition to this status, by the kind of the object.",
             *_KIND, *_LABELS,
             by="watcher",
         )  # fmt: skip
         self.all_condition_seconds = declare.histogram(
             "operator_status_condition_transition_seconds",
-            "How long a condition had this status when it changed, by the kind of the object (MET-11).",
+            "How long a condition had this status when it changed, by the kind of the object.",
             *_KIND, "type", "status",
             by="watcher",
             buckets=_MINUTES,
         )  # fmt: skip
         self.all_deletion_seconds = declare.histogram(
             "operator_termination_duration_seconds",
-            "From the order to delete an object to its end, by its kind (MET-11).",
+            "From the order to delete an object to its end, by its kind.",
             *_KIND,
             by="watcher",
             buckets=_MINUTES,

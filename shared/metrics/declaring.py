@@ -78,7 +78,7 @@ class Declarations:
         """Serve ``metric``, declared as ``new``, under its name of v0.31 too, with the same labels (MET-12)."""
         known = next(one for one in self.declared if one.name == new)
         kind = GROWING if known.kind == COUNTER else known.kind
-        text = f"The same as {new}, under the name of v0.31 (MET-12)."
+        text = f"The same as {new}, under the name of v0.31."
         self.declared.append(known._replace(name=old, kind=kind, text=text))
         self.registry.register(_Renamed(old, text, metric))
 

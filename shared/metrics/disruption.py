@@ -24,24 +24,24 @@ class DisruptionMetrics:
     def _declare_decisions(self, declare: Declarations) -> None:
         self.disruption_decisions = declare.counter(
             "karpenter_voluntary_disruption_decisions_total",
-            "Disruption commands (MET-06).",
+            "Disruption commands.",
             "decision", "reason", "consolidation_type",
             by="scheduler",
         )  # fmt: skip
         self.decisions_by_nodepool = declare.counter(
             "karpenter_voluntary_disruption_decisions_by_nodepool_total",
-            "Disruption commands by the pools whose machines they take (MET-06).",
+            "Disruption commands by the pools whose machines they take.",
             "decision", "reason", "nodepool",
             by="scheduler",
         )  # fmt: skip
         self.disruption_failures = declare.counter(
             "karpenter_voluntary_disruption_queue_failures_total",
-            "Replacements that never were ready: their commands were rolled back (MET-06).",
+            "Replacements that never were ready: their commands were rolled back.",
             by="scheduler",
         )
         self.failed_validations = declare.counter(
             "karpenter_voluntary_disruption_failed_validations_total",
-            "Commands that no longer made sense after their delay (MET-06).",
+            "Commands that no longer made sense after their delay.",
             "consolidation_type",
             by="scheduler",
         )
@@ -49,19 +49,19 @@ class DisruptionMetrics:
     def _declare_passes(self, declare: Declarations) -> None:
         self.disruption_eligible = declare.gauge(
             "karpenter_voluntary_disruption_eligible_nodes",
-            "Candidates of the last pass that are empty, have drifted or may be consolidated (MET-06).",
+            "Candidates of the last pass that are empty, have drifted or may be consolidated.",
             "reason",
             by="scheduler",
         )
         self.disruption_seconds = declare.histogram(
             "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
-            "Time of one pass of one method (MET-06).",
+            "Time of one pass of one method.",
             "reason", "consolidation_type",
             by="scheduler",
         )  # fmt: skip
         self.consolidation_timeouts = declare.counter(
             "karpenter_voluntary_disruption_consolidation_timeouts_total",
-            "Passes that did not reach every candidate; the next one begins with the others (MET-06, CON-10).",
+            "Passes that did not reach every candidate; the next one begins with the others.",
             "consolidation_type",
             by="scheduler",
         )
@@ -71,14 +71,14 @@ class DisruptionMetrics:
         self.consolidation_score = declare.histogram(
             "karpenter_consolidation_score",
             "Share of a Balanced pool's cost that a move saves, over the share of its disruption that it takes; 10 at "
-            "most, 0 for a move that saves nothing; approved from 0.5 on (MET-06, CON-12).",
+            "most, 0 for a move that saves nothing; approved from 0.5 on.",
             *labels,
             by="scheduler",
             buckets=_SCORES,
         )
         self.consolidation_moves = declare.counter(
             "karpenter_consolidation_moves_total",
-            "Moves of Balanced pools' machines that were weighed: approved or rejected (MET-06, CON-12).",
+            "Moves of Balanced pools' machines that were weighed: approved or rejected.",
             *labels,
             by="scheduler",
         )
@@ -87,7 +87,7 @@ class DisruptionMetrics:
         self.allowed_disruptions = Series(
             declare.gauge(
                 "karpenter_nodepools_allowed_disruptions",
-                "How many machines the budgets allow to be disrupted at once (MET-05).",
+                "How many machines the budgets allow to be disrupted at once.",
                 "nodepool", "reason",
                 by="scheduler",
             )
@@ -95,7 +95,7 @@ class DisruptionMetrics:
         self.consuming_budgets = Series(
             declare.gauge(
                 "karpenter_nodepools_nodes_consuming_budgets",
-                "Machines that count against the budgets: down, or on their way out (MET-05, DIS-24, DIS-25).",
+                "Machines that count against the budgets: down, or on their way out.",
                 "nodepool", "reason",
                 by="scheduler",
             )
@@ -104,36 +104,36 @@ class DisruptionMetrics:
     def _declare_deprovisioning(self, declare: Declarations) -> None:
         self.deprovisioning_actions = declare.old_counter(
             "karpenter_deprovisioning_actions_performed",
-            "Disruption commands about machines of Provisioners (MET-12).",
+            "Disruption commands about machines of Provisioners.",
             "action", "deprovisioner",
             by="scheduler",
         )  # fmt: skip
         self.deprovisioning_seconds = declare.histogram(
             "karpenter_deprovisioning_evaluation_duration_seconds",
-            "Time of one pass of one method over machines of Provisioners (MET-12).",
+            "Time of one pass of one method over machines of Provisioners.",
             "deprovisioner",
             by="scheduler",
         )
         self.deprovisioning_eligible = declare.gauge(
             "karpenter_deprovisioning_eligible_machines",
-            "Candidates of the last pass that are machines of Provisioners (MET-12).",
+            "Candidates of the last pass that are machines of Provisioners.",
             "deprovisioner",
             by="scheduler",
         )
         self.replacement_seconds = declare.histogram(
             "karpenter_deprovisioning_replacement_machine_initialized_seconds",
-            "From the creation of a replacement, a machine of a Provisioner, until it was initialised (MET-12).",
+            "From the creation of a replacement, a machine of a Provisioner, until it was initialised.",
             by="scheduler",
         )
         self.replacement_failures = declare.old_counter(
             "karpenter_deprovisioning_replacement_machine_launch_failure_counter",
-            "Replacements of Provisioners' machines that never were ready (MET-12).",
+            "Replacements of Provisioners' machines that never were ready.",
             "deprovisioner",
             by="scheduler",
         )
         self.deprovisioning_timeouts = declare.old_counter(
             "karpenter_deprovisioning_consolidation_timeouts",
-            "Passes over machines of Provisioners that did not reach every candidate (MET-12).",
+            "Passes over machines of Provisioners that did not reach every candidate.",
             "consolidation_type",
             by="scheduler",
         )

@@ -46,7 +46,7 @@ class MachineMetrics:
         self._of_machines = {
             event: declare.old_counter(
                 f"karpenter_machines_{event}",
-                f"Machines of Provisioners {event} (MET-12).",
+                f"Machines of Provisioners {event}.",
                 *(["reason", "provisioner"] if event in _WITH_REASON else ["provisioner"]),
                 by=_WRITERS.get(event, "launcher"),
             )
@@ -56,31 +56,31 @@ class MachineMetrics:
     def _declare_machines(self, declare: Declarations) -> None:
         self.machines_created = declare.counter(
             "karpenter_nodeclaims_created_total",
-            "Machines created (MET-01).",
+            "Machines created.",
             "reason", "nodepool", "min_values_relaxed",
             by="scheduler",
         )  # fmt: skip
         self.machines_terminated = declare.counter(
             "karpenter_nodeclaims_terminated_total",
-            "Machines that are gone (MET-01).",
+            "Machines that are gone.",
             "nodepool", "capacity_type", "zone",
             by="terminator",
         )  # fmt: skip
         self.machines_disrupted = declare.counter(
             "karpenter_nodeclaims_disrupted_total",
-            "Machines that were ordered away (MET-01).",
+            "Machines that were ordered away.",
             "reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode",
             by="interruption, launcher, scheduler, terminator",
         )  # fmt: skip
         self.machines_drifted = declare.counter(
             "karpenter_machines_drifted_total",
-            "Machines that were found to be outdated, by reason (MET-12, DRF-03).",
+            "Machines that were found to be outdated, by reason.",
             "reason", "nodepool",
             by="launcher",
         )  # fmt: skip
         self.consistency_errors = declare.counter(
             "karpenter_consistency_errors_total",
-            "Nodes with less of a resource than their machine says, seen again at each check (LCH-82).",
+            "Nodes with less of a resource than their machine says, seen again at each check.",
             "check",
             by="launcher",
         )
@@ -91,7 +91,7 @@ class MachineMetrics:
         )
         self.deletions_held = declare.gauge(
             "dovetail_deletions_held",
-            "Deletions that the breaker holds back because a list looks wrong (F23); above 0: look.",
+            "Deletions that the breaker holds back because a list looks wrong; above 0: look.",
             "direction", "nodepool",
             by="launcher",
         )  # fmt: skip
@@ -99,19 +99,19 @@ class MachineMetrics:
     def _declare_ends(self, declare: Declarations) -> None:
         self.machine_termination_seconds = declare.histogram(
             "karpenter_nodeclaims_termination_duration_seconds",
-            "From the order to delete a machine to its end (MET-01).",
+            "From the order to delete a machine to its end.",
             "nodepool",
             by="terminator",
         )
         self.instance_termination_seconds = declare.histogram(
             "karpenter_nodeclaims_instance_termination_duration_seconds",
-            "From the order to terminate an instance until EC2 says that it is gone (MET-01, TRM-14).",
+            "From the order to terminate an instance until EC2 says that it is gone.",
             "nodepool",
             by="terminator",
         )
         self.unhealthy_disrupted = declare.counter(
             "karpenter_nodeclaims_unhealthy_disrupted_total",
-            "Machines that node repair ended (MET-01, TRM-22).",
+            "Machines that node repair ended.",
             "condition", "nodepool", "capacity_type", "image_id",
             by="terminator",
         )  # fmt: skip

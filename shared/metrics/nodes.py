@@ -22,38 +22,38 @@ class NodeMetrics:
     def _declare_nodes(self, declare: Declarations) -> None:
         self.nodes_created = declare.counter(
             "karpenter_nodes_created_total",
-            "Nodes that were registered (MET-03).",
+            "Nodes that were registered.",
             "nodepool", "zone",
             by="launcher",
         )  # fmt: skip
         self.nodes_terminated = declare.counter(
             "karpenter_nodes_terminated_total",
-            "Nodes that are gone (MET-03).",
+            "Nodes that are gone.",
             "nodepool", "zone",
             by="terminator",
         )  # fmt: skip
         self.nodes_drained = declare.counter(
             "karpenter_nodes_drained_total",
-            "Nodes that were drained (MET-03).",
+            "Nodes that were drained.",
             "nodepool",
             by="terminator",
         )
         self.node_termination_seconds = declare.summary(
             "karpenter_nodes_termination_duration_seconds",
-            "From the order to delete a node to its end (MET-03).",
+            "From the order to delete a node to its end.",
             "nodepool",
             by="terminator",
         )
         self.node_lifetime_seconds = declare.histogram(
             "karpenter_nodes_lifetime_duration_seconds",
-            "Age of nodes at their end (MET-03).",
+            "Age of nodes at their end.",
             "nodepool",
             by="terminator",
             buckets=_LIFETIMES,
         )
         self.drain_seconds = declare.gauge(
             "dovetail_drain_seconds",
-            "How long a node has been drained already; one that grows for long is blocked (F22).",
+            "How long a node has been drained already; one that grows for long is blocked.",
             "node",
             by="terminator",
         )
@@ -61,19 +61,19 @@ class NodeMetrics:
     def _declare_old_names(self, declare: Declarations) -> None:
         self._old_created = declare.old_counter(
             "karpenter_nodes_created",
-            "Nodes of Provisioners that were registered (MET-12).",
+            "Nodes of Provisioners that were registered.",
             "provisioner",
             by="launcher",
         )
         self._old_terminated = declare.old_counter(
             "karpenter_nodes_terminated",
-            "Nodes of Provisioners that are gone (MET-12).",
+            "Nodes of Provisioners that are gone.",
             "provisioner",
             by="terminator",
         )
         self._old_termination_seconds = declare.summary(
             "karpenter_nodes_termination_time_seconds",
-            "From the order to delete a Provisioner's node to its end (MET-12).",
+            "From the order to delete a Provisioner's node to its end.",
             "provisioner",
             by="terminator",
         )
@@ -81,19 +81,19 @@ class NodeMetrics:
     def _declare_pods(self, declare: Declarations) -> None:
         self.evictions = declare.counter(
             "karpenter_pods_eviction_requests_total",
-            "Eviction calls by answer code (MET-04).",
+            "Eviction calls by answer code.",
             "code",
             by="terminator",
         )
         self.pods_drained = declare.counter(
             "karpenter_pods_drained_total",
-            "Pods that a drain evicted or deleted, by why their node goes (MET-04).",
+            "Pods that a drain evicted or deleted, by why their node goes.",
             "reason",
             by="terminator",
         )
         self.pods_disrupted = declare.counter(
             "karpenter_pods_disruption_initiated_total",
-            "Pods that have to move because a command deletes their machine (MET-04, EXE-06).",
+            "Pods that have to move because a command deletes their machine.",
             "reason",
             by="scheduler",
         )

@@ -16,7 +16,7 @@ _POD = ("name", "namespace")
 
 
 def _gauge(by: str, name: str, text: str, *labels: str) -> Declared:
-    return Declared(f"karpenter_pods_{name}", GAUGE, f"{text} (MET-04).", labels, (by,))
+    return Declared(f"karpenter_pods_{name}", GAUGE, f"{text}.", labels, (by,))
 
 
 STATE = _gauge(
@@ -48,21 +48,21 @@ class PodMetrics:
     def __init__(self, declare: Declarations) -> None:
         startup = "karpenter_pods_startup_duration_seconds"
         self.pod_startup_seconds = declare.summary(
-            startup, "From a pod's creation until it was ready (MET-04).", by="watcher"
+            startup, "From a pod's creation until it was ready.", by="watcher"
         )
         declare.also_as("karpenter_pods_startup_time_seconds", self.pod_startup_seconds, startup)
         self.pod_bound_seconds = declare.histogram(
             "karpenter_pods_bound_duration_seconds",
-            "From a pod's creation until it was bound (MET-04).",
+            "From a pod's creation until it was bound.",
             by="watcher",
         )
         self.planned_bound_seconds = declare.histogram(
             "karpenter_pods_provisioning_bound_duration_seconds",
-            "From the first plan that placed a pod until it was bound (MET-04).",
+            "From the first plan that placed a pod until it was bound.",
             by="scheduler",
         )
         self.planned_startup_seconds = declare.histogram(
             "karpenter_pods_provisioning_startup_duration_seconds",
-            "From the first plan that placed a pod until it ran (MET-04).",
+            "From the first plan that placed a pod until it ran.",
             by="scheduler",
         )

@@ -14,7 +14,7 @@ class SchedulingMetrics:
     def __init__(self, declare: Declarations) -> None:
         self.scheduling_seconds = declare.histogram(
             "karpenter_scheduler_scheduling_duration_seconds",
-            "Time of one solve (MET-07).",
+            "Time of one solve.",
             "controller",
             by="scheduler",
         )
@@ -25,18 +25,18 @@ class SchedulingMetrics:
         )
         self.decision_seconds = declare.histogram(
             "karpenter_pods_scheduling_decision_duration_seconds",
-            "From the first sight of a waiting pod to the first decision about it (MET-04, POD-11).",
+            "From the first sight of a waiting pod to the first decision about it.",
             by="scheduler",
         )
         self.unschedulable_pods = declare.gauge(
             "karpenter_scheduler_unschedulable_pods_count",
-            "Pods that the last plan could not place (MET-07).",
+            "Pods that the last plan could not place.",
             "controller",
             by="scheduler",
         )
         self.ignored_pods = declare.gauge(
             "karpenter_scheduler_ignored_pods_count",
-            "Pods whose own text is faulty (MET-07, POD-03).",
+            "Pods whose own text is faulty.",
             by="scheduler",
         )
 

@@ -45,6 +45,12 @@ class WorkMetrics:
             "controller",
             by=EVERY_SERVICE,
         )
+        self._leads = declare.gauge(
+            "leader_election_master_status",
+            "1: this process holds the Lease and acts, 0: it stands by.",
+            "name",
+            by="scheduler, watcher",
+        )
         self._panics = declare.counter(
             "controller_runtime_reconcile_panics_total",
             "Turns of a loop that ended with an error that nobody foresaw.",
@@ -112,6 +118,10 @@ class WorkMetrics:
             "name", "controller",
             by=_CONSUMERS,
         )  # fmt: skip
+
+    def tell_leadership(self, lease: str, held: Callable[[], bool]) -> None:
+        """``held``: asked at each scrape. Without an election there is nothing to tell."""
+        self._leads.labels(lease).set_function(lambda: float(held()))
 
     def expect_loop(self, name: str) -> None:
         """It has not failed yet, and says so."""

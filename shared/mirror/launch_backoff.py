@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 
 from shared.bus.connection import ask
 from shared.clock import Clock
+from shared.concurrency.backoff import doubled
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 
@@ -97,7 +98,7 @@ class LaunchBackoff:
             if now < known.until:
                 return known.until
             known.steps = min(known.steps + 1, MOST_STEPS)
-            wait = min(FIRST_WAIT_SECONDS * 2**known.steps, LONGEST_WAIT_SECONDS)
+            wait = doubled(known.steps, first=FIRST_WAIT_SECONDS, cap=LONGEST_WAIT_SECONDS)
             known.until, known.holder = now + wait, machine_uid
             await self._write(pool_key, known)
             return 0.0

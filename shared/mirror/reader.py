@@ -24,9 +24,16 @@ from typing import Any
 
 import msgspec
 
-from shared.bus.backoff import Backoff
-from shared.bus.connection import REDIS_FAILURES, ask, connect, pairs, redis_errors
+from shared.bus.connection import (
+    REDIS_FAILURES,
+    ask,
+    connect,
+    pairs,
+    reconnect_pauses,
+    redis_errors,
+)
 from shared.clock import Clock
+from shared.concurrency.waiting import pause
 from shared.errors import DovetailError, Unavailable
 from shared.log import get_logger
 from shared.mirror.change import OP_DELETE, OP_HEARTBEAT, OP_PUT, Change, MirrorKeys
@@ -177,7 +184,7 @@ class MirrorReader:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Load and follow until ``stop``. Outlives any failure of Redis."""
-        backoff = Backoff(self._random)
+        backoff = reconnect_pauses(self._random)
         try:
             while not stop.is_set():
                 try:
@@ -190,7 +197,7 @@ class MirrorReader:
                 if useful:
                     backoff.reset()
                 else:
-                    await backoff.wait(stop)
+                    await pause(stop, backoff.next())
         finally:
             await self._redis.aclose()
 

@@ -56,14 +56,14 @@ def _lower(kind: type[BaseSettings], configured: Mapping[str, object]) -> dict[s
     return lower
 
 
-def read_early(kind: type[Settings]) -> Settings:
+def read_early(kind: type[Settings], **overrides: Any) -> Settings:
     """The settings before the ConfigMap is known: enough to reach it, and to refuse wrong variables without it.
 
     ``cluster_name`` may be a stand-in. Raises ConfigurationError that names every wrong or missing variable.
     """
     with suppress(ConfigurationError):
-        return read(kind, {"cluster_name": "unknown"})
-    return read(kind)
+        return read(kind, {"cluster_name": "unknown"}, **overrides)
+    return read(kind, **overrides)
 
 
 def apply(settings: ServiceSettings, fresh: ServiceSettings) -> list[str]:

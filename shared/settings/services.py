@@ -42,7 +42,7 @@ class ServiceSettings(BaseSettings):
     system_namespace: str = Field(
         "karpenter",
         pattern="^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-        description="Namespace of the ConfigMap karpenter-global-settings (OPS-04).",
+        description="Namespace of the ConfigMap karpenter-global-settings.",
     )
     kube_client_qps: float = Field(
         200,
@@ -55,9 +55,9 @@ class ServiceSettings(BaseSettings):
         "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,"
         "StaticCapacity=false,CapacityBuffer=false,Drift=false",
         validate_default=True,
-        description="Gates that are not named keep their defaults (OPS-02).",
+        description="Gates that are not named keep their defaults.",
     )
-    disable_leader_election: bool = Field(False, description="Work without a Lease (OPS-11).")
+    disable_leader_election: bool = Field(False, description="Work without a Lease.")
     leader_election_name: str = Field(
         "karpenter-leader-election",
         min_length=1,
@@ -134,18 +134,16 @@ class SchedulerSettings(ServiceSettings):
 
     limits_count_terminating: CountTerminating = True
     batch_idle_duration: Duration = Field(
-        1.0, description="A batch closes after this long without a new pod (BAT-02)."
+        1.0, description="A batch closes after this long without a new pod."
     )
-    batch_max_duration: Duration = Field(
-        10.0, description="A batch never stays open longer (BAT-02)."
-    )
+    batch_max_duration: Duration = Field(10.0, description="A batch never stays open longer.")
     nomination_minimum: Duration = Field(
-        10.0, description="A node that a plan chose for pods is not empty this long (BAT-11)."
+        10.0, description="A node that a plan chose for pods is not empty this long."
     )
     preference_policy: str = Field(
         "Respect",
         pattern="^(Respect|Ignore)$",
-        description="Respect or Ignore what pods prefer but do not require (SCH-26).",
+        description="Respect or Ignore what pods prefer but do not require.",
     )
     min_values_policy: str = Field(
         "Strict",
@@ -153,14 +151,14 @@ class SchedulerSettings(ServiceSettings):
         description="Strict: no machine below a pool's minValues; BestEffort: fewer types will do.",
     )
     ignore_dra_requests: bool = Field(
-        True, description="Leave pods with resource claims alone; false: plan them too (POD-08)."
+        True, description="Leave pods with resource claims alone; false: plan them too."
     )
     scheduler_config: str = Field(
         "",
-        description="kube-scheduler's configuration, or a path to it: its default spread constraints hold (SCH-85).",
+        description="kube-scheduler's configuration, or a path to it: its default spread constraints hold.",
     )
     nominate: str = Field(
-        "off",
+        "auto",
         pattern="^(auto|on|off)$",
         description="Tell kube-scheduler each pod's planned node (status.nominatedNodeName): on, off; auto: "
         "where it listens, from Kubernetes 1.35 on.",
@@ -183,10 +181,10 @@ class SchedulerSettings(ServiceSettings):
     )
     disruption_period: Duration = Field(
         10.0,
-        description="How often machines to disrupt are looked for while there are none (DIS-01).",
+        description="How often machines to disrupt are looked for while there are none.",
     )
     validation_delay: Duration = Field(
-        15.0, description="A consolidation must still be right after this long (CON-11, DIS-31)."
+        15.0, description="A consolidation must still be right after this long."
     )
     consolidation: str = Field(
         "Karpenter",
@@ -216,34 +214,32 @@ class LauncherSettings(AwsSettings):
     )
     cluster_ca_bundle: str = Field("", description="Base64 CA bundle for nodes.")
     default_instance_profile: str = Field(
-        "", description="Instance profile when the node template names none (T-05)."
+        "", description="Instance profile when the node template names none."
     )
     vm_memory_overhead_percent: float = Field(
-        0.075, ge=0, lt=1, description="Part of the memory that the hypervisor keeps (IT-11)."
+        0.075, ge=0, lt=1, description="Part of the memory that the hypervisor keeps."
     )
     reserved_enis: int = Field(
-        0, ge=0, description="Network interfaces of a node that no pod gets (IT-13)."
+        0, ge=0, description="Network interfaces of a node that no pod gets."
     )
-    enable_pod_eni: bool = Field(
-        True, description="Types offer vpc.amazonaws.com/pod-eni to pods (IT-17)."
-    )
+    enable_pod_eni: bool = Field(True, description="Types offer vpc.amazonaws.com/pod-eni to pods.")
     enable_eni_limited_pod_density: bool = Field(
         True, description="Pods of a node are limited by its network interfaces; false: 110."
     )
     isolated_vpc: bool = Field(
-        False, description="No way out to the price and IAM APIs: use the bundled prices (IT-05)."
+        False, description="No way out to the price and IAM APIs: use the bundled prices."
     )
     aws_tags: Tags = Field(
         {}, description="JSON object of tags for everything that is made in AWS."
     )
     enable_zonal_shift: bool = Field(
-        False, description="Buy nothing in a zone shifted away from, let its instances be (GAT-03)."
+        False, description="Buy nothing in a zone shifted away from, let its instances be."
     )
     disable_dry_run: bool = Field(
-        False, description="Do not try out with dry runs whether a node class may launch (EC-18)."
+        False, description="Do not try out with dry runs whether a node class may launch."
     )
     unavailable_seconds: Duration = Field(
-        180.0, description="How long an offering without capacity is not asked for again (LCH-61)."
+        180.0, description="How long an offering without capacity is not asked for again."
     )
     create_fleet_per_second: float = Field(
         10.0,
@@ -258,23 +254,27 @@ class LauncherSettings(AwsSettings):
     max_nodes: int = Field(
         0, ge=0, description="Safety limit: most instances of all pools together; 0: none."
     )
-    launch_timeout: Duration = Field(300.0, description="LCH-76")
-    registration_timeout: Duration = Field(900.0, description="LCH-76")
+    launch_timeout: Duration = Field(
+        300.0, description="A machine without an instance is given up after this long."
+    )
+    registration_timeout: Duration = Field(
+        900.0, description="A machine whose node has not joined is given up after this long."
+    )
     garbage_period: Duration = Field(
         120.0,
         description="How often lost instances and machines are looked for; every 10s for the first "
-        "20 rounds (LCH-80, LCH-81).",
+        "20 rounds.",
     )
     garbage_grace: Duration = Field(
-        60.0, description="An instance must be without a Machine this long, seen twice (R7)."
+        60.0, description="An instance must be without a Machine this long, seen twice."
     )
 
 
 class TerminatorSettings(AwsSettings):
     """Draining and terminating."""
 
-    drain_minimum: Duration = Field(5.0, description="A drain lasts at least this long (TRM-05).")
-    poll_seconds: Duration = Field(1.0, description="How often a drain looks again (TRM-05).")
+    drain_minimum: Duration = Field(5.0, description="A drain lasts at least this long.")
+    poll_seconds: Duration = Field(1.0, description="How often a drain looks again.")
     self_managed_nodes: bool = Field(
         True, description="Drain nodes that no pool owns when a lifecycle hook waits for that."
     )
@@ -291,18 +291,20 @@ class InterruptionSettings(AwsSettings):
     """Interruption notices."""
 
     interruption_queue: str = Field(
-        "", description="SQS queue that EventBridge fills; empty: the service idles (INT-01)."
+        "", description="SQS queue that EventBridge fills; empty: the service idles."
     )
-    unavailable_seconds: Duration = Field(180.0, description="LCH-61")
-    receive_wait_seconds: int = Field(20, ge=0, le=20, description="SQS long poll (INT-03).")
+    unavailable_seconds: Duration = Field(
+        180.0, description="How long an interrupted spot offering is not asked for again."
+    )
+    receive_wait_seconds: int = Field(20, ge=0, le=20, description="SQS long poll.")
     instance_status_period: Duration = Field(
-        60.0, description="How often EC2's status checks are read (INT-30); 0: never."
+        60.0, description="How often EC2's status checks are read; 0: never."
     )
     interruption_mode: Literal["delete", "cordon", "dry-run"] = Field(
         "delete", description="For pools without the annotation dovetail.sh/interruption."
     )
     rebalance: Literal["off", "cordon", "drain"] = Field(
-        "off", description="For pools without the annotation dovetail.sh/rebalance (INT-40)."
+        "off", description="For pools without the annotation dovetail.sh/rebalance."
     )
     maintenance_lead: Duration = Field(
         720 * 3600.0,
@@ -325,7 +327,7 @@ class InterruptionSettings(AwsSettings):
     )
     lifecycle_hooks: Literal["off", "cordon", "drain"] = Field(
         "off",
-        description="Termination lifecycle hooks of auto scaling groups, for nodes that no pool owns (INT-41).",
+        description="Termination lifecycle hooks of auto scaling groups, for nodes that no pool owns.",
     )
     lifecycle_managed_tag: str = Field(
         "aws-node-termination-handler/managed",

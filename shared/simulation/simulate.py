@@ -1,4 +1,4 @@
-"""The entry: documents in, one answer out (design, section 8).
+"""The entry: documents in, one answer out (docs/spec/design.md).
 
 Deterministic but for ``stats.seconds``: the same documents and options give the same answer, byte for byte.
 """

@@ -120,7 +120,8 @@ def existing_targets(
             found.append(target)
     classes = {node_class.key: node_class for node_class in snapshot.node_classes}
     coming = (m for m in snapshot.machines if m.uid not in with_node and not m.terminating)
-    found += _machine_targets(coming, classes, snapshot.daemon_sets, table)
+    names = {node.provider_id: node.name for node in snapshot.nodes if node.provider_id}
+    found += _machine_targets(coming, classes, snapshot.daemon_sets, table, bound, names)
     return sorted(found, key=lambda target: (not target.initialized, target.name))
 
 
@@ -201,10 +202,12 @@ def _machine_targets(
     classes: Mapping[str, NodeClass],
     daemon_sets: tuple[DaemonSet, ...],
     table: TypeTable,
+    bound: Mapping[str, list[Pod]],
+    names: Mapping[str, str],
 ) -> list[ExistingTarget]:
     """None for a machine of which nothing is known that could tell its size. One that is not launched yet gets the size
     that its kubelet's settings and its class leave to pods. Machines of one plan are alike: what was found for one
-    serves the others.
+    serves the others. ``names``: provider id -> node.
     """
     known: dict[_Likeness, Becoming | None] = {}
     found = []
@@ -215,7 +218,9 @@ def _machine_targets(
             known[likeness] = _becoming(machine, node_class, daemon_sets, table)
         becoming = known[likeness]
         if becoming is not None and (becoming.index is not None or machine.allocatable):
-            found.append(_machine_target(machine, becoming))
+            node = machine.node_name or names.get(machine.provider_id, "")
+            pods = [pod for name in {node, machine.name} for pod in bound.get(name, ())]
+            found.append(_machine_target(machine, becoming, pods))
     return found
 
 
@@ -269,20 +274,26 @@ def _becoming(
     )
 
 
-def _machine_target(machine: Machine, becoming: Becoming) -> ExistingTarget:
+def _machine_target(machine: Machine, becoming: Becoming, pods: list[Pod]) -> ExistingTarget:
+    """``pods``: that are promised or nominated to it. Daemon pods that run there already are in the overhead."""
     index, load, table = becoming.index, becoming.load, becoming.table
     known = machine.allocatable
     allocatable = table.axis.vector(known) if known else table.allocatable[index]
     overhead = load.overhead[index] if index is not None else table.axis.vector(load.total())
     name = machine.node_name or machine.name
     named = becoming.labels.intersect(Requirements.of(labels={keys.HOSTNAME: name}))
+    own = [pod for pod in pods if not pod.is_daemon]
+    used = table.axis.vector(sum_of(effective_requests(pod.requests) for pod in own))
     return ExistingTarget(
         name,
         Host(name, named, taints=machine.taints),
         becoming.taints,
-        allocatable - overhead,
+        allocatable - overhead - used,
         False,
-        [port for daemon, _ in load.daemons for port in daemon.host_ports],
+        [
+            *(port for daemon, _ in load.daemons for port in daemon.host_ports),
+            *(port for pod in own for port in pod.host_ports),
+        ],
         kinds=becoming.kinds,
     )
 

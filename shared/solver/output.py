@@ -218,7 +218,7 @@ def _is_relaxed(claim: OpenClaim) -> bool:
 def _narrowed_capacity(
     requirements: Requirements, kinds: tuple[bool, ...], table: TypeTable
 ) -> Requirements:
-    """NC-08."""
+    """NC-08: requirements of a NodeClaim."""
     offered = frozenset(k for k, ok in zip(table.capacity_types, kinds, strict=True) if ok)
     return requirements.add(Requirement(keys.CAPACITY_TYPE, False, offered))
 

@@ -262,7 +262,7 @@ class Placement:
         self.topology.record(pods, target.host, len(uids))
 
     def _on_claims(self, pods: PodClass, uids: list[str]) -> int:
-        """SCH-32 (b)."""
+        """SCH-32 (b): machines that this round opened already, fewest pods first."""
         if not self.claims:
             return 0
         allowed = self._open_claims(pods)

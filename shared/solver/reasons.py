@@ -20,7 +20,7 @@ ABSURD_MILLI_CPU = 1_000_000 * 1000
 
 NO_POOL = "no Provisioner or NodePool exists; create one"
 NO_DEVICES = "spec.resourceClaims: dynamic resource allocation (DRA) is not supported"
-"""POD-08."""
+"""POD-08: resource claims."""
 NO_TYPES = "its requirements filtered out all available instance types"
 """SCH-112, of a whole pool."""
 EXCEEDS_NODE = "exceeds node resources"
@@ -115,7 +115,7 @@ def incompatible_with_pool(pool: NodePool, overhead: Resources, cause: str) -> s
 
 
 def limits_exceeded(pool: NodePool) -> str:
-    """SCH-101."""
+    """SCH-101: types beyond the limits."""
     return f'all available instance types exceed limits for {pool_noun(pool)}: "{pool.name}"'
 
 
@@ -142,12 +142,12 @@ def no_types(requirements: Requirements) -> str:
 
 
 def untolerated(taint: str) -> str:
-    """SCH-55."""
+    """SCH-55: texts of refusal."""
     return f"did not tolerate taint {taint}"
 
 
 def incompatible_requirements(cause: str) -> str:
-    """SCH-11."""
+    """SCH-11: texts of incompatibility."""
     return f"incompatible requirements, {cause}"
 
 
@@ -160,7 +160,7 @@ def port_conflict(port: tuple[str, str, int]) -> str:
 def unsatisfiable_topology(
     kind: str, key: str, counts: str, pod_domains: str, node_domains: str
 ) -> str:
-    """SCH-49."""
+    """SCH-49: text for a constraint that cannot hold."""
     return (
         f"unsatisfiable topology constraint for {kind}, key={key}"
         f" (counts = {counts}, podDomains = {pod_domains}, nodeDomains = {node_domains})"
@@ -168,7 +168,7 @@ def unsatisfiable_topology(
 
 
 def min_values_unmet(key: str, needed: int, found: int) -> str:
-    """SCH-12."""
+    """SCH-12: minValues."""
     return (
         f"minValues requirement is not met for label {key}:"
         f" {found} distinct values, {needed} needed"

@@ -162,7 +162,7 @@ def _pods_to_place(
 
 
 def _queue_position(pod: Pod) -> tuple[int, int, float, str]:
-    """SCH-30."""
+    """SCH-30: order of pods."""
     return (-pod.requests.get(CPU, 0), -pod.requests.get(MEMORY, 0), pod.created_at, pod.uid)
 
 

@@ -18,6 +18,7 @@ from starlette.routing import Mount, Route
 
 from shared.clock import Clock
 from shared.runtime import Answer, Question, Service
+from shared.version import VERSION
 
 MOST_AT_ONCE = 4
 """Of one question, the bodies that are held and the answers that are worked on."""
@@ -27,7 +28,7 @@ def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
     """The status app of one service."""
     app = FastAPI(
         title=f"Dovetail {service.name}",
-        version="0.1.0",
+        version=VERSION,
         docs_url="/docs" if docs else None,
         redoc_url=None,
         openapi_url="/openapi.json" if docs else None,
@@ -153,7 +154,7 @@ def mount(services: Sequence[Service], clock: Clock, *, docs: bool = False) -> F
     if len(services) == 1:
         return build_app(services[0], clock, docs=docs)
     root = FastAPI(
-        title="Dovetail", version="0.1.0", docs_url=None, redoc_url=None, openapi_url=None
+        title="Dovetail", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None
     )
 
     _explain_refusals(root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from bench.interruption import body_of, faults, instance_id, mix
+from bench.report import Row
 from bench.sqs_queue import Queue
 from services.interruption.notices.eventbridge import parse
 from services.interruption.notices.notice import NoticeKind
@@ -27,7 +28,7 @@ def test_some_are_foreign_some_come_twice_some_cannot_be_read() -> None:
 
 
 def test_a_run_that_loses_touches_or_keeps_twice_is_a_failure() -> None:
-    good = {"messages": 100, "lost": 0, "touched": 0, "broken": 2, "letters": 2}
+    good: Row = {"messages": 100, "lost": 0, "touched": 0, "broken": 2, "letters": 2}
     assert faults(good) == []
     assert faults({**good, "lost": 1, "letters": 3}) == [
         "100 messages: 1 lost",

@@ -69,7 +69,9 @@ def test_the_group_lists_its_commands() -> None:
     assert [name for name in SUBCOMMANDS if name not in done.output] == []
 
 
-def test_ice_empties_a_pool_and_capacity_gives_it_back(run: Run, state) -> None:
+def test_ice_empties_a_pool_and_capacity_gives_it_back(
+    run: Run, state: Callable[[str], Any]
+) -> None:
     run("ice", "m5.large", "us-west-2a", "spot")
     run("ice", "*", "us-west-2b", "--all-but", "10", "--seed", "7")
     run("capacity", "c5.*", "*", "on-demand", "3")
@@ -89,7 +91,9 @@ def test_ice_empties_a_pool_and_capacity_gives_it_back(run: Run, state) -> None:
     assert "unlimited" in run("capacity")
 
 
-def test_fleets_quotas_subnets_and_reservations_are_set(run: Run, state) -> None:
+def test_fleets_quotas_subnets_and_reservations_are_set(
+    run: Run, state: Callable[[str], Any]
+) -> None:
     run("fleet", "1", "--count", "2")
     run("quota", "--spot", "8")
     assert "subnet-" in run("subnet", "us-west-2a", "0")
@@ -114,14 +118,16 @@ async def test_a_reservation_is_of_the_kind_that_was_said(run: Run, aws_emulator
     assert told == bought
 
 
-def test_throttle_says_how_much(run: Run, state) -> None:
+def test_throttle_says_how_much(run: Run, state: Callable[[str], Any]) -> None:
     run("throttle", "Describe*", "--rate", "2", "--burst", "5", "--seconds", "60")
     (row,) = state("faults")["faults"]
     assert (row["action"], row["code"]) == ("Describe*", "RequestLimitExceeded")
     assert (row["callsPerSecond"], row["callsLeft"]) == (2, None)
 
 
-def test_every_failure_by_name_is_taken_by_the_emulator(run: Run, state) -> None:
+def test_every_failure_by_name_is_taken_by_the_emulator(
+    run: Run, state: Callable[[str], Any]
+) -> None:
     for name in PRESETS:
         run("fault", name, "--calls", "2")
     waiting = state("faults")["faults"]
@@ -131,7 +137,7 @@ def test_every_failure_by_name_is_taken_by_the_emulator(run: Run, state) -> None
     assert [name for name in PRESETS if name not in shown] == []
 
 
-def test_lag_sets_seconds_and_seed(run: Run, state) -> None:
+def test_lag_sets_seconds_and_seed(run: Run, state: Callable[[str], Any]) -> None:
     run("lag", "90", "--seed", "1")
     assert state("settings")["describeLagSeconds"] == 90
     assert state("settings")["describeLagSeed"] == 1
@@ -140,7 +146,7 @@ def test_lag_sets_seconds_and_seed(run: Run, state) -> None:
 
 
 def test_a_zone_is_shifted_away_from_until_the_end(run: Run, aws_emulator_url: str) -> None:
-    """GAT-03."""
+    """GAT-03: zonal shift."""
 
     def shifted() -> list[str]:
         with urllib.request.urlopen(f"{aws_emulator_url}/managedresources/x", timeout=60) as answer:

@@ -17,17 +17,17 @@ MIB, GIB = 2**20, 2**30
 
 
 def test_400_pods_of_a_quarter_cpu_need_27_nodes_of_15_pods() -> None:
-    """Acceptance scenario 6, case 2."""
+    """ACC-06, the story of ACC-02."""
     assert estimate(400, 250, 256 * MIB) == Estimate(nodes=27, pods_per_node=15, pending=0)
 
 
 def test_100_pods_of_one_cpu_need_34_nodes_of_3_pods() -> None:
-    """Acceptance scenario 6, case 4."""
+    """ACC-06, the story of ACC-04."""
     assert estimate(100, 1_000, GIB) == Estimate(nodes=34, pods_per_node=3, pending=0)
 
 
 def test_10_pods_of_ten_cpus_never_run() -> None:
-    """Acceptance scenario 6, case 5."""
+    """ACC-06, the story of ACC-05."""
     result = estimate(10, 10_000, 10 * GIB)
     assert result == Estimate(nodes=0, pods_per_node=0, pending=10)
     assert "never run" in describe(result)

@@ -128,7 +128,7 @@ def test_a_comment_stays_on_its_line() -> None:
 
 
 def test_faulty_manifests_are_refused_as_validate_does() -> None:
-    """Scenario 16: which of two lists was meant is not for us to guess."""
+    """ACC-16: which of two lists was meant is not for us to guess."""
     done = convert("-f", str(SEEDS / "002-3-provisioner-indented.yaml"), "--to", "v1")
     assert done.exit_code == 1
     assert "spec.requirements: is there twice" in done.stdout

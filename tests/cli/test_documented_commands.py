@@ -43,6 +43,7 @@ def calls(line: str) -> Iterator[tuple[str, ...]]:
     """Each call of the program in a shell line, pipes and lists included."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.commenters = "#"
+    lexer.wordchars += ","  # lists in options
     try:
         tokens = list(lexer)
     except ValueError:  # an apostrophe: prose, not a shell line

@@ -146,7 +146,7 @@ def test_what_finds_no_place_is_named_with_its_reason() -> None:
 
 @pytest.mark.parametrize(("allowed", "blocked"), [(0, ["shop/p0", "shop/p1"]), (1, [])])
 def test_budgets_that_block_are_named(allowed: int, blocked: list[str]) -> None:
-    """TRM-09."""
+    """TRM-09: a pod that must not be evicted."""
     shown = picture([node("a")], [pod("p0", "a"), pod("p1", "a")], [budget(allowed)])
     report = rehearse(shown, shown.targets(), plan_here)
     assert [one["pod"] for one in report["blocked"]] == blocked

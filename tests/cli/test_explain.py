@@ -34,9 +34,9 @@ ANSWER: dict[str, Any] = {
 
 
 def shown(**changes: Any) -> str:
-    console = Console(file=io.StringIO(), width=120)
-    show(ANSWER | changes, console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    printed = io.StringIO()
+    show(ANSWER | changes, Console(file=printed, width=120))
+    return printed.getvalue()
 
 
 def test_price_pods_and_conditions_are_there() -> None:

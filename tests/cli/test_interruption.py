@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from cli.interruption import DETAIL_TYPES, LIFECYCLE_TYPE, findings_of, policy_fault, settings_fault
+from cli.interruption import findings_of, policy_fault, settings_fault
 from shared.clock import SystemClock
+from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE
 from shared.cloud.events import Rule
 from shared.cloud.session import Cloud
 from tests.services.conftest import Control
 from tests.support.aws_emulator import aws_session
 
 QUEUE = "dovetail-local"
-SPOT = DETAIL_TYPES[1]
+SPOT = EVENT_RULES[1]
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ async def missing(cloud: Cloud, queue: str = QUEUE) -> dict[str, str]:
 async def test_nothing_is_missing_where_everything_is(cloud: Cloud) -> None:
     """INT-02, INT-06: and each thing was looked at."""
     looked_at = [what async for what, _ in findings_of(cloud, QUEUE)]
-    assert len(looked_at) == 4 + len(DETAIL_TYPES) + 3
+    assert len(looked_at) == 4 + len(EVENT_RULES) - 1 + 3
     assert await missing(cloud) == {}
 
 
@@ -56,15 +57,15 @@ async def test_a_rule_that_is_switched_off_counts_as_missing(
         await events.disable_rule(Name=f"{QUEUE}-SpotInterruption")
         found = await missing(cloud)
         await events.enable_rule(Name=f"{QUEUE}-SpotInterruption")
-    assert [*found] == [f"rule for {SPOT[0]} / {SPOT[1]}"]
+    assert [*found] == [f"rule for {SPOT.source} / {SPOT.detail_type}"]
 
 
 async def test_what_lifecycle_hooks_need_is_looked_at_when_they_are_on(
     cloud: Cloud, aws_emulator_url: str
 ) -> None:
-    """INT-41."""
+    """INT-41: lifecycle hooks."""
     looked_at = {what async for what, _ in findings_of(cloud, QUEUE, hooks=True)}
-    rule = f"rule for {LIFECYCLE_TYPE[0]} / {LIFECYCLE_TYPE[1]}"
+    rule = f"rule for {LIFECYCLE.source} / {LIFECYCLE.detail_type}"
     assert looked_at - {what async for what, _ in findings_of(cloud, QUEUE)} == {
         rule,
         "permission autoscaling:DescribeTags",
@@ -101,18 +102,18 @@ async def test_a_missing_permission_is_said_in_words(
 @pytest.mark.parametrize(
     ("pattern", "taken"),
     [
-        ({"source": [SPOT[0]], "detail-type": [SPOT[1]]}, True),
-        ({"source": [SPOT[0]]}, True),
+        ({"source": [SPOT.source], "detail-type": [SPOT.detail_type]}, True),
+        ({"source": [SPOT.source]}, True),
         ({"source": ["aws.s3"]}, False),
-        ({"source": [SPOT[0]], "detail-type": [SPOT[1]], "detail": {"x": [1]}}, False),
+        ({"source": [SPOT.source], "detail-type": [SPOT.detail_type], "detail": {"x": [1]}}, False),
         ({}, False),
     ],
 )
 def test_a_rule_that_takes_only_some_events_does_not_do(
     pattern: dict[str, Any], taken: bool
 ) -> None:
-    assert Rule("r", True, pattern).matches(*SPOT) is taken
-    assert not Rule("r", False, pattern).matches(*SPOT)
+    assert Rule("r", True, pattern).matches(SPOT.source, SPOT.detail_type) is taken
+    assert not Rule("r", False, pattern).matches(SPOT.source, SPOT.detail_type)
 
 
 def allow(**changes: Any) -> str:

@@ -1,4 +1,4 @@
-"""The JSON report: its shape is a contract (design section 8)."""
+"""The JSON report: its shape is a contract (docs/spec/design.md)."""
 
 import io
 import json

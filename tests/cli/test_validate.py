@@ -90,7 +90,7 @@ def test_a_list_that_is_there_twice_is_not_lost_in_silence() -> None:
 
 
 def test_duplicate_keys_are_faults_of_our_objects_only() -> None:
-    """Scenario 16."""
+    """ACC-16: a list given twice."""
     twice = "  weight: 1\n  weight: 2\n"
     done = validate("-f", "-", stdin=f"{POOL}{twice}---\n{DEPLOYMENT}kind: Deployment\n")
     told = [line for line in done.stdout.splitlines() if "is there twice" in line]

@@ -128,7 +128,7 @@ def test_healthy_means_ready(part: str) -> None:
 
 @pytest.mark.parametrize("part", sorted(PARTS))
 def test_every_container_is_closed_bounded_and_comes_back(part: str) -> None:
-    """Reliability section 4: container."""
+    """docs/security.md: what a container may do."""
     stated = PARTS[part]
     assert stated["user"] == "65532:65532"
     assert stated["read_only"] is True
@@ -143,6 +143,7 @@ def test_one_service_builds_the_image_and_nobody_pulls_it(part: str) -> None:
     """Seven builds of one name race; a registry has no dovetail:local."""
     assert PARTS[part]["image"] == "dovetail:local"
     assert ("build" in PARTS[part]) == (part == "aws")
+    assert PARTS["aws"]["build"]["target"] == "local"
     assert PARTS[part].get("pull_policy") == (None if part == "aws" else "never")
 
 

@@ -1,4 +1,4 @@
-"""The files in deploy/crds and docs/reference.md are what the models say, and what API servers and kubectl take."""
+"""Generated files are what the code says; the CRDs are what API servers and kubectl take."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ from tests.support.structural_rules import (
 )
 
 CRDS = REPOSITORY / "deploy" / "crds"
-NAMES = ["docs/reference.md", *sorted(f"deploy/crds/{path.name}" for path in CRDS.iterdir())]
+RULES = ["deploy/iam/rules.json", "deploy/iam/cloudformation.yaml"]
+NAMES = [
+    *RULES,
+    "docs/reference.md",
+    *sorted(f"deploy/crds/{path.name}" for path in CRDS.iterdir()),
+]
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.INFO.kind)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.interruption import DETAIL_TYPES, LIFECYCLE_TYPE, policy_fault
+from cli.interruption import policy_fault
+from shared.cloud.event_rules import EVENT_RULES
 from shared.cloud.models import OPERATIONS
 
 IAM = Path(__file__).resolve().parents[2] / "deploy" / "iam"
@@ -60,7 +61,7 @@ def of_type(kind: str) -> list[dict[str, Any]]:
 
 
 def test_the_queue_is_that_of_the_spec_in_both() -> None:
-    """INT-02."""
+    """INT-02: the queue's settings."""
     (queue,) = of_type("AWS::SQS::Queue")
     assert queue["QueueName"] == {"Ref": "ClusterName"}
     assert (queue["MessageRetentionPeriod"], queue["SqsManagedSseEnabled"]) == (300, True)
@@ -70,7 +71,7 @@ def test_the_queue_is_that_of_the_spec_in_both() -> None:
 
 
 def test_events_may_send_and_only_over_tls() -> None:
-    """INT-02."""
+    """INT-02: the queue's settings."""
     (bound,) = of_type("AWS::SQS::QueuePolicy")
     policy = json.loads(POLICIES["queue"])
     assert document(bound["PolicyDocument"]) == policy
@@ -83,9 +84,11 @@ def test_events_may_send_and_only_over_tls() -> None:
 
 
 def test_the_rules_are_the_same_in_both() -> None:
-    """INT-06, INT-41."""
-    types = {(r["source"][0], r["detail-type"][0]) for r in RULES.values()}
-    assert types == {*DETAIL_TYPES, LIFECYCLE_TYPE}
+    """INT-06: rules that fill the queue; INT-41: lifecycle hooks."""
+    assert {(name, rule["source"][0], rule["detail-type"][0]) for name, rule in RULES.items()} == {
+        *EVENT_RULES
+    }
+    assert all(f"| {rule.detail_type}" in DOCS for rule in EVENT_RULES)
     made = of_type("AWS::Events::Rule")
     assert {
         r["Name"]["Sub"].removeprefix("${ClusterName}-"): r["EventPattern"] for r in made

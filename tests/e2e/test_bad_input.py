@@ -80,7 +80,7 @@ async def test_what_only_we_can_check_is_named_on_its_pool_and_other_pools_go_on
 async def test_a_pod_that_fits_nowhere_is_told_why_and_others_are_scheduled(
     playground: Playground,
 ) -> None:
-    """SCH-110, SCH-111."""
+    """SCH-110: the event Nominated; SCH-111: the event FailedScheduling."""
     await workload.apply_pool(playground.kube, playground.environment.cluster_name, TTL_SECONDS)
     await playground.create(PODS, big_pod("giant"))
 

@@ -1,4 +1,4 @@
-"""Processes killed and nodes spoiled while machines come and go (EXE-02..06, DIS-02, scenario 81; F25, F29).
+"""Processes killed and nodes spoiled while machines come and go (EXE-02..06, DIS-02, ACC-81; F25, F29).
 
 The same moments of death, every one of them, are in ``tests/services/{scheduler,terminator}/test_crash.py`` without
 processes; here the processes are real, and so is what they leave behind.

@@ -1,5 +1,5 @@
 """Services killed and Redis emptied in the middle of burst-400: the story still ends as it must
-(reliability F1, F5, F8, F9; design section 9).
+(F1, F5, F8, F9; docs/spec/design.md).
 
 Whoever is killed is started again by the supervisor, as by compose or by Kubernetes.
 """

@@ -1,7 +1,6 @@
-"""Machines taken away on a running stack, with kubectl where a person would use it: scenarios 28, 29, 34, 36, 52, 74,
-79 and 82. Scenario 33 is in ``test_kubectl`` and ``test_scenarios``; 30 to 32, 35, 37, 38, 72 and 73 in
-``test_removals``; 39, 67, 75, 76 and 80 in ``test_waiting``; 81 in ``test_chaos``; 66 in
-``tests/services/launcher/test_registration``.
+"""Machines taken away on a running stack, with kubectl where a person would use it.
+
+ACC-28, ACC-29, ACC-34, ACC-36, ACC-52, ACC-74, ACC-79 and ACC-82; ``git grep -w`` finds where the others are.
 """
 
 from __future__ import annotations
@@ -136,7 +135,7 @@ async def test_52_consolidation_follows_a_workload_from_10_to_6_to_1(
 async def test_74_a_replacement_without_capacity_puts_the_old_node_back_to_work(
     playground: Playground, kubectl: ShellKubectl
 ) -> None:
-    """EXE-05."""
+    """EXE-05: a command whose replacement fails."""
     await consolidating_pool(playground, "m5a")
     await inflate(playground, kubectl, 10, keys.ON_DEMAND)
     (old,) = (await playground.look()).nodes

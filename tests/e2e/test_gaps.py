@@ -1,4 +1,4 @@
-"""The services lose the API server for a while, or one of their watches, while the cluster goes on (reliability F15;
+"""The services lose the API server for a while, or one of their watches, while the cluster goes on (F15;
 R8, BAT-05, OPS-13).
 
 What must hold afterwards: the mirror is equal to the cluster, nothing is bought for what is gone, nothing is bought

@@ -1,4 +1,4 @@
-"""The workshop's spot flow on a whole stack: scenarios 43 to 48."""
+"""The workshop's spot flow on a whole stack: ACC-43 to ACC-48."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN = (
 
 
 def inflate_spot() -> dict[str, Any]:
-    """Scenario 44."""
+    """ACC-44: the workshop's deployment on spot."""
     document = workload.load_manifest("inflate")
     spec = document["spec"]["template"]["spec"]
     spec["nodeSelector"] = {"intent": "apps", "karpenter.sh/capacity-type": "spot"}

@@ -1,6 +1,4 @@
-"""The workshop by hand: real kubectl against the local cluster, with nothing but ``.dovetail/env``
-(issue: "a newcomer plays the seeds' workshop").
-"""
+"""The workshop by hand: real kubectl against the local cluster, with nothing but ``.dovetail/env``."""
 
 from __future__ import annotations
 

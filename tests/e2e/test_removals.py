@@ -1,4 +1,7 @@
-"""What makes a machine go or stay, on a running stack, by kubectl: scenarios 30 to 32, 35, 37, 38, 72 and 73."""
+"""What makes a machine go or stay, on a running stack, by kubectl.
+
+ACC-30 to ACC-32, ACC-35, ACC-37, ACC-38, ACC-72 and ACC-73.
+"""
 
 from __future__ import annotations
 
@@ -172,7 +175,7 @@ async def replaced_before_it_goes(pool: Pool, old: str) -> None:
 
 
 async def explicit_deletion_waits(pool: Pool) -> None:
-    """Scenario 35."""
+    """ACC-35: a pod that must not be evicted."""
     (node,) = await pool.nodes()
     assert not is_leaving(node)
     await pool.kubectl("delete", "node", name_of(node), "--wait=false")

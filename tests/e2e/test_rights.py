@@ -57,7 +57,7 @@ async def playground(stack: Stack) -> AsyncIterator[Playground]:
 async def test_with_leases_and_every_gate_open_no_service_lacks_a_right(
     playground: Playground,
 ) -> None:
-    """RBAC-01..03."""
+    """RBAC-01..RBAC-03: every service works with its own role, and Redis and Kubernetes refuse nothing."""
     kube = playground.kube
     await kube.create(NODE_OVERLAYS, OVERLAY)
 

@@ -1,6 +1,4 @@
-"""The stories of the article and the workshop, played on the local stack to their end (issue: "what
-must hold"; spec/behaviour.md acceptance scenarios 2, 4, 5, 7).
-"""
+"""Stories of the article and the workshop, on the local stack to their end (ACC-02, ACC-04, ACC-05, ACC-07)."""
 
 from __future__ import annotations
 
@@ -74,7 +72,7 @@ async def test_10_pods_of_ten_cpus_run_on_one_node(playground: Playground) -> No
 async def test_a_spread_over_hostnames_gets_14_or_15_nodes_of_at_most_30_pods(
     playground: Playground,
 ) -> None:
-    """Scenario 7: planned as a hard rule. kube-scheduler takes ScheduleAnyway as a wish: a node that
+    """ACC-07: planned as a hard rule. kube-scheduler takes ScheduleAnyway as a wish: a node that
     joins first may end up with a pod more.
     """
     story = asyncio.create_task(came_out(playground, "hostname-spread"))
@@ -88,7 +86,7 @@ async def test_a_spread_over_hostnames_gets_14_or_15_nodes_of_at_most_30_pods(
 async def test_an_interrupted_spot_node_is_replaced_by_another_offering(
     playground: Playground,
 ) -> None:
-    """INT-20..22."""
+    """INT-20..INT-22: deleted once, drained at once, replaced in parallel."""
     report = await came_out(playground, "spot-interruption")
     assert report.launched == 2
     assert "interrupted offering" in {check.name for check in report.checks}

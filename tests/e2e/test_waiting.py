@@ -1,5 +1,5 @@
-"""Stories that mostly wait, told side by side on a running stack, each in a pool of its own: scenarios 39, 67, 75, 76
-and 80.
+"""Stories that mostly wait, told side by side on a running stack, each in a pool of its own: ACC-39, ACC-67,
+ACC-75, ACC-76 and ACC-80.
 """
 
 from __future__ import annotations

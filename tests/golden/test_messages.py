@@ -1,4 +1,4 @@
-"""One document per message type and version; each of them must decode for ever (F30).
+"""One document per message type and version; each must decode as long as anybody reads the type (F30).
 
 A changed message breaks nothing here, or it gets a new version and a document of its own beside the old ones.
 """

@@ -30,11 +30,11 @@ from tests.support.real_cluster.stack import (
 )
 
 pytestmark = pytest.mark.kubernetes
-COUNT, APP = 400, "realised"
+APP = "realised"
 MOST_CPU = "33"
-RUN_SECONDS = 240.0
-MOST_OVER_PLAN = 1.15
-"""Of what was planned. Measured: 1.089 on 1.34.2, where kube-scheduler alone spread the pods of ten planned nodes."""
+RUN_SECONDS = 300.0
+MOST_OVER_PLAN = {"off": 1.15, "on": 1.01}
+"""Of what was planned. Measured on 1.34.2: 1.089 to 1.10 without nominations, 1.000 with them."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Outcome:
         return self.realised / self.planned
 
 
-def pods() -> list[dict]:
+def pods(count: int) -> list[dict]:
     """Bare pods without rules, for added nodes alone."""
-    return [pod(number, one.requests) for number, one in enumerate(workloads.zipf(COUNT))]
+    return [pod(number, one.requests) for number, one in enumerate(workloads.zipf(count))]
 
 
 def pod(number: int, requests: Mapping[str, int]) -> dict:
@@ -87,7 +87,7 @@ async def nominations(playground: Playground) -> dict[str, int]:
             return (await answer.json())["handover"]["realised"]
 
 
-async def play(playground: Playground) -> Outcome:
+async def play(playground: Playground, count: int) -> Outcome:
     """Create the pods, wait until all run, count what was bought."""
     kube = playground.kube
     cpu = {"key": keys.AWS_PREFIX + "instance-cpu", "operator": "Lt", "values": [MOST_CPU]}
@@ -96,12 +96,12 @@ async def play(playground: Playground) -> Outcome:
     requirements = [*pool["spec"]["template"]["spec"]["requirements"], cpu]
     changed = {"spec": {"template": {"spec": {"requirements": requirements}}}}
     await kube.patch(NODE_POOLS, "default", changed)
-    async with playground.one_plan(COUNT, APP):
-        await asyncio.gather(*(kube.create(PODS, document) for document in pods()))
+    async with playground.one_plan(count, APP):
+        await asyncio.gather(*(kube.create(PODS, document) for document in pods(count)))
 
     async def running() -> bool:
         listed = (await kube.list(PODS, NAMESPACE, label_selector=f"app={APP}")).items
-        return sum(raw["status"].get("phase") == "Running" for raw in listed) == COUNT
+        return sum(raw["status"].get("phase") == "Running" for raw in listed) == count
 
     await until(running, "all pods run", seconds=RUN_SECONDS, every=1)
     prices = [machine.price_per_hour or 0.0 for machine in (await playground.look()).machines]
@@ -109,20 +109,21 @@ async def play(playground: Playground) -> Outcome:
     return Outcome(first_plan(playground.stack), sum(prices), len(prices), told)
 
 
-NOT_YET = pytest.mark.xfail(reason="with nominations not all pods run in time: off by default")
+NIGHTLY = pytest.mark.nightly
 
 
 @pytest.mark.parametrize(
-    "nominate", ["off", pytest.param("on", marks=[pytest.mark.nightly, NOT_YET])]
+    ("nominate", "count"),
+    [("off", 400), ("on", 400), pytest.param("on", 1000, marks=NIGHTLY)],
 )
 async def test_what_runs_costs_hardly_more_than_what_was_planned(
-    deployed: ControlPlane, tmp_path_factory: pytest.TempPathFactory, nominate: str
+    deployed: ControlPlane, tmp_path_factory: pytest.TempPathFactory, nominate: str, count: int
 ) -> None:
     take_workloads_away(deployed)
     create_daemon_sets(deployed)
     directory = tmp_path_factory.mktemp("stack")
     with real_stack(deployed, directory, NOMINATE=nominate) as stack:
         async with playground_on(stack) as playground:
-            outcome = await play(playground)
+            outcome = await play(playground, count)
     print(f"NOMINATE={nominate}: {outcome}, over plan {outcome.over_plan:.3f}")  # noqa: T201
-    assert outcome.over_plan <= MOST_OVER_PLAN
+    assert outcome.over_plan <= MOST_OVER_PLAN[nominate]

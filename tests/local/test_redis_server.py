@@ -1,4 +1,4 @@
-"""A redis-server of our own: started, answering, gone afterwards (design section 7)."""
+"""A redis-server of our own: started, answering, gone afterwards (docs/spec/design.md)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from local.aws.iam.policies import ALL_SERVICES, policies_of, service_of
+from local.aws.iam.policies import policies_of, service_of
 from local.stack_plan import (
     SERVICES,
     StackSettings,
@@ -17,6 +17,7 @@ from local.stack_plan import (
     plan_stack,
 )
 from shared.errors import ConfigurationError
+from shared.settings.own import own_access_key, own_values
 
 SETTINGS = StackSettings(directory=Path("/srv/stack"))
 PORTS = list(range(21_000, 21_008))
@@ -109,11 +110,23 @@ def test_each_service_signs_with_a_key_of_its_own_and_people_with_another() -> N
     keys = {part.name: part.environment["AWS_ACCESS_KEY_ID"] for part in plan.waves[-1]}
     assert {service_of(key) for key in keys.values()} == {*SERVICES}
     assert service_of(plan.environment["AWS_ACCESS_KEY_ID"]) is None
-    (together,) = plan_stack(replace(SETTINGS, one_process=True), PORTS[:4], {}).waves[-1]
-    assert service_of(together.environment["AWS_ACCESS_KEY_ID"]) == ALL_SERVICES
 
 
-def test_one_process_may_do_what_its_services_may() -> None:
-    together = {*policies_of(ALL_SERVICES)}
-    assert together == {name for service in SERVICES for name in policies_of(service)}
+def test_a_service_that_calls_nothing_of_aws_has_no_policies() -> None:
     assert policies_of("scheduler") == ()
+
+
+def test_services_in_one_process_are_who_they_are_in_their_own() -> None:
+    """Redis user, key in AWS and ServiceAccount come under variables with the name; none is there for all."""
+    apart = {part.name: part.environment for part in plan_stack(SETTINGS, PORTS, {}).waves[-1]}
+    (part,) = plan_stack(replace(SETTINGS, one_process=True), PORTS[:4], {}).waves[-1]
+    together = part.environment
+    for service in SERVICES:
+        own = own_values(service, together)
+        assert own == {
+            field: apart[service][field.upper()] for field in ("kubeconfig", "redis_url")
+        }
+        key = apart[service]["AWS_ACCESS_KEY_ID"], apart[service]["AWS_SECRET_ACCESS_KEY"]
+        assert own_access_key(service, together) == key
+    for name in ("KUBECONFIG", "REDIS_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        assert name not in together

@@ -23,7 +23,7 @@ REFUSED: dict[str, list[str]] = {
         ":2:1: Provisioner/?: metadata.name: is required",
         ":5:1: is not YAML: did not find expected <document start>; after a line of only '...'",
     ],
-    # Scenario 11: three incomplete taints, not silently merged into one.
+    # ACC-11: three incomplete taints, not silently merged into one.
     "000-3-provisioner-taints-indented.yaml": [
         f":10:7: Provisioner/default: spec.taints[0]: {ONE_ITEM}",
         f":11:7: Provisioner/default: spec.taints[1]: {ONE_ITEM}",
@@ -40,7 +40,7 @@ REFUSED: dict[str, list[str]] = {
         ":12:1: AWSNodeTemplate/?: [karpenter.sh/discovery]: is there twice: the first is at line 9",
     ],
     "002-3-provisioner.yaml": [":17:1: is not YAML: did not find expected key; look at the indent"],
-    # Scenario 16: the second list of requirements would win without a word.
+    # ACC-16: the second list of requirements would win without a word.
     "002-3-provisioner-indented.yaml": [
         ":23:3: Provisioner/karpenter-default: spec.requirements: is there twice: the first is at line 13"
     ],
@@ -52,7 +52,7 @@ ACCEPTED = {"001-1-provisioner-spot.yaml", "002-2-node-template-indented.yaml"}
 
 IGNORED: dict[str, str] = {
     "000-4-node-taints.yaml": "without kind",
-    # Scenario 12: part of a pod, which only a Provisioner with the label Karpenter=enabled can serve.
+    # ACC-12: part of a pod, which only a Provisioner with the label Karpenter=enabled can serve.
     "000-5-pod-tolerations.yaml": "without kind",
     "001-2-cluster-config.yaml": "ClusterConfig",
     "001-4-pod-spread.yaml": "without kind",
@@ -98,7 +98,7 @@ def test_a_placeholder_is_pointed_at() -> None:
 
 
 def test_defaults_of_the_second_list_are_told() -> None:
-    """Scenario 16: with the first list lost, P-19 restricts category and generation."""
+    """ACC-16: with the first list lost, P-19 restricts category and generation."""
     told = [finding.text() for finding in report_on("002-3-provisioner-indented.yaml").warnings]
     assert any(
         "defaults applied when read: karpenter.k8s.aws/instance-category In [c, m, r], "

@@ -106,6 +106,6 @@ async def test_a_child_whose_parent_is_killed_ends_by_itself(tmp_path: Path) -> 
 def gone(pid_file: Path) -> bool:
     """Ended, or a zombie that its new parent has yet to look at."""
     try:
-        return psutil.Process(int(pid_file.read_text())).status() == psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(int(pid_file.read_text())).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True

@@ -59,7 +59,7 @@ async def started() -> AsyncIterator[Environment[SchedulerSettings]]:
 
 
 async def test_a_server_with_all_kinds_is_enough(cluster: Cluster) -> None:
-    """OPS-10."""
+    """OPS-10: status endpoints."""
     await install(cluster)
     await check_kinds(cluster.kube)
 
@@ -83,7 +83,7 @@ async def test_without_any_kind_all_are_named_at_once(
 
 
 async def test_the_configmap_names_the_cluster_before_the_bus_opens(cluster: Cluster) -> None:
-    """OPS-04."""
+    """OPS-04: the settings ConfigMap of v1alpha5."""
     await install(cluster)
     name = f"test-{Random().getrandbits(32):08x}"
     await cluster.kube.create(

@@ -30,7 +30,7 @@ def written(**keys: Any) -> dict[str, Any]:
 
 
 def test_a_line_names_its_level_time_logger_and_message() -> None:
-    """OPS-20."""
+    """OPS-20: log lines."""
     line = written(zone="us-west-2a")
     assert line["level"] == "INFO"
     assert line["logger"] == "services.launcher"
@@ -43,7 +43,7 @@ def test_a_line_names_its_level_time_logger_and_message() -> None:
 def test_a_build_that_knows_its_commit_says_so_on_every_line(
     monkeypatch: pytest.MonkeyPatch, commit: str, shown: str | None
 ) -> None:
-    """OPS-20, scenario 14: seven characters."""
+    """OPS-20, ACC-14: seven characters."""
     monkeypatch.setenv(logs.COMMIT_VARIABLE, commit)
     assert written().get("commit") == shown
 

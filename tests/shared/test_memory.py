@@ -17,5 +17,5 @@ def test_garbage_is_looked_for_again_after_the_imports() -> None:
 
 def test_also_after_an_import_that_failed() -> None:
     with pytest.raises(ModuleNotFoundError), uncollected():
-        import no_such_module  # noqa: F401
+        import no_such_module  # type: ignore[import-not-found]  # noqa: F401
     assert gc.isenabled()

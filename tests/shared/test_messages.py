@@ -64,7 +64,7 @@ def test_a_body_that_does_not_validate_is_refused(body: bytes) -> None:
 
 
 def test_fields_of_a_newer_minor_version_are_ignored() -> None:
-    """F30."""
+    """F30: two versions at once."""
     body = b'{"machine": "default-a", "colour": "red"}'
     assert decode(dataclasses.replace(launch(), body=body)) == LaunchMachine(machine="default-a")
 

@@ -13,7 +13,7 @@ from shared import runtime
 from shared.clock import SystemClock
 from shared.errors import Unavailable
 from shared.metrics import Metrics
-from shared.runtime import Loop, Service, pause, periodic, run, supervise, until_stopped
+from shared.runtime import Loop, Service, periodic, run, supervise, until_stopped
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 
@@ -131,13 +131,6 @@ async def test_a_periodic_loop_acts_at_once_and_beats() -> None:
         stop.set()
     assert loop.beat == 50.0
     assert loop.error == ""
-
-
-async def test_a_pause_ends_with_the_order_to_stop() -> None:
-    stop = asyncio.Event()
-    assert await pause(stop, 0.001) is True
-    stop.set()
-    assert await asyncio.wait_for(pause(stop, 3600), 60) is False
 
 
 def test_a_loop_without_progress_makes_the_service_unready(metrics: Metrics) -> None:

@@ -63,7 +63,7 @@ def test_every_wrong_variable_is_named_at_once(environment: pytest.MonkeyPatch) 
 
 
 def test_the_defaults_are_those_of_the_specification() -> None:
-    """BAT-02, LCH-61, LCH-76, TRM-05, INT-01, INT-03."""
+    """BAT-02: idle and longest time of a batch (LCH-61, LCH-76, TRM-05, INT-01, INT-03)."""
     scheduler = read(SchedulerSettings)
     assert (scheduler.batch_idle_duration, scheduler.batch_max_duration) == (1.0, 10.0)
     launcher = read(LauncherSettings, aws_region="us-west-2")
@@ -110,7 +110,7 @@ def test_no_value_breaks_the_reader_of_durations(value: object) -> None:
 def test_the_configmap_stands_between_the_environment_and_the_default(
     environment: pytest.MonkeyPatch,
 ) -> None:
-    """OPS-04."""
+    """OPS-04: the settings ConfigMap of v1alpha5."""
     environment.setenv("BATCH_IDLE_DURATION", "2s")
     configured = {"batch_idle_duration": 3.0, "batch_max_duration": 30.0}
     settings = read(SchedulerSettings, configured)

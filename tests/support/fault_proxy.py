@@ -1,5 +1,5 @@
 """A TCP proxy with the faults of a network: replies that are lost, nobody who answers, connections that are half open
-(reliability F8, F15).
+(F8, F15).
 """
 
 from __future__ import annotations

@@ -1,9 +1,13 @@
-"""The real kubectl against an embedded API server."""
+"""The real kubectl against an embedded API server: the one on PATH, and an old one that ``KUBECTL_OLD`` names.
+
+``.ci/run`` gets both. Where one is missing, its tests say how to get it and are skipped.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -15,9 +19,29 @@ from local.cluster.kubeconfig import write_kubeconfig
 from local.cluster.server import serve
 from local.cluster.store import Store
 
+OLD = "KUBECTL_OLD"
+NEWEST_PROGRAM, OLD_PROGRAM = "kubectl", "old kubectl"
+PROGRAMS = (NEWEST_PROGRAM, OLD_PROGRAM)
+"""Which one a test runs: parameters of the fixtures that give a ``Kubectl``."""
 NEEDS_KUBECTL = pytest.mark.skipif(
     shutil.which("kubectl") is None, reason="kubectl is not installed"
 )
+
+
+def program_or_skip(which: str) -> str:
+    """The path of one of ``PROGRAMS``. Skips the test where it is not on this machine, and says how it comes there."""
+    if which == NEWEST_PROGRAM:
+        found = shutil.which("kubectl")
+        return found or pytest.skip("kubectl is not on PATH; install the newest you can get")
+    path = os.environ.get(OLD)
+    if not path:
+        pytest.skip(
+            f"{OLD} is not set: the path of kubectl 1.20, without root `apt-get download kubernetes-client` and "
+            "`dpkg -x` of Debian 12 make one"
+        )
+    if not os.access(path, os.X_OK):
+        pytest.fail(f"{OLD}: {path} is no program")
+    return path
 
 
 @contextlib.asynccontextmanager
@@ -36,23 +60,27 @@ class Kubectl:
 
     config: Path
     home: Path
+    program: str
+    is_old: bool = False
+
+    def needs_today(self, why: str) -> None:
+        """Skip the test for the old kubectl, which cannot do it on today's servers."""
+        if self.is_old:
+            pytest.skip(f"not for kubectl 1.20: {why}")
 
     @staticmethod
-    def for_server(url: str, home: Path) -> Kubectl:
-        """Skips the test where kubectl is not installed."""
-        if shutil.which("kubectl") is None:
-            pytest.skip(
-                "kubectl is not on PATH; install it to check the server against the real client"
-            )
+    def for_server(url: str, home: Path, which: str = NEWEST_PROGRAM) -> Kubectl:
+        """``which``: one of ``PROGRAMS``. Skips the test where it is not on this machine."""
+        program = program_or_skip(which)
         write_kubeconfig(home / "kubeconfig", url)
-        return Kubectl(home / "kubeconfig", home)
+        return Kubectl(home / "kubeconfig", home, program, is_old=which == OLD_PROGRAM)
 
     async def __call__(
         self, *arguments: str, stdin: str = "", editor: str = "false"
     ) -> tuple[int, str]:
         """(exit code, output and errors). ``editor`` is the shell command behind ``kubectl edit``."""
         process = await asyncio.create_subprocess_exec(
-            "kubectl",
+            self.program,
             *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

@@ -23,7 +23,7 @@ FAST: dict[str, Any] = {
     "ready_seconds": 0.05,
     "node_monitor_grace_seconds": 0.1,
     "fixed_nodes": 0,
-    "daemonsets": False,
+    "addons": "none",
 }
 
 

@@ -15,7 +15,7 @@ from local.cluster.manifests import read_manifests
 from local.cluster.patches import merge_patch
 from local.cluster.store import Store
 from shared.clock import SystemClock
-from tests.support.kubectl import Kubectl, served
+from tests.support.kubectl import NEWEST_PROGRAM, Kubectl, served
 
 Document = dict[str, Any]
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
@@ -201,10 +201,10 @@ class OurKinds:
 
 
 @contextlib.asynccontextmanager
-async def our_kinds(home: Path) -> AsyncIterator[OurKinds]:
-    """A server with the definitions of ``deploy/crds``; kubectl keeps its files in ``home``."""
+async def our_kinds(home: Path, which: str = NEWEST_PROGRAM) -> AsyncIterator[OurKinds]:
+    """A server with the definitions of ``deploy/crds``; kubectl (``which`` one) keeps its files in ``home``."""
     store = Store(SystemClock(), random.Random(7))
     for _, definition in read_manifests(CRDS):
         store.create("customresourcedefinitions", definition, group="apiextensions.k8s.io")
     async with served(store) as url:
-        yield OurKinds(store, Kubectl.for_server(url, home))
+        yield OurKinds(store, Kubectl.for_server(url, home, which))

@@ -14,12 +14,12 @@ import os
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, overload
 
 import aiohttp
 import pytest
@@ -56,7 +56,7 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
-from tests.support.waiting import PATIENCE_SECONDS, wait_until
+from tests.support.waiting import PATIENCE_SECONDS, Value, wait_until
 
 NAMESPACE = "default"
 STORY_SECONDS = 2 * PATIENCE_SECONDS
@@ -83,11 +83,29 @@ SERVICE_SETTINGS = {
     "MESSAGE_MIN_IDLE": "10s",
     "VALIDATION_DELAY": "500ms",
     "DISRUPTION_PERIOD": "500ms",
-    "FEATURE_GATES": "Drift=true",
+    "FEATURE_GATES": "Drift=true,NodeOverlay=true,StaticCapacity=true",
     "NOMINATE": "auto",
 }
 
 
+@overload
+async def until(
+    reached: Callable[[], Awaitable[Value]],
+    what: str,
+    *,
+    seconds: float = ...,
+    show: Callable[[], object] | None = ...,
+    every: float = ...,
+) -> Value: ...
+@overload
+async def until(
+    reached: Callable[[], Value],
+    what: str,
+    *,
+    seconds: float = ...,
+    show: Callable[[], object] | None = ...,
+    every: float = ...,
+) -> Value: ...
 async def until(
     reached: Callable[[], Any],
     what: str,

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from shared import streams
 from shared.bus import Bus, Consumer, ConsumerSettings, Envelope, RetryLater
+from shared.bus.envelope import Handler
 from shared.clock import SystemClock
 from shared.domain.instance_types import encode_catalogue
 from shared.mirror import Change, MirrorReader, MirrorWriter
@@ -92,12 +93,12 @@ async def consume(bus: Bus, stream: str, group: str) -> None:
     """A message that succeeds at the second try, one that is buried, and one taken over from a consumer that died."""
     handled: list[str] = []
 
-    async def handler(message: Envelope) -> None:
-        handled.append(message.key)
-        if message.key.startswith("later") and message.attempt == 0:
+    async def handler(envelope: Envelope) -> None:
+        handled.append(envelope.key)
+        if envelope.key.startswith("later") and envelope.attempt == 0:
             raise RetryLater(0.01, "not yet")
-        if message.key.startswith("bad"):
-            raise ValueError(message.key)
+        if envelope.key.startswith("bad"):
+            raise ValueError(envelope.key)
 
     dead = bus.metrics[stream].dead
     consumer = _consumer(bus, stream, group, "first", handler)
@@ -121,9 +122,7 @@ async def add(bus: Bus, stream: str, key: str) -> None:
     await bus.redis.xadd(f"{bus.prefix}{stream}", fields)  # type: ignore[arg-type]
 
 
-def _consumer(
-    bus: Bus, stream: str, group: str, name: str, handler: Callable[[Envelope], Awaitable[None]]
-) -> Consumer:
+def _consumer(bus: Bus, stream: str, group: str, name: str, handler: Handler) -> Consumer:
     settings = replace(QUICK, attempts=replace(QUICK.attempts, deliveries=2))
     return bus.consumer(stream=stream, group=group, name=name, handler=handler, settings=settings)
 

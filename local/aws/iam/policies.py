@@ -6,14 +6,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-IAM = Path(__file__).resolve().parents[3] / "deploy" / "iam"
-ALL_SERVICES = "services"
-"""All services in one process: its role has the policies of each."""
+from shared.packaged import packaged
+
+IAM = packaged("deploy", "iam")
 _KEY_PREFIX = "DOVETAIL"
 _PLACEHOLDER = re.compile(r"\$\{([a-z_]+)\}")
 
@@ -42,10 +41,6 @@ def service_of(key: str) -> str | None:
 def policies_of(service: str) -> tuple[str, ...]:
     """Names of the policies of a service's role; none for a service that calls nothing of AWS."""
     roles: dict[str, list[str]] = json.loads((IAM / "roles.json").read_text())
-    if service == ALL_SERVICES:
-        return tuple(
-            sorted({name for who, names in roles.items() if who != "check" for name in names})
-        )
     return tuple(roles.get(service, ()))
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from local.cluster.conditions import is_true, with_conditions
 from local.cluster.errors import ApiError
 from local.cluster.informers import Key, Obj, find
+from local.cluster.kubelet.csi_nodes import csi_node
 from local.cluster.kubelet.instances import Instance, InstanceClient
 from local.cluster.kubelet.node_objects import (
     NOT_READY_TAINT,
@@ -34,6 +35,9 @@ from shared.errors import TransientError
 from shared.log import get_logger
 
 log = get_logger(__name__)
+
+_DECIDED = (400, 409, 422)
+"""Codes that the same Node would get again."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,12 @@ class Fleet:
 
     def serves(self, node: Obj) -> bool:
         """Whether a kubelet runs on this node and reports it ready."""
+        return self.lives_on(node) and is_true(node, "Ready")
+
+    def lives_on(self, node: Obj) -> bool:
+        """Whether a kubelet runs on this node, ready or not."""
         simulated = (node["metadata"].get("annotations") or {}).get(SIMULATED) == "simulated"
-        return (simulated or node["metadata"]["name"] in self._alive) and is_true(node, "Ready")
+        return simulated or node["metadata"]["name"] in self._alive
 
     async def run(self, client: InstanceClient, poll_seconds: float) -> None:
         """Look at the instances again and again until cancelled."""
@@ -108,16 +116,38 @@ class Fleet:
         provider_id = f"aws:///{instance.zone}/{instance.instance_id}"
         node = node_object(instance, self._configuration(instance), rfc3339(now))
         machine = Machine(instance.private_dns_name, provider_id, now + self._times.ready)
-        self._machines[instance.instance_id] = machine
         try:
             created = self._store.create("nodes", node)
         except ApiError as error:
             log.warning("node not registered", node=machine.node_name, error=error.message)
-            return
+            if error.code in _DECIDED:
+                self._machines[instance.instance_id] = machine
+                self._take_over(machine, error)
+            return  # else it registers at the next poll, as a kubelet that does not reach the API server
+        self._machines[instance.instance_id] = machine
         self._alive.add(machine.node_name)
         log.info("node registered", node=machine.node_name, instance=instance.instance_id)
         text = f"Node {machine.node_name} event: Registered Node in Controller"
         self._recorder.record(created, "RegisteredNode", text, component="node-controller")
+        self._register_drivers(created, instance)
+
+    def _register_drivers(self, node: Obj, instance: Instance) -> None:
+        name, group = node["metadata"]["name"], "storage.k8s.io"
+        try:
+            if self._store.find("csinodes", name, group=group) is not None:
+                self._store.delete("csinodes", name, group=group)  # of a node before with this name
+            self._store.create("csinodes", csi_node(node, instance), group=group)
+        except ApiError as error:
+            log.warning("CSINode not written", node=name, error=error.message)
+
+    def _take_over(self, machine: Machine, error: ApiError) -> None:
+        """A kubelet that was started again finds its Node; a namesake is somebody else's."""
+        node = self._node(machine)
+        if error.reason != "AlreadyExists" or node is None:
+            return
+        machine.became_ready = is_true(node, "Ready")
+        self._alive.add(machine.node_name)
+        log.info("node taken over", node=machine.node_name)
 
     def _configuration(self, instance: Instance) -> KubeletConfiguration:
         try:
@@ -131,8 +161,7 @@ class Fleet:
     ) -> None:
         if instance is not None and instance.state == "running":
             if not machine.became_ready and now >= machine.ready_at:
-                machine.became_ready = True
-                self._make_ready(machine)
+                machine.became_ready = self._make_ready(machine)
             return
         self._alive.discard(machine.node_name)
         machine.ended_at = machine.ended_at or now
@@ -152,20 +181,38 @@ class Fleet:
         same = node is not None and node["spec"].get("providerID") == machine.provider_id
         return node if same else None
 
-    def _make_ready(self, machine: Machine) -> None:
+    def _make_ready(self, machine: Machine) -> bool:
+        """False: its node is gone, or was changed between two writes; to be tried again at the next poll."""
         node = self._node(machine)
         if node is None:
-            return
+            return False
         now = rfc3339(self._clock.now())
         merged = with_conditions(
             node["status"].get("conditions"), conditions(ready=True, now=now), now
         )
         status = {"status": {"conditions": merged}}
-        self._store.patch("nodes", machine.node_name, status, subresource="status")
-        taints = [t for t in node["spec"].get("taints") or () if t["key"] != NOT_READY_TAINT["key"]]
-        self._store.patch("nodes", machine.node_name, {"spec": {"taints": taints}})
-        text = f"Node {machine.node_name} status is now: NodeReady"
+        name = machine.node_name
+        stored = self._store.patch("nodes", name, status, subresource="status")
+        if not self._remove_not_ready_taint(stored):
+            return False
+        text = f"Node {name} status is now: NodeReady"
         self._recorder.record(node, "NodeReady", text, component="kubelet")
+        return True
+
+    def _remove_not_ready_taint(self, stored: Obj) -> bool:
+        """Compared with the version that was answered: a list of taints from an older read brings back what others have
+        removed since, as the autoscaler removes its boot taint."""
+        taints = [
+            t for t in stored["spec"].get("taints") or () if t["key"] != NOT_READY_TAINT["key"]
+        ]
+        version, name = stored["metadata"]["resourceVersion"], stored["metadata"]["name"]
+        body = {"metadata": {"resourceVersion": version}, "spec": {"taints": taints}}
+        try:
+            self._store.patch("nodes", name, body)
+        except ApiError as error:
+            log.info("taint not removed, will try again", node=name, error=error.message)
+            return False
+        return True
 
     def _mark_unknown(self, node: Obj) -> None:
         now, status = rfc3339(self._clock.now()), node.get("status") or {}

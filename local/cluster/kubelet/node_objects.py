@@ -12,6 +12,7 @@ import math
 from typing import Any
 
 from local.cluster.informers import Obj
+from local.cluster.kubelet.gpu_sharing import UNSHARED, GpuSharing, gpu_resources
 from local.cluster.kubelet.images import system_of
 from local.cluster.kubelet.instances import Instance
 from local.cluster.kubelet.user_data import KubeletConfiguration
@@ -23,7 +24,6 @@ EPHEMERAL_CAPACITY, EPHEMERAL_ALLOCATABLE = "20Gi", "17Gi"
 CPU_BANDS = ((1000, 0.06), (1000, 0.01), (2000, 0.005))
 LAST_BAND = 0.0025
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
-DEVICES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "HABANA": "habana.ai/gaudi"}
 SIMULATED = "local.dovetail.sh/kubelet"
 """Annotation; with the value ``simulated`` a Node without an instance has a kubelet all the same."""
 LEGACY_LABELS = {
@@ -53,21 +53,17 @@ def memory_capacity_mib(memory_mib: int, architecture: str) -> int:
 
 
 def node_resources(
-    instance: Instance, max_pods: int | None
+    instance: Instance, max_pods: int | None, sharing: GpuSharing = UNSHARED
 ) -> tuple[dict[str, str], dict[str, str]]:
     """(capacity, allocatable) as quantities. ``max_pods`` overrides the type's limit."""
     memory = memory_capacity_mib(instance.memory_mib, instance.architecture)
-    devices: dict[str, str] = {}
-    for gpu in instance.gpus:
-        if gpu.count:
-            devices[DEVICES.get(gpu.manufacturer.upper(), "nvidia.com/gpu")] = str(gpu.count)
     pods = str(max_pods or instance.max_pods)
     capacity = {
         "cpu": f"{instance.vcpus * 1000}m",
         "memory": f"{memory}Mi",
         "pods": pods,
         "ephemeral-storage": EPHEMERAL_CAPACITY,
-        **devices,
+        **gpu_resources(instance.gpus, sharing),
     }
     reserved = 11 * instance.max_pods + 255 + EVICTION_MIB
     allocatable = {
@@ -98,7 +94,9 @@ def node_labels(instance: Instance, operating_system: str = "linux") -> dict[str
 
 def node_object(instance: Instance, configuration: KubeletConfiguration, now: str) -> Obj:
     """The Node at registration: not ready yet, tainted accordingly."""
-    capacity, allocatable = node_resources(instance, configuration.max_pods)
+    capacity, allocatable = node_resources(
+        instance, configuration.max_pods, configuration.gpu_sharing
+    )
     addresses = [{"type": "Hostname", "address": instance.private_dns_name}]
     addresses.append({"type": "InternalDNS", "address": instance.private_dns_name})
     if instance.private_ip:

@@ -3,7 +3,7 @@
 Every step is a time at which something is due, kept in one heap; due steps are carried out in
 slices so that hundreds of pods that start together do not hold the event loop. A step looks at the
 pod and its node again when its time has come: a pod of a node without a living kubelet is left
-alone, exactly as it would be.
+alone, exactly as it would be. A pod starts when its volumes are attached.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from local.cluster.kubelet.fleet import Fleet
 from local.cluster.kubelet.run_times import run_seconds
 from local.cluster.store import Store
 from local.cluster.supervision import TimeSlice
+from local.cluster.volumes.attaching import ATTACHMENTS, STORAGE, has_volumes
 from shared.clock import Clock, rfc3339
 from shared.log import get_logger
 
@@ -61,13 +62,19 @@ class PodRunner:
         self._wake = asyncio.Event()
 
     def register(self, informers: Informers) -> None:
-        """Pods, and nodes because pods wait for them to be ready."""
+        """Pods, and what they wait for: nodes that are ready, volumes that are attached."""
         informers.on("pods", self._on_pod)
         informers.on("nodes", self._on_node)
+        informers.on(ATTACHMENTS, self._on_attachment, group=STORAGE)
 
     def _on_node(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
         if event_type != "DELETED" and self._fleet.serves(obj):
             for pod in self._pods.members(obj["metadata"]["name"]):
+                self._plan_next(pod)
+
+    def _on_attachment(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        if event_type != "DELETED":
+            for pod in self._pods.members(obj["spec"]["nodeName"]):
                 self._plan_next(pod)
 
     def _on_pod(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
@@ -133,7 +140,8 @@ class PodRunner:
             elif step == "create":
                 self._write(pod, self._creating(pod))
             elif step == "start" and phase(pod) == "Pending":
-                self._write(pod, self._running(pod))
+                if has_volumes(self._store, pod):  # else its attachment's event brings it back
+                    self._write(pod, self._running(pod))
             elif step == "finish" and phase(pod) == "Running":
                 self._write(pod, self._succeeded(pod))
         except ApiError as error:

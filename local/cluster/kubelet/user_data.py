@@ -1,4 +1,5 @@
-"""What an instance's user data tells its kubelet: labels, taints, pod limit, operating system.
+"""What an instance's user data tells its kubelet: labels, taints, pod limit, operating system,
+sharing of GPUs.
 
 Four formats of the images: Amazon Linux 2 and Ubuntu (a shell script, alone or as part of a MIME message, that calls
 ``/etc/eks/bootstrap.sh`` with ``--kubelet-extra-args``), Amazon Linux 2023 (``NodeConfig`` YAML of nodeadm, alone or in
@@ -21,6 +22,8 @@ from typing import Any
 
 import yaml
 
+from local.cluster.kubelet.gpu_sharing import UNSHARED, GpuSharing, read_sharing
+
 BOOTSTRAP = "/etc/eks/bootstrap.sh"
 EXTRA_ARGS = "--kubelet-extra-args"
 WINDOWS_TAG = "<powershell>"
@@ -40,6 +43,7 @@ class KubeletConfiguration:
     max_pods: int | None = None
     cluster: str | None = None
     operating_system: str = "linux"
+    gpu_sharing: GpuSharing = UNSHARED
 
 
 def parse_user_data(encoded: str | None) -> KubeletConfiguration:
@@ -173,9 +177,10 @@ def _node_config(documents: list[dict[str, Any]]) -> KubeletConfiguration:
 
 def _from_settings(text: str) -> KubeletConfiguration:
     try:
-        kubernetes = tomllib.loads(text).get("settings", {}).get("kubernetes", {})
+        settings = tomllib.loads(text).get("settings", {})
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"settings are not TOML: {error}") from error
+    kubernetes = settings.get("kubernetes", {})
     taints = [
         parse_taint(f"{key}={value}")
         for key, values in (kubernetes.get("node-taints") or {}).items()
@@ -186,4 +191,5 @@ def _from_settings(text: str) -> KubeletConfiguration:
         taints=taints,
         max_pods=kubernetes.get("max-pods"),
         cluster=kubernetes.get("cluster-name"),
+        gpu_sharing=read_sharing(settings),
     )

@@ -11,16 +11,16 @@ import base64
 import functools
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from local.cluster.protobuf.wire import BYTES, FIXED64, VARINT, double, fields_of, signed
 from shared.clock import rfc3339
+from shared.packaged import packaged
 
 MAGIC = b"k8s\x00"
-TABLE_FILE = Path(__file__).parent / "fields.json"
+TABLE_FILE = packaged("local.cluster.protobuf", "fields.json")
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Of the years 1 to 9999, since the epoch."""
 Document = dict[str, Any]

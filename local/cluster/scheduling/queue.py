@@ -76,6 +76,21 @@ class SchedulingQueue:
         if not group.parked and group.first() is pod:
             self._make_ready(group)
 
+    def renominate(self, pod: PodInfo) -> None:
+        """A waiting pod that is new in nothing but its nomination, which is no reason to try it: a parked one stays so
+        until the cluster changes."""
+        before = self._group_of[pod.key]
+        told = pod.key not in before.unreported
+        if before.parked and pod.shape.key not in self._groups:
+            group = self._groups[pod.shape.key] = PodGroup(
+                pod.shape, parked=True, stirred=before.stirred, attempts=before.attempts,
+                retry_at=before.retry_at, message=before.message, reported_at=before.reported_at,
+            )  # fmt: skip
+            self._parked[pod.shape.key] = group
+        self.add(pod)
+        if told:
+            self._group_of[pod.key].unreported.pop(pod.key, None)
+
     def waiting(self, key: Key) -> PodInfo | None:
         """The waiting pod of that name."""
         group = self._group_of.get(key)

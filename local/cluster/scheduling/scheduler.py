@@ -26,7 +26,8 @@ from local.cluster.scheduling.shapes import PodInfo
 from local.cluster.scheduling.state import ClusterState, NodeState
 from local.cluster.store import Store
 from local.cluster.volumes.scheduling import PodVolumes
-from shared.clock import Clock, rfc3339
+from shared.clock import Clock, SystemClock, rfc3339
+from shared.kube.pacing import TokenBucket
 from shared.log import get_logger
 
 log = get_logger(__name__)
@@ -60,6 +61,7 @@ class Scheduler:
         clock: Clock,
         rng: random.Random,
         strategy: str = "least-allocated",
+        writes_per_second: float = 0.0,
     ) -> None:
         self._store, self._recorder, self._clock = store, recorder, clock
         self._rng, self._strategy = rng, strategy
@@ -68,6 +70,10 @@ class Scheduler:
         self._queue = SchedulingQueue()
         self._wake = asyncio.Event()
         self._start = 0
+        rate = writes_per_second
+        self._bucket = TokenBucket(rate, max(1, round(2 * rate)), SystemClock()) if rate else None
+        self._free_at = float("-inf")
+        """When the next write is due (time.monotonic), by ``writes_per_second``."""
 
     def register(self, informers: Informers) -> None:
         """Listen to pods, nodes, namespaces and volumes."""
@@ -95,7 +101,9 @@ class Scheduler:
     def _turn(self) -> float | None:
         """Work for one slice; how long to sleep then (0: there is more to do, None: until woken)."""
         until = time.monotonic() + SLICE
-        while time.monotonic() < until:
+        while (now := time.monotonic()) < until:
+            if now < self._free_at:
+                return self._free_at - now
             # Released here, not before: a binding above may have made room for a parked group.
             soonest = self._queue.release(time.monotonic())
             group = self._queue.next_group()
@@ -117,6 +125,8 @@ class Scheduler:
                 if why or not self._preempt(pod):
                     message = evaluation.message(why if pod.shape.nominated else "")
                     self._queue.park(group, message, time.monotonic())
+                    if pod.shape.nominated and not why:
+                        self._take_nominations(list(group.pods))
                 else:
                     self._queue.requeue(group)
                 return
@@ -135,6 +145,17 @@ class Scheduler:
         for victim in chosen.victims:
             self._evict(victim, pod, chosen.node.name)
         return True
+
+    def _take_nominations(self, keys: list[Key]) -> None:
+        """Of pods that fit nowhere, not even with preemption: kube-scheduler ends the nomination, whoever wrote it."""
+        body = {"status": {"nominatedNodeName": None}}
+        for key in keys:
+            try:
+                self._store.patch(
+                    "pods", key.name, body, namespace=key.namespace, subresource="status"
+                )
+            except ApiError as error:
+                log.info("nomination not ended", pod=str(key), error=error.message)
 
     def _nominate(self, pod: PodInfo, node: str) -> bool:
         """Say on the pod which node it waits for. Before the room is made: no other pod shall take it."""
@@ -180,8 +201,13 @@ class Scheduler:
         self._start = (self._start + 1) % len(nodes)
         return nodes[self._start :] + nodes[: self._start]
 
+    def _spend_write(self) -> None:
+        if self._bucket is not None:
+            self._free_at = time.monotonic() + self._bucket.reserve()
+
     def _bind(self, pod: PodInfo, node: NodeState) -> None:
         self._dequeue(pod.key)
+        self._spend_write()
         try:
             self._volumes.bind(pod.shape, node)
             self._store.bind(pod.key.name, pod.key.namespace, node.name)
@@ -202,7 +228,9 @@ class Scheduler:
             pause = max(REWRITE_SECONDS, len(group.pods) / REWRITES_PER_SECOND)
             due = group.reported_at + pause
             for key in list(group.unreported):
-                if time.monotonic() >= until:
+                if (now := time.monotonic()) < self._free_at:
+                    return self._free_at - now
+                if now >= until:
                     return 0.0
                 if self._report_pod(key, group.message, rewrite=now >= due):
                     group.unreported.pop(key, None)
@@ -224,6 +252,7 @@ class Scheduler:
                 return True
             if not rewrite:
                 return False
+        self._spend_write()
         self._set_unscheduled(pod, "Unschedulable", message)
         self._recorder.record(
             pod, "FailedScheduling", message, component=NAME, event_type="Warning"
@@ -297,8 +326,15 @@ class Scheduler:
             self._report_gated(pod)
             return
         info = self._state.info(pod)
-        self._dequeue_other_shape(info)
-        self._queue.add(info)
+        before = self._queue.waiting(key)
+        if before is not None and info.is_renominated(before):
+            self._state.drop_nomination(before)
+            self._queue.renominate(info)
+            if before.shape.nominated:
+                self._stir()
+        else:
+            self._dequeue_other_shape(info)
+            self._queue.add(info)
         self._state.nominate(info)
         self._wake.set()
 

@@ -54,16 +54,22 @@ def shape_key(pod: Obj) -> bytes:
         metadata.get("labels"),
         (pod.get("status") or {}).get("nominatedNodeName"),
         [spec.get(name) for name in SPEC_FIELDS],
-        claim_names(spec),
+        claim_names(pod),
         containers,
     ]
     return orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
 
 
-def claim_names(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """The PersistentVolumeClaims that a pod mounts."""
-    sources = (v.get("persistentVolumeClaim") or {} for v in spec.get("volumes") or ())
-    return tuple(source["claimName"] for source in sources if source.get("claimName"))
+def claim_names(pod: Obj) -> tuple[str, ...]:
+    """The PersistentVolumeClaims that a pod mounts; that of an ephemeral volume is named after pod and volume."""
+    found: list[str] = []
+    for volume in pod["spec"].get("volumes") or ():
+        name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if volume.get("ephemeral"):
+            name = f"{pod['metadata']['name']}-{volume['name']}"
+        if name:
+            found.append(name)
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +165,13 @@ class PodInfo:
     shape: PodShape
     terminating: bool
 
+    def is_renominated(self, before: PodInfo) -> bool:
+        """Whether ``before`` is this waiting pod with another nomination, or with none, and nothing else has changed
+        that may change while a pod waits."""
+        old, new = before.shape, self.shape
+        same = (before.uid, old.labels, old.tolerations) == (self.uid, new.labels, new.tolerations)
+        return same and old.nominated != new.nominated
+
 
 def compile_shape(pod: Obj, key: bytes) -> PodShape:
     """Compile a pod's scheduling fields. Raises ValueError for a malformed quantity."""
@@ -186,7 +199,7 @@ def compile_shape(pod: Obj, key: bytes) -> PodShape:
         spread=[_spread(c, namespace, labels) for c in spec.get("topologySpreadConstraints") or ()],
         nominated=(pod.get("status") or {}).get("nominatedNodeName") or None,
         preempts=spec.get("preemptionPolicy") != "Never",
-        claims=claim_names(spec),
+        claims=claim_names(pod),
     )
 
 

@@ -1,21 +1,25 @@
 """What claims ask of the scheduler (VolumeBinding of kube-scheduler): which nodes their volumes allow.
 
-Claims that wait for their first pod are bound here, right before the pod is. Attach limits are not modelled.
+Claims that wait for their first pod are bound here, right before the pod is. A node takes no more volumes of a driver
+than its CSINode says (NodeVolumeLimits).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from local.cluster.informers import Obj
 from local.cluster.scheduling.shapes import PodShape
 from local.cluster.scheduling.state import NodeState
 from local.cluster.store import Store
+from local.cluster.volumes.attaching import Attachment, attachments_of, limits_of
 from local.cluster.volumes.binding import class_of, free_volume, makes_volumes, provide, waits
 from local.cluster.volumes.places import class_allows, reaches
 
 CONFLICT = "node(s) had volume node affinity conflict"
 NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+TOO_MANY = "node(s) exceed max volume count"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 NodeCheck = Callable[[NodeState], str]
 
@@ -39,9 +43,27 @@ class PodVolumes:
         return ""
 
     def checks(self, shape: PodShape) -> list[NodeCheck]:
-        """One check for each claim; ``refusal`` must have passed."""
+        """One check of the attach limits and one for each claim; ``refusal`` must have passed."""
         claims = (self._claim(shape, name) for name in shape.claims)
-        return [self._check(claim) for claim in claims if claim is not None]
+        places = [self._check(claim) for claim in claims if claim is not None]
+        return [self._limit_check(shape), *places]
+
+    def _limit_check(self, shape: PodShape) -> NodeCheck:
+        wanted = self._attachments(shape)
+
+        def check(node: NodeState) -> str:
+            limits = limits_of(self._store, node.name)
+            if not limits.keys() & {one.driver for one in wanted}:
+                return ""
+            here = {one for pod in node.pods.values() for one in self._attachments(pod.shape)}
+            counts = Counter(one.driver for one in here | wanted)
+            fresh = {one.driver for one in wanted - here}
+            return TOO_MANY if any(counts[d] > limits.get(d, counts[d]) for d in fresh) else ""
+
+        return check
+
+    def _attachments(self, shape: PodShape) -> set[Attachment]:
+        return attachments_of(self._store, shape.namespace, shape.claims)
 
     def bind(self, shape: PodShape, node: NodeState) -> None:
         """Bind what waits for the first pod, now that its node is known. Raises ApiError."""

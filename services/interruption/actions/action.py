@@ -1,4 +1,4 @@
-"""What each kind of notice asks for: pure. The table is Karpenter's."""
+"""What each kind of notice asks for: pure (INT-16). The table is Karpenter's."""
 
 from __future__ import annotations
 

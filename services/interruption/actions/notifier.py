@@ -17,14 +17,13 @@ from services.interruption.notices.notice import Notice, NoticeKind
 from shared import streams
 from shared.bus import Bus
 from shared.clock import Clock
+from shared.concurrency.waiting import pause, run_until
 from shared.domain.machines import Machine
 from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError
-from shared.kube.stopping import run_until
 from shared.log import get_logger
 from shared.messages import InterruptionReceived, Message, TerminateMachine, send
 from shared.mirror.offerings import UnavailableOfferings
-from shared.runtime import pause
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)

@@ -20,13 +20,12 @@ import aiohttp
 import msgspec
 
 from shared.clock import Clock, rfc3339
+from shared.concurrency.backoff import Backoff
+from shared.concurrency.waiting import pause, run_until
 from shared.domain import labels as keys
 from shared.domain.machines import Machine
 from shared.domain.nodes import Node
-from shared.kube.pacing import Backoff
-from shared.kube.stopping import run_until
 from shared.log import get_logger
-from shared.runtime import pause
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)

@@ -18,8 +18,8 @@ from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import Notice, NoticeKind
 from shared.clock import Clock
+from shared.concurrency.waiting import run_until
 from shared.errors import DovetailError
-from shared.kube.stopping import run_until
 from shared.log import get_logger
 from shared.metrics import Metrics
 

@@ -18,6 +18,7 @@ import orjson
 from services.interruption.notices.notice import NOTICE_SECONDS, HookName, Notice, NoticeKind
 from shared.bus import BadMessage
 from shared.clock import parse_rfc3339
+from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE
 
 TRIPLE = ("version", "source", "detail-type")
 LONGEST_ID = 100
@@ -35,6 +36,7 @@ _STATES = {
 Json = Mapping[str, Any]
 Reading = tuple[NoticeKind, tuple[str, ...], float | None]
 """Kind, instances, deadline."""
+Reader = Callable[[Json, float | None], Reading]
 _IGNORED: Reading = (NoticeKind.NO_OP, (), None)
 
 
@@ -75,8 +77,8 @@ def _unpacked(document: Json) -> Json:
     return {
         "version": "0",
         "id": document.get("RequestId"),
-        "source": "aws.autoscaling",
-        "detail-type": LIFECYCLE_TYPE,
+        "source": LIFECYCLE.source,
+        "detail-type": LIFECYCLE.detail_type,
         "time": document.get("Time"),
         "detail": document,
     }
@@ -173,15 +175,15 @@ def _text(detail: Json, field: str) -> str:
     return found
 
 
-_PARSERS: dict[tuple[str, ...], Callable[[Json, float | None], Reading]] = {
-    ("0", "aws.ec2", "EC2 Spot Instance Interruption Warning"): _spot,
-    ("0", "aws.ec2", "EC2 Instance Rebalance Recommendation"): _rebalance,
-    ("0", "aws.ec2", "EC2 Instance State-change Notification"): _state,
-    (
-        "0",
-        "aws.ec2",
-        "EC2 Capacity Reservation Instance Interruption Warning",
-    ): _capacity_reservation,
-    ("0", "aws.health", "AWS Health Event"): _health,
-    ("0", "aws.autoscaling", LIFECYCLE_TYPE): _lifecycle,
+_READERS: dict[str, Reader] = {
+    "SpotInterruption": _spot,
+    "Rebalance": _rebalance,
+    "InstanceStateChange": _state,
+    "CapacityReservationInterruption": _capacity_reservation,
+    "HealthEvents": _health,
+    LIFECYCLE.name: _lifecycle,
+}
+"""By the name of the rule that sends the event."""
+_PARSERS: dict[tuple[str, ...], Reader] = {
+    ("0", rule.source, rule.detail_type): _READERS[rule.name] for rule in EVENT_RULES
 }

@@ -23,11 +23,11 @@ from services.interruption.self_managed_nodes.lifecycle_hooks import OVER, REASO
 from shared.api.references import to_node
 from shared.clock import Clock
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, Token
+from shared.concurrency.backoff import Backoff
 from shared.domain import labels as keys
 from shared.domain.lifecycle_actions import Hook, LifecycleAction
 from shared.domain.nodes import Node
 from shared.errors import DovetailError, NotFound
-from shared.kube.pacing import Backoff
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.metrics import Metrics

@@ -32,12 +32,12 @@ from services.interruption.self_managed_nodes.imds_documents import (
 from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.bus import BadMessage
 from shared.clock import Clock
+from shared.concurrency.backoff import Backoff
+from shared.concurrency.waiting import pause
 from shared.domain.nodepools import IGNORE
 from shared.errors import DovetailError, Unavailable
-from shared.kube.pacing import Backoff
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.runtime import pause
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)

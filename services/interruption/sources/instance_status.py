@@ -24,11 +24,11 @@ from services.interruption.notices.status_checks import (
 )
 from shared.clock import Clock
 from shared.cloud.instance_status import Ailment, InstanceStatuses
+from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, Unauthorized
-from shared.kube.stopping import run_until
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.runtime import pause
+from shared.runtime import MOST_FAILURES
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)
@@ -53,6 +53,8 @@ class InstanceStatusSource:
     stopped: bool = False
     """The role may not read them, which was logged."""
     problem: str = ""
+    failures: int = 0
+    """In a row."""
     last_progress: float = 0.0
     _since: dict[Name, float] = field(default_factory=dict)
     _passing: dict[str, float] = field(default_factory=dict)
@@ -60,9 +62,15 @@ class InstanceStatusSource:
     _counted: set[Name] = field(default_factory=set)
 
     def progress(self) -> float:
-        """Monotonic time of the last reading; now while there is nothing to read."""
+        """Monotonic time of the last answer; now while there is none to wait for."""
         waits = self.stopped or self.settings.instance_status_period > OFTEN_SECONDS
         return self.clock.monotonic() if waits else self.last_progress
+
+    def complaint(self) -> str:
+        """Why the statuses cannot be relied on, for /readyz. One failure is the network's; a refusal is a choice."""
+        if self.stopped or self.failures <= MOST_FAILURES:
+            return ""
+        return f"instance statuses cannot be read, {self.failures} times in a row: {self.problem}"
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until ``stop``, or until EC2 says that the role may not."""
@@ -71,21 +79,23 @@ class InstanceStatusSource:
         )  # without the mirror no instance would belong to a Machine
         while not stop.is_set() and not self.stopped:
             period = self.settings.instance_status_period
-            if period > 0:
-                await self._ask()
-            self.last_progress = self.clock.monotonic()
+            if period <= 0 or await self._ask():
+                self.last_progress = self.clock.monotonic()
             await pause(stop, period or OFF_PAUSE_SECONDS)
         await stop.wait()
 
-    async def _ask(self) -> None:
+    async def _ask(self) -> bool:
+        """Whether EC2 answered."""
         try:
             await self.check(await self.statuses.ailments())
-            self.problem = ""
-        except Unauthorized as error:
-            self.stopped = error.context.get("code") == DENIED
-            self._report_problem(error)
         except DovetailError as error:
+            refused = isinstance(error, Unauthorized) and error.context.get("code") == DENIED
+            self.stopped = refused
+            self.failures += 1
             self._report_problem(error)
+            return False
+        self.problem, self.failures = "", 0
+        return True
 
     def _report_problem(self, error: DovetailError) -> None:
         if error.message != self.problem:

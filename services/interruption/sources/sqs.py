@@ -24,12 +24,11 @@ from services.interruption.notices.notice import rank
 from shared.bus import BadMessage
 from shared.clock import Clock
 from shared.cloud.sqs import BATCH, QueueMessage, Sqs
+from shared.concurrency.backoff import Backoff
+from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, NotFound
-from shared.kube.pacing import Backoff
-from shared.kube.stopping import run_until
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.runtime import pause
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)

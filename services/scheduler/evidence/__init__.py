@@ -1,1 +1,1 @@
-"""What the scheduler makes sure of before it spends: a true picture, its own writes, pods in need."""
+"""Checks before anything is bought: is the picture of the cluster true, and do the pods still wait?"""

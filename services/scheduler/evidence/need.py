@@ -1,8 +1,8 @@
-"""Does anybody need a planned machine? Asked of the API server right before the machine is written.
+"""Does anybody need a planned machine? Read from the API server right before the machine is written.
 
 The mirror is as of a moment ago, and the watcher may not have noticed yet that it misses changes. One read of a pod per
-machine, or for many machines one list of the names of all pods without a node, shows that they are not for ghosts. What
-may go wrong: the pods that were asked about went and others stayed; those are planned for again with the next round.
+machine, or for many machines one list of the names of all pods without a node, proves that the pods still exist. What
+may go wrong: the pods that were read are gone and others of the machine still wait; the next round plans for those.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from shared.errors import InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import PODS
 
-MOST_ASKED = 5
-"""Pods of one machine, spread over all of them; the first that needs it ends the asking."""
-
-
+MOST_READ = 5
+"""Pods of one machine, spread over all of them; after the first that needs it none is read."""
 MANY_MACHINES = 20
 """From so many on a list is cheaper than a read for each: 500 pods in one answer of metadata."""
 WITHOUT_NODE = "spec.nodeName=,status.phase=Pending"
@@ -33,7 +31,7 @@ class Need:
     kube: Kube
 
     async def listed(self, machines: int) -> frozenset[str]:
-        """UIDs of all pods that wait for a node, when it pays for so many machines; else none. Raises as
+        """UIDs of all pods that wait for a node, when a list is cheaper for so many machines; else none. Raises as
         ``Kube.pages``."""
         if machines < MANY_MACHINES:
             return frozenset()
@@ -52,7 +50,7 @@ class Need:
         known to wait. Raises TransientError."""
         if not listed.isdisjoint(uids):
             return True
-        for uid in spread(uids, MOST_ASKED):
+        for uid in spread(uids, MOST_READ):
             pod = pods.get(uid)
             if pod is not None and await self._needs(pod):
                 return True

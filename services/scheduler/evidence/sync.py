@@ -7,7 +7,8 @@ from shared.mirror import MirrorReader
 BOOKMARK_SECONDS = 60.0
 """A sound watch of a quiet kind is silent for so long between two bookmarks."""
 PATIENCE_SECONDS = 5.0
-"""A doubt that lasts for less is on its way to be settled: nothing is decided meanwhile, but nobody is told."""
+"""A doubt that lasts for less is about to be settled: nothing is decided meanwhile, but readiness does not report
+it."""
 
 
 def not_synced(reader: MirrorReader, *, now: float, max_age: float, patience: float = 0.0) -> str:
@@ -28,9 +29,9 @@ def unsound(reader: MirrorReader, *, now: float, max_age: float) -> str:
     if not reader.watched():
         return "the watcher has not said yet how far its watches are: is it of this version?"
     for plural in reader.watched():
-        told = reader.position(plural, now)
-        if told is not None and not told.sound:
-            return f"the watch of {plural} has been broken for {told.seconds:.0f} s: see the watcher's log"
-        if told is not None and told.seconds > max_age + BOOKMARK_SECONDS:
-            return f"the watch of {plural} has told nothing for {told.seconds:.0f} s: see the watcher's log"
+        position = reader.position(plural, now)
+        if position is not None and not position.sound:
+            return f"the watch of {plural} has been broken for {position.seconds:.0f} s: see the watcher's log"
+        if position is not None and position.seconds > max_age + BOOKMARK_SECONDS:
+            return f"the watch of {plural} has been silent for {position.seconds:.0f} s: see the watcher's log"
     return ""

@@ -65,7 +65,7 @@ def _check_groups(raw: Json) -> Iterable[tuple[Path, str]]:
 
 def _check_custom(raw: Json) -> Iterable[tuple[Path, str]]:
     if raw.get("amiFamily") == "Custom" and not _given(raw, "amiSelector"):
-        yield ("amiSelector",), "amiFamily Custom needs an amiSelector (T-03)"
+        yield ("amiSelector",), "amiFamily Custom needs an amiSelector"
 
 
 def _check_tags(raw: Json) -> Iterable[tuple[Path, str]]:
@@ -81,7 +81,7 @@ def _excluded(name: str, *, is_object: bool = False) -> Rule:
     def check(raw: Json) -> Iterable[tuple[Path, str]]:
         said = name in raw if is_object else _given(raw, name)
         if raw.get("launchTemplate") and said:
-            yield (name,), "cannot be combined with launchTemplate (T-07)"
+            yield (name,), "cannot be combined with launchTemplate"
 
     cel = f"has(self.{name})" if is_object else _cel_given(name)
     return Rule(

@@ -28,7 +28,7 @@ Seconds = Annotated[int, Field(ge=0, le=LARGEST_SECONDS)]
 
 
 def _check_labels(raw: Json) -> Iterable[tuple[Path, str]]:
-    """P-15, P-17."""
+    """P-15: labels; P-17: restricted domains."""
     for key, value in _mapping(raw, "labels").items():
         cause = reserved_v1alpha5(keys.normalise(key)) if isinstance(key, str) else ""
         if cause:
@@ -39,7 +39,7 @@ def _check_labels(raw: Json) -> Iterable[tuple[Path, str]]:
 
 
 def _check_keys(raw: Json) -> Iterable[tuple[Path, str]]:
-    """P-16, P-17."""
+    """P-16: rules for requirements; P-17: restricted domains."""
     listed = raw.get("requirements")
     for index, entry in enumerate(listed if isinstance(listed, list) else []):
         key = entry.get("key") if isinstance(entry, Mapping) else None
@@ -49,7 +49,7 @@ def _check_keys(raw: Json) -> Iterable[tuple[Path, str]]:
 
 
 def _check_consolidation(raw: Json) -> Iterable[tuple[Path, str]]:
-    """P-12."""
+    """P-12: consolidation excludes a time after empty."""
     enabled = _mapping(raw, "consolidation").get("enabled") is True
     if enabled and raw.get("ttlSecondsAfterEmpty") is not None:
         yield (
@@ -59,7 +59,7 @@ def _check_consolidation(raw: Json) -> Iterable[tuple[Path, str]]:
 
 
 def _check_one_place(raw: Json) -> Iterable[tuple[Path, str]]:
-    """P-07."""
+    """P-07: provider or providerRef."""
     if "provider" in raw and "providerRef" in raw:
         yield ("provider",), "give either provider or providerRef, not both"
     elif "provider" not in raw and "providerRef" not in raw:

@@ -70,5 +70,5 @@ def duration_seconds(text: str | None) -> float | None:
 
 
 def duration_text(seconds: float | None) -> str:
-    """The inverse: ``2592000s``, as table 1.9 writes it; ``Never`` for None."""
+    """The inverse: ``2592000s``, as MAP-04 writes it; ``Never`` for None."""
     return NEVER if seconds is None else f"{int(seconds)}s"

@@ -37,7 +37,7 @@ async def appended(bus: Bus) -> None:
     """With `everysec` a reply can come up to 2 s before the write(2): Redis postpones it during an fsync."""
 
     async def nothing_is_buffered() -> bool:
-        report = await bus.redis.execute_command("INFO", "persistence")
+        report: bytes = await bus.redis.execute_command("INFO", "persistence")  # type: ignore[no-untyped-call]
         return b"aof_buffer_length:0\r\n" in report
 
     await wait_until(nothing_is_buffered, "Redis has nothing left to append")

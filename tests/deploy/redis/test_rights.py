@@ -107,7 +107,6 @@ async def test_nobody_may_administer_or_reach_another_cluster(
         ("terminator", ("XADD", streams.LAUNCHES, "*", "a", "b")),
         ("terminator", ("GET", "catalogue")),
         ("launcher", ("XADD", streams.PODS, "*", "a", "b")),
-        ("launcher", ("XADD", streams.DECISIONS, "*", "a", "b")),
         ("launcher", ("HGETALL", "mirror:pods")),
         ("watcher", ("SET", "catalogue", "x")),
         ("watcher", ("XREADGROUP", "GROUP", "g", "c", "STREAMS", streams.LAUNCHES, ">")),

@@ -56,7 +56,7 @@ async def test_a_slow_call_is_answered_when_faults_are_cleared(ec2, network, con
 async def test_a_throttled_window_refuses_every_call_until_it_is_cleared(
     ec2, network, control
 ) -> None:
-    """F17."""
+    """F17: throttling by EC2."""
     throttle = {"code": "RequestLimitExceeded", "status": 503, "seconds": 600}
     control.post("faults", {"action": "Describe*", **throttle})
     for _ in range(3):
@@ -69,7 +69,7 @@ async def test_a_throttled_window_refuses_every_call_until_it_is_cleared(
 
 
 async def test_a_missing_permission_refuses_the_dry_run_too(ec2, network, control) -> None:
-    """EC-18."""
+    """EC-18: dry runs."""
     denied = {"code": "UnauthorizedOperation", "status": 403, "count": 2}
     control.post("faults", {"action": "CreateFleet", **denied})
     request = fleet(network, POOLS)
@@ -78,7 +78,7 @@ async def test_a_missing_permission_refuses_the_dry_run_too(ec2, network, contro
 
 
 async def test_dry_runs_succeed_by_an_error_and_do_nothing(ec2, network, control) -> None:
-    """EC-18."""
+    """EC-18: dry runs."""
     template = {"LaunchTemplateName": "other", "LaunchTemplateData": {"ImageId": "ami-1"}}
     launch = {"LaunchTemplate": {"LaunchTemplateName": "nodes"}, "MinCount": 1, "MaxCount": 1}
     for call in (

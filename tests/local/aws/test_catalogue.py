@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from shared.cloud.instance_model import ModelSettings, build_instance_type
+from shared.cloud.reference_data import bundled_prices, network_bandwidth, vpc_limits
+from shared.domain.instance_types import Offering
 from tests.local.aws.conftest import IMAGE_PARAMETER
 
 
@@ -20,6 +24,42 @@ async def test_instance_types_come_in_pages(ec2, control) -> None:
     assert max(sizes) <= 60
     assert sum(sizes) == len(names) > 300
     assert "m6g.large" in names
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("g4ad.xlarge", (4, 16_384, "amd.com/gpu", 1, 8_192, 150, 8)),
+        ("g4ad.16xlarge", (64, 262_144, "amd.com/gpu", 4, 8_192, 2_400, 234)),
+        ("dl1.24xlarge", (96, 786_432, "habana.ai/gaudi", 8, 32_768, 4_000, 737)),
+    ],
+)
+async def test_types_that_moto_lacks_are_described_as_a_plan_needs_them(
+    ec2, control, name: str, expected: tuple[Any, ...]
+) -> None:
+    """Read by the code that reads AWS: size, devices, local disks, pods, a price and zones."""
+    (row,) = (await ec2.describe_instance_types(InstanceTypes=[name]))["InstanceTypes"]
+    offering = Offering("us-west-2a", "on-demand", bundled_prices("us-west-2")[name])
+    found = build_instance_type(
+        row,
+        offerings=[offering],
+        region="us-west-2",
+        settings=ModelSettings(),
+        limits=vpc_limits(),
+        bandwidth=network_bandwidth(),
+    )
+    assert found is not None
+    vcpus, memory, device, devices, device_memory, disk_gb, pods = expected
+    labels = found.labels
+    assert (row["VCpuInfo"]["DefaultVCpus"], row["MemoryInfo"]["SizeInMiB"]) == (vcpus, memory)
+    assert found.capacity[device] == devices
+    assert labels["karpenter.k8s.aws/instance-gpu-memory"] == (str(device_memory),)
+    assert labels["karpenter.k8s.aws/instance-local-nvme"] == (str(disk_gb),)
+    assert found.capacity["pods"] == pods
+    zones = await ec2.describe_instance_type_offerings(
+        LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [name]}]
+    )
+    assert zones["InstanceTypeOfferings"]
 
 
 async def test_offerings_and_zones_are_those_of_the_region(ec2, control) -> None:
@@ -105,7 +145,7 @@ async def test_products_come_in_pages_until_all_offered_types_are_shown(aws) -> 
 async def test_an_image_parameter_leads_to_a_described_image(
     aws, ec2, parameter, architecture, name
 ) -> None:
-    """LCH-02 to LCH-04."""
+    """LCH-02 to LCH-04: paths of images by family."""
     ssm = await aws("ssm")
     image_id = (await ssm.get_parameter(Name=parameter))["Parameter"]["Value"]
     (image,) = (await ec2.describe_images(ImageIds=[image_id]))["Images"]

@@ -114,7 +114,7 @@ async def test_a_fault_in_a_json_service_has_that_services_form(aws, control) ->
 
 
 async def test_an_inaccessible_key_ends_the_instance_at_once(ec2, network, control) -> None:
-    """LCH-67."""
+    """LCH-67: an instance that ends at once."""
     control.post("faults", {"action": "KMSDecrypt"})
     ids = instance_ids(await ec2.create_fleet(**fleet(network, [("m5.large", "a")])))
     await eventually(lambda: control.states()[ids[0]] == "terminated")

@@ -6,14 +6,7 @@ import json
 
 import pytest
 
-DETAIL_TYPES = {
-    "AWS Health Event",
-    "EC2 Capacity Reservation Instance Interruption Warning",
-    "EC2 Instance Rebalance Recommendation",
-    "EC2 Instance-terminate Lifecycle Action",
-    "EC2 Instance State-change Notification",
-    "EC2 Spot Instance Interruption Warning",
-}
+from shared.cloud.event_rules import EVENT_RULES
 
 
 @pytest.fixture
@@ -32,13 +25,13 @@ async def test_a_rule_for_each_kind_of_message_targets_the_queue(aws, queue) -> 
         found |= set(json.loads(rule["EventPattern"])["detail-type"])
         targets = (await events.list_targets_by_rule(Rule=rule["Name"]))["Targets"]
         assert [target["Arn"] for target in targets] == [queue["QueueArn"]]
-    assert found == DETAIL_TYPES
+    assert found == {rule.detail_type for rule in EVENT_RULES}
 
 
 async def test_rules_are_found_by_their_target(aws, queue) -> None:
     events = await aws("events")
     names = await events.list_rule_names_by_target(TargetArn=queue["QueueArn"])
-    assert len(names["RuleNames"]) == len(DETAIL_TYPES)
+    assert len(names["RuleNames"]) == len(EVENT_RULES)
 
 
 async def test_a_disabled_rule_shows_as_disabled(aws, queue) -> None:
@@ -49,7 +42,7 @@ async def test_a_disabled_rule_shows_as_disabled(aws, queue) -> None:
 
 
 async def test_the_queue_has_retention_encryption_and_a_policy(queue) -> None:
-    """INT-02."""
+    """INT-02: the queue's settings."""
     assert queue["MessageRetentionPeriod"] == "300"
     assert queue["SqsManagedSseEnabled"] == "true"
     allowed, denied = json.loads(queue["Policy"])["Statement"]

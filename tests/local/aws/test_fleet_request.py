@@ -82,7 +82,7 @@ async def test_an_unknown_subnet_is_an_error_of_its_override_only(ec2, network) 
 
 
 async def test_an_unknown_launch_template_refuses_the_call(ec2, network) -> None:
-    """LCH-25."""
+    """LCH-25: a template that is gone."""
     request = fleet(network, [("m5.large", "a")])
     request["LaunchTemplateConfigs"][0]["LaunchTemplateSpecification"] = {
         "LaunchTemplateName": "gone",

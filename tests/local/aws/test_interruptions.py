@@ -93,7 +93,7 @@ async def test_a_rebalance_recommendation_reaches_the_queue(control, queue, inst
 
 
 async def test_a_health_event_names_every_instance(control, queue, instance_id) -> None:
-    """INT-13."""
+    """INT-13: AWS Health events."""
     control.post("interruptions", {"kind": "health", "instanceId": instance_id})
     event = await queue.find("AWS Health Event", service="EC2", eventTypeCategory="scheduledChange")
     assert event["source"] == "aws.health"
@@ -101,7 +101,7 @@ async def test_a_health_event_names_every_instance(control, queue, instance_id) 
 
 
 async def test_every_change_of_state_is_announced(control, queue, ec2, instance_id) -> None:
-    """INT-12."""
+    """INT-12: state changes of instances."""
     await ec2.terminate_instances(InstanceIds=[instance_id])
     for state in ("pending", "shutting-down", "terminated"):
         await queue.find(
@@ -175,7 +175,7 @@ async def test_copies_are_the_same_message_more_than_once(control, queue, instan
 
 
 async def test_broken_messages_reach_the_queue_as_they_are(control, queue) -> None:
-    """INT-04, INT-05."""
+    """INT-04: when messages are deleted; INT-05: how a message's kind is found."""
     for name, body in MALFORMED.items():
         control.post("messages", {"malformed": name})
         answer = await queue.sqs.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=1)

@@ -51,7 +51,7 @@ async def test_wildcards_empty_a_zone_and_a_later_word_gives_a_pool_back(
 
 
 async def test_a_missing_service_linked_role_refuses_spot_only(ec2, network, control) -> None:
-    """LCH-63."""
+    """LCH-63: the missing role for spot."""
     code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
     spot = {"instanceType": "*", "zone": "*", "capacityType": "spot", "available": 0}
     control.post("capacity", {**spot, "code": code})
@@ -147,7 +147,7 @@ async def test_an_open_reservation_is_used_unasked(ec2, network, control) -> Non
 
 
 async def test_an_unknown_reservation_is_not_found(ec2, control) -> None:
-    """LCH-66."""
+    """LCH-66: codes for not found."""
     with pytest.raises(ClientError) as refused:
         await ec2.describe_capacity_reservations(CapacityReservationIds=["cr-0123456789abcdef0"])
     code = refused.value.response["Error"]["Code"]
@@ -155,7 +155,7 @@ async def test_an_unknown_reservation_is_not_found(ec2, control) -> None:
 
 
 async def test_a_template_deleted_behind_our_back_refuses_the_fleet(ec2, network, control) -> None:
-    """LCH-25."""
+    """LCH-25: a template that is gone."""
     assert control.post("launch-templates", {"delete": "no*"})["deleted"] == ["nodes"]
     with pytest.raises(ClientError) as refused:
         await ec2.create_fleet(**fleet(network, POOLS))
@@ -164,7 +164,7 @@ async def test_a_template_deleted_behind_our_back_refuses_the_fleet(ec2, network
 
 
 async def test_cloudtrail_shows_one_launch_per_instance_of_a_fleet(ec2, network, control) -> None:
-    """LCH-57, scenario 21."""
+    """LCH-57: what CloudTrail shows of a launch; ACC-21: CreateFleet as CloudTrail shows it."""
     answer = await ec2.create_fleet(**fleet(network, POOLS[:1], total=2))
     events = control.get("trail")["events"]
     for event, instance_id in zip(events, instance_ids(answer), strict=True):

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 
 async def test_a_running_cluster_answers_over_http_and_runs_pods(tmp_path: Path) -> None:
     settings = ClusterSettings(
-        kubeconfig_out=tmp_path / "config", pod_start_seconds=0.01, daemonsets=False
+        kubeconfig_out=tmp_path / "config", pod_start_seconds=0.01, addons="none"
     )
     async with running_cluster(settings) as cluster, aiohttp.ClientSession(cluster.url) as client:
         written = yaml.safe_load((tmp_path / "config").read_text())

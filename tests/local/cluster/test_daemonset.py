@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from local.cluster.system_workloads import DAEMON_REQUESTS
 from tests.support.local_cluster import LocalCluster, control_plane, pod_template
 from tests.support.waiting import wait_until
 
@@ -54,7 +53,7 @@ async def test_node_selector_and_taints_keep_it_off_nodes() -> None:
 
 
 async def test_a_fresh_cluster_runs_aws_node_and_kube_proxy_on_its_fixed_node() -> None:
-    async with control_plane(fixed_nodes=1, daemonsets=True) as cluster:
+    async with control_plane(fixed_nodes=1, addons="vpc-cni,kube-proxy") as cluster:
 
         def running() -> bool:
             pods = cluster.store.list("pods", namespace="kube-system")
@@ -65,5 +64,6 @@ async def test_a_fresh_cluster_runs_aws_node_and_kube_proxy_on_its_fixed_node() 
         assert node["metadata"]["labels"]["eks.amazonaws.com/nodegroup"] == "ng-v1"
         for pod in cluster.store.list("pods", namespace="kube-system"):
             requests = pod["spec"]["containers"][0]["resources"]["requests"]
-            assert requests == DAEMON_REQUESTS[pod["spec"]["containers"][0]["name"]]
+            expected = {"aws-node": {"cpu": "25m"}, "kube-proxy": {"cpu": "100m"}}
+            assert requests == expected[pod["spec"]["containers"][0]["name"]]
             assert pod["spec"]["priority"] == 2_000_001_000

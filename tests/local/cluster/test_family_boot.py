@@ -60,7 +60,7 @@ def test_a_node_has_the_labels_taints_and_pods_it_was_given(family: str) -> None
 
 @pytest.mark.parametrize("family", USERS)
 def test_a_node_says_which_system_it_runs(family: str) -> None:
-    """IT-40."""
+    """IT-40: labels of Kubernetes."""
     system = "windows" if family.startswith("Windows") else "linux"
     node = node_object(INSTANCE, booted(family), "2026-01-01T00:00:00Z")
     assert node["metadata"]["labels"]["kubernetes.io/os"] == system

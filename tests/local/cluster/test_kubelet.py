@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import random
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -12,6 +13,13 @@ from typing import Any
 
 from aiohttp import web
 
+from local.cluster.errors import ApiError
+from local.cluster.kubelet.fleet import BootTimes, Fleet
+from local.cluster.kubelet.instances import Instance
+from local.cluster.kubelet.node_objects import NOT_READY_TAINT
+from local.cluster.recorder import EventRecorder
+from local.cluster.store import Store
+from tests.support.fake_clock import FakeClock
 from tests.support.local_cluster import LocalCluster, condition, control_plane
 from tests.support.waiting import wait_until
 
@@ -148,7 +156,7 @@ async def test_a_node_is_tainted_and_takes_no_pods_before_it_is_ready() -> None:
 
 
 async def test_pods_of_a_booting_node_start_when_it_is_ready_and_daemons_come_first() -> None:
-    """Scenario 22: bound while the node is NotReady, ContainerCreating once it is ready, then Running. What does not
+    """ACC-22: bound while the node is NotReady, ContainerCreating once it is ready, then Running. What does not
     tolerate a booting node is bound later: daemons start first."""
     history: list[dict[str, Any]] = []
 
@@ -163,7 +171,10 @@ async def test_pods_of_a_booting_node_start_when_it_is_ready_and_daemons_come_fi
             emulator.broken |= (kind, change) == ("nodes", "ADDED")  # it stays NotReady for now
 
     names = ("aws-node", "kube-proxy", "tolerant")
-    async with cluster_on_aws(ready_seconds=0.001, daemonsets=True) as (emulator, cluster):
+    async with cluster_on_aws(ready_seconds=0.001, addons="vpc-cni,kube-proxy") as (
+        emulator,
+        cluster,
+    ):
         noting = [asyncio.create_task(note(kind)) for kind in ("pods", "nodes")]
         cluster.pod("tolerant", spec={"tolerations": [{"operator": "Exists"}]})
         cluster.pod("plain")
@@ -217,6 +228,40 @@ async def test_gpus_and_arm_machines() -> None:
         assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
         assert node["metadata"]["labels"]["kubernetes.io/arch"] == "arm64"
         assert node["status"]["capacity"]["memory"] == "7518Mi"
+
+
+async def test_gpus_that_pods_share_by_time() -> None:
+    settings = """
+    [settings.kubernetes]
+    cluster-name = "dovetail-local"
+    [settings.kubelet-device-plugins.nvidia]
+    device-sharing-strategy = "time-slicing"
+    [settings.kubelet-device-plugins.nvidia.time-slicing]
+    replicas = 4
+    rename-by-default = false
+    """
+    async with cluster_on_aws() as (emulator, cluster):
+        gpus = [{"name": "T4", "manufacturer": "NVIDIA", "count": 1, "memoryMiB": 16384}]
+        emulator.launch(gpus=gpus, userData=base64.b64encode(settings.encode()).decode())
+        node = await joined(cluster)
+        assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+
+
+async def test_a_node_tells_how_many_volumes_it_attaches_and_a_new_one_tells_anew() -> None:
+    def limits() -> dict[str, Any]:
+        found = cluster.store.get("csinodes", NAME, group="storage.k8s.io")
+        (driver,) = found["spec"]["drivers"]
+        return {driver["nodeID"]: driver["allocatable"]["count"]}
+
+    async with cluster_on_aws() as (emulator, cluster):
+        emulator.launch()
+        node = await joined(cluster)
+        assert limits() == {"i-1": 26}
+        emulator.instances["i-1"]["state"] = "terminated"
+        await wait_until(lambda: not cluster.store.find("nodes", NAME), "the node is gone")
+        emulator.launch("i-2", instanceType="i3.large")
+        assert (await joined(cluster))["metadata"]["uid"] != node["metadata"]["uid"]
+        assert limits() == {"i-2": 38}
 
 
 async def test_a_terminated_instance_s_node_becomes_unknown_then_goes_with_its_pods() -> None:
@@ -292,3 +337,62 @@ async def test_a_deleted_pod_ends_and_a_pod_on_a_dead_node_does_not() -> None:
         left = cluster.find_pod("on-dead")
         assert left["status"]["phase"] == "Pending"
         assert left["metadata"]["deletionTimestamp"]
+
+
+class LateReads(Store):
+    """Shows nodes as a watch of a real API server may have them: older than they are stored."""
+
+    shown: dict[str, Any] | None = None
+
+    def find(self, plural: str, name: str, **where: Any) -> Any:
+        return self.shown or super().find(plural, name, **where)
+
+
+def late_fleet(clock: FakeClock) -> tuple[LateReads, Fleet]:
+    store = LateReads(clock, random.Random(1))
+    recorder = EventRecorder(store, clock)
+    return store, Fleet(store, recorder, clock, "dovetail-local", BootTimes(0.0, 1.0, 5.0))
+
+
+async def test_a_node_that_becomes_ready_keeps_no_taint_that_others_removed() -> None:
+    """As the autoscaler takes its boot taint off: else no pod that was planned for the node ever runs there."""
+    clock = FakeClock()
+    store, fleet = late_fleet(clock)
+    emulator = Emulator()
+    emulator.launch(launchedAt=clock.now())
+    instances = {name: Instance.model_validate(one) for name, one in emulator.instances.items()}
+    fleet.observe(instances)
+    store.shown = store.get("nodes", NAME)
+    store.patch("nodes", NAME, {"spec": {"taints": [NOT_READY_TAINT]}})
+    clock.advance(2)
+    fleet.observe(instances)
+    node = store.get("nodes", NAME)
+    assert condition(node, "Ready")["status"] == "True"
+    assert node["spec"].get("taints", []) == []
+
+
+class Busy(Store):
+    """Refuses the first nodes, as an API server under load."""
+
+    refusals = 2
+
+    def create(self, plural: str, obj: dict[str, Any], **how: Any) -> dict[str, Any]:
+        if plural == "nodes" and self.refusals:
+            self.refusals -= 1
+            raise ApiError(503, "ServiceUnavailable", "try again")
+        return super().create(plural, obj, **how)
+
+
+async def test_an_instance_that_could_not_register_its_node_tries_again() -> None:
+    clock, emulator = FakeClock(), Emulator()
+    store = Busy(clock, random.Random(1))
+    fleet = Fleet(
+        store, EventRecorder(store, clock), clock, "dovetail-local", BootTimes(0.0, 1.0, 5.0)
+    )
+    emulator.launch(launchedAt=clock.now())
+    instances = {name: Instance.model_validate(one) for name, one in emulator.instances.items()}
+    for _ in range(2):
+        fleet.observe(instances)
+        assert store.find("nodes", NAME) is None
+    fleet.observe(instances)
+    assert store.find("nodes", NAME) is not None

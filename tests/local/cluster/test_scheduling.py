@@ -4,6 +4,7 @@ scheduling docs).
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -302,6 +303,52 @@ async def test_a_pod_whose_nominated_node_has_no_room_goes_elsewhere() -> None:
         cluster.node("small", cpu="1")
         cluster.node("large", cpu="4")
         assert await cluster.bound("hinted") == "large"
+
+
+async def test_a_nomination_is_taken_back_from_a_pod_that_was_tried_in_vain() -> None:
+    """As kube-scheduler does once preemption has not helped either, whoever has nominated the pod."""
+    async with control_plane() as cluster:
+        cluster.pod("hinted", cpu="2")
+        await cluster.refused("hinted")
+        status = {"status": {"nominatedNodeName": "coming"}}
+        cluster.store.patch("pods", "hinted", status, namespace="default", subresource="status")
+        cluster.node("small", cpu="1")
+        await wait_until(
+            lambda: not cluster.find_pod("hinted")["status"].get("nominatedNodeName"),
+            "the nomination is gone",
+        )
+        assert cluster.node_of("hinted") is None
+
+
+async def test_a_nomination_alone_is_no_reason_to_try_a_pod_again() -> None:
+    """Nothing in the cluster has changed: it keeps its nomination, and is tried with the next node."""
+    async with control_plane() as cluster:
+        cluster.node("small", cpu="1")
+        cluster.pod("hinted", cpu="2")
+        await cluster.refused("hinted")
+        status = {"status": {"nominatedNodeName": "coming"}}
+        cluster.store.patch("pods", "hinted", status, namespace="default", subresource="status")
+        cluster.pod("other", cpu="3")
+        await cluster.refused("other")  # the scheduler has seen all that came before
+        assert cluster.find_pod("hinted")["status"]["nominatedNodeName"] == "coming"
+        cluster.node("coming", cpu="4")
+        assert await cluster.bound("hinted") == "coming"
+
+
+async def test_a_bounded_scheduler_writes_no_faster_than_that() -> None:
+    """As kube-scheduler with its default limits, where a burst of pods is called unschedulable for many seconds."""
+    rate, count = 20, 60
+    async with control_plane(scheduler_writes_per_second=rate) as cluster:
+        begin = time.monotonic()
+        for number in range(count):
+            cluster.pod(f"p{number}", cpu="1")
+        for number in range(count):
+            await cluster.refused(f"p{number}")
+        assert time.monotonic() - begin >= (count - 2 * rate) / rate - 0.1
+        cluster.node("n1", cpu="100")
+        for number in range(count):
+            assert await cluster.bound(f"p{number}") == "n1"
+        assert time.monotonic() - begin >= (2 * count - 2 * rate) / rate - 0.1
 
 
 async def test_among_many_nodes_the_nominated_one_is_tried_first() -> None:

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from local.cluster.kubelet.gpu_sharing import GpuSharing, gpu_resources
+from local.cluster.kubelet.instances import Accelerator
 from local.cluster.kubelet.user_data import KubeletConfiguration, parse_taint, parse_user_data
 
 
@@ -102,3 +104,29 @@ def test_taints_come_back_as_written(key: str, value: str | None, effect: str) -
     text = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
     taint = parse_taint(text)
     assert (taint["key"], taint.get("value"), taint["effect"]) == (key, value, effect)
+
+
+def sharing(*lines: str) -> GpuSharing:
+    nvidia = "settings.kubelet-device-plugins.nvidia"
+    head = [f"[{nvidia}]", lines[0], f"[{nvidia}.time-slicing]", *lines[1:]]
+    return parse_user_data(encoded("\n".join(head))).gpu_sharing
+
+
+def test_gpus_are_shared_by_time_as_bottlerocket_is_told() -> None:
+    sliced = 'device-sharing-strategy = "time-slicing"'
+    assert sharing(sliced, "replicas = 4", "rename-by-default = false") == GpuSharing(4)
+    assert sharing(sliced) == GpuSharing(2, renamed=True)
+    assert sharing('device-sharing-strategy = "none"', "replicas = 4") == GpuSharing()
+    with pytest.raises(ValueError, match=r"time-slicing\.replicas: 0 is no whole number above 0"):
+        sharing(sliced, "replicas = 0")
+    with pytest.raises(ValueError, match=r"settings\.kubelet-device-plugins: 3 is no table"):
+        parse_user_data(encoded("[settings]\nkubelet-device-plugins = 3"))
+
+
+def test_only_gpus_of_the_plugin_are_shared_and_renamed() -> None:
+    gpus = [Accelerator(count=2), Accelerator(manufacturer="AMD", count=1), Accelerator()]
+    assert gpu_resources(gpus, GpuSharing()) == {"nvidia.com/gpu": "2", "amd.com/gpu": "1"}
+    assert gpu_resources(gpus, GpuSharing(4, renamed=True)) == {
+        "nvidia.com/gpu.shared": "8",
+        "amd.com/gpu": "1",
+    }

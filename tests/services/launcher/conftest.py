@@ -1,36 +1,22 @@
-"""The launcher's parts, as ``services.launcher.service.build`` puts them together."""
+"""Launchers as the service puts them together (``services.launcher.service.Launcher``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pytest
 
-from services.launcher.admission import CurrentEpoch, no_election
-from services.launcher.assembly import assemble
-from services.launcher.garbage import Garbage
-from services.launcher.launch import Launch
-from services.launcher.node_classes import NodeClasses
-from services.launcher.registration import Registration
-from services.launcher.template_store import TemplateStore
-from services.launcher.templates import Templates
-from services.launcher.writing import Writer
+from services.launcher.launch.admission import CurrentEpoch, no_election
+from services.launcher.service import Launcher
 from shared.bus import Bus
 from shared.cloud.session import Cloud
 from shared.domain.instance_types import Catalogue, encode_catalogue
 from shared.kube.client import Kube
-from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
-from shared.mirror.launch_backoff import LaunchBackoff
-from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
-from shared.mirror.pool_health import PoolHealth
-from shared.mirror.registrations import RegistrationOutcomes
-from shared.mirror.shifted_zones import ShiftedZones
-from shared.mirror.template_use import TemplateUse
+from shared.mirror.offerings import CatalogueStore
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER
 from tests.services.launcher.lifecycle_world import world
@@ -38,15 +24,6 @@ from tests.support.builders import make_catalogue, make_type
 from tests.support.fake_clock import FakeClock
 
 __all__ = ["world"]
-
-
-@dataclass
-class Launcher:
-    """One incarnation of the service."""
-
-    launch: Launch
-    garbage: Garbage
-    registration: Registration
 
 
 def build_launcher(
@@ -59,40 +36,24 @@ def build_launcher(
     current_epoch: CurrentEpoch = no_election,
     **settings_changes: Any,
 ) -> Launcher:
-    """``clock`` goes on by itself while a call waits for its turn. No dry runs: faults hit the launch itself."""
+    """``clock`` goes on by itself while a call waits in its queue. No dry runs: faults hit the launch itself."""
     chosen = {"disable_dry_run": True, **settings_changes}
     settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2", **chosen)
 
     async def sleep(seconds: float) -> None:
         clock.advance(seconds)
 
-    machines = Machines(kube)
-    writer = Writer(machines, bus, clock, recorder)
-    node_classes = NodeClasses(kube, cloud, clock, recorder, settings)
-    use = TemplateUse(bus.redis, bus.prefix, clock)
-    stored = TemplateStore(kube, cloud, clock, settings, use)
-    backoff = LaunchBackoff(bus.redis, bus.prefix, clock)
-    launch = assemble(
-        kube=kube,
-        machines=machines,
-        cloud=cloud,
-        clock=clock,
-        settings=settings,
-        metrics=metrics,
-        node_classes=node_classes,
-        templates=Templates(node_classes, settings, stored),
-        catalogues=CatalogueStore(bus.redis, bus.prefix),
-        unavailable=UnavailableOfferings(bus.redis, bus.prefix, clock),
-        backoff=backoff,
-        writer=writer,
+    return Launcher(
+        kube,
+        cloud,
+        bus,
+        clock,
+        metrics,
+        recorder,
+        settings,
         current_epoch=current_epoch,
         sleep=sleep,
     )
-    health = PoolHealth(RegistrationOutcomes(bus.redis, bus.prefix), backoff)
-    shifted = ShiftedZones(bus.redis, bus.prefix, clock)
-    garbage = Garbage(kube, machines, cloud, clock, settings, writer, metrics, health, shifted)
-    registration = Registration(kube, machines, clock, settings, metrics, writer, health)
-    return Launcher(launch, garbage, registration)
 
 
 @pytest.fixture

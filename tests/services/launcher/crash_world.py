@@ -21,16 +21,12 @@ import pytest_asyncio
 
 from local.cluster.server import serve
 from local.cluster.store import Store
-from services.launcher import launch as launch_module
-from services.launcher.assembly import assemble
-from services.launcher.garbage import Garbage
-from services.launcher.launch import Launch
-from services.launcher.node_classes import NodeClasses
-from services.launcher.template_store import TemplateStore
-from services.launcher.templates import Templates
-from services.launcher.writing import Writer
+from services.launcher.garbage_collection.controller import GarbageCollection
+from services.launcher.launch import controller as launch_module
+from services.launcher.launch.controller import LaunchController
+from services.launcher.service import Launcher
 from shared.bus import Bus
-from shared.clock import Clock, SystemClock
+from shared.clock import SystemClock
 from shared.cloud.session import Cloud
 from shared.domain.instance_types import encode_catalogue
 from shared.domain.machines import Machine
@@ -40,12 +36,7 @@ from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS
 from shared.metrics import Metrics
-from shared.mirror.launch_backoff import LaunchBackoff
 from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
-from shared.mirror.pool_health import PoolHealth
-from shared.mirror.registrations import RegistrationOutcomes
-from shared.mirror.shifted_zones import ShiftedZones
-from shared.mirror.template_use import TemplateUse
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import (
     CLUSTER,
@@ -56,8 +47,8 @@ from tests.services.conftest import (
     create_pool,
     our_definitions,
 )
-from tests.services.launcher.ending import Ending
 from tests.services.launcher.mortal import Life, Mortal
+from tests.services.launcher.terminator_part import TerminatorPart
 from tests.support.builders import make_catalogue, make_type
 from tests.support.cluster_fixture import connect, write_kubeconfig
 from tests.support.fake_clock import FakeClock
@@ -91,47 +82,43 @@ class CrashWorld:
         )
         self.recorder = Recorder(self.kube, clock=self.clock, random=random.Random(3))
         self.unavailable = UnavailableOfferings(self.bus.redis, self.bus.prefix, self.clock)
-        self.backoff = LaunchBackoff(self.bus.redis, self.bus.prefix, self.clock)
         self.catalogues = CatalogueStore(self.bus.redis, self.bus.prefix)
-        self.ending = Ending(self.kube, self.cloud, self.bus, self.clock)
-        self._warm = self._looked_up(self.kube, self.cloud, SystemClock())
+        self.terminator = TerminatorPart(self.kube, self.cloud, self.bus, self.clock)
+        self._warm = self._launcher(clock=SystemClock())
 
-    def _looked_up(self, kube: Any, cloud: Any, clock: Clock) -> tuple[NodeClasses, Templates]:
-        node_classes = NodeClasses(kube, cloud, clock, self.recorder, self.settings)
-        use = TemplateUse(self.bus.redis, self.bus.prefix, clock)
-        stored = TemplateStore(kube, cloud, clock, self.settings, use)
-        return node_classes, Templates(node_classes, self.settings, stored)
+    def _launcher(self, **ports: Any) -> Launcher:
+        """Of this world, with other ports where they are named."""
+        usual = {
+            "kube": self.kube,
+            "cloud": self.cloud,
+            "bus": self.bus,
+            "clock": self.clock,
+            "metrics": self.metrics,
+            "recorder": self.recorder,
+            "settings": self.settings,
+        }
+        return Launcher(**{**usual, **ports})
 
-    def incarnation(self, life: Life, *, cold: bool = False) -> Launch:
+    def incarnation(self, life: Life, *, cold: bool = False) -> LaunchController:
         """A new launcher that remembers nothing. ``cold``: not even what AWS has for the classes."""
-        kube: Any = Mortal(self.kube, life, create=self._noted(life))
-        cloud: Any = Mortal(
-            self.cloud, life, ec2=Mortal(self.cloud.ec2, life),
-            launch_templates=Mortal(self.cloud.launch_templates, life),
-        )  # fmt: skip
-        bus: Any = Mortal(self.bus, life)
-        unavailable: Any = Mortal(self.unavailable, life)
-        machines = Machines(kube)
-        looked_up = self._looked_up(kube, cloud, self.clock) if cold else self._warm
 
         async def sleep(seconds: float) -> None:
             self.wait(seconds)
 
-        return assemble(
-            kube=kube,
-            machines=machines,
-            cloud=cloud,
-            clock=self.clock,
-            settings=self.settings,
-            metrics=self.metrics,
-            node_classes=looked_up[0],
-            templates=looked_up[1],
-            catalogues=self.catalogues,
-            unavailable=unavailable,
-            backoff=self.backoff,
-            writer=Writer(machines, bus, self.clock, self.recorder),
+        made = self._launcher(
+            kube=Mortal(self.kube, life, create=self._noted(life)),
+            cloud=Mortal(
+                self.cloud, life, ec2=Mortal(self.cloud.ec2, life),
+                launch_templates=Mortal(self.cloud.launch_templates, life),
+            ),
+            bus=Mortal(self.bus, life),
             sleep=sleep,
-        )
+        )  # fmt: skip
+        parts: dict[str, Any] = {"unavailable": Mortal(self.unavailable, life)}
+        if not cold:
+            parts |= {"node_classes": self._warm.node_classes, "templates": self._warm.templates}
+        vars(made).update(parts)  # as if they had been made already
+        return made.launch
 
     def _noted(self, life: Life) -> Any:
         """Creates what a launcher creates, and remembers its records."""
@@ -144,19 +131,12 @@ class CrashWorld:
 
         return create
 
-    def garbage(self, life: Life | None = None) -> Garbage:
+    def garbage(self, life: Life | None = None) -> GarbageCollection:
         """A new sweep."""
-        kube: Any = Mortal(self.kube, life) if life else self.kube
-        cloud: Any = (
-            Mortal(self.cloud, life, ec2=Mortal(self.cloud.ec2, life)) if life else self.cloud
-        )
-        machines = Machines(kube)
-        health = PoolHealth(RegistrationOutcomes(self.bus.redis, self.bus.prefix), self.backoff)
-        writer = Writer(machines, self.bus, self.clock, self.recorder)
-        return Garbage(
-            kube, machines, cloud, self.clock, self.settings, writer, self.metrics, health,
-            ShiftedZones(self.bus.redis, self.bus.prefix, self.clock),
-        )  # fmt: skip
+        if life is None:
+            return self._launcher().garbage
+        cloud = Mortal(self.cloud, life, ec2=Mortal(self.cloud.ec2, life))
+        return self._launcher(kube=Mortal(self.kube, life), cloud=cloud).garbage
 
     async def machines(self) -> list[Machine]:
         return list(await Machines(self.kube).list())
@@ -217,7 +197,7 @@ async def crashes(
         patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         patch.delenv("AWS_PROFILE", raising=False)
-        patch.setattr(launch_module, "IDLE_SECONDS", 0.001)  # all of a case ask at once
+        patch.setattr(launch_module, "BATCH_IDLE_SECONDS", 0.001)  # all of a case ask at once
         async with crash_world(
             redis_url, aws_emulator_url, tmp_path_factory.mktemp("crashes")
         ) as made:
@@ -266,7 +246,7 @@ async def _served(store: Store) -> AsyncIterator[str]:
 
 
 async def launch_rounds(
-    world: CrashWorld, launch: Launch, life: Life, keys: Sequence[str], rounds: int
+    world: CrashWorld, launch: LaunchController, life: Life, keys: Sequence[str], rounds: int
 ) -> list[BaseException]:
     """Every machine is asked for until all is done, the launcher dies, or the rounds are over. What is left."""
     failed: list[BaseException] = []

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.launcher.garbage import Garbage
-from services.launcher.registration import Registration
-from services.launcher.writing import Writer
+from services.launcher.service import Launcher
 from shared.bus import Bus
 from shared.clock import rfc3339
 from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
@@ -21,17 +19,15 @@ from shared.domain.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.domain.nodes import provider_instance_id
 from shared.errors import NotFound
 from shared.kube.client import Kube
-from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
 from shared.mirror.launch_backoff import LaunchBackoff
-from shared.mirror.pool_health import PoolHealth
 from shared.mirror.registrations import RegistrationOutcomes
 from shared.mirror.shifted_zones import ShiftedZones
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, create_machine, create_node_claim
-from tests.services.launcher.ending import Ending
+from tests.services.launcher.terminator_part import TerminatorPart
 from tests.support.fake_clock import FakeClock
 
 IMAGE = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
@@ -39,7 +35,7 @@ IMAGE = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/r
 
 @dataclass
 class World:
-    """One launcher's second half, and the hands that make things for it."""
+    """The launcher's parts for what comes after a launch, and what makes objects for them."""
 
     kube: Kube
     cloud: Cloud
@@ -52,26 +48,20 @@ class World:
 
     def __post_init__(self) -> None:
         self.settings = read(LauncherSettings, cluster_name=CLUSTER, aws_region="us-west-2")
-        self.machines = Machines(self.kube)
-        self.writer = Writer(self.machines, self.bus, self.clock, self.recorder)
         self.outcomes = RegistrationOutcomes(self.bus.redis, self.bus.prefix)
         self.backoff = LaunchBackoff(self.bus.redis, self.bus.prefix, self.clock)
         self.shifted = ShiftedZones(self.bus.redis, self.bus.prefix, self.clock)
         self.restart()
 
-        self.ending = Ending(self.kube, self.cloud, self.bus, self.clock)
+        self.terminator = TerminatorPart(self.kube, self.cloud, self.bus, self.clock)
 
     def restart(self) -> None:
         """A new incarnation remembers nothing of the last."""
-        self.health = PoolHealth(self.outcomes, self.backoff)
-        self.garbage = Garbage(
-            self.kube, self.machines, self.cloud, self.clock, self.settings, self.writer,
-            self.metrics, self.health, self.shifted,
-        )  # fmt: skip
-        self.registration = Registration(
-            self.kube, self.machines, self.clock, self.settings, self.metrics, self.writer,
-            self.health,
-        )  # fmt: skip
+        made = Launcher(
+            self.kube, self.cloud, self.bus, self.clock, self.metrics, self.recorder, self.settings
+        )
+        self.garbage, self.lifecycle = made.garbage, made.lifecycle
+        self.machines, self.writer, self.health = made.machines, made.writer, made.health
 
     async def instances(self, tags: dict[str, str], number: int = 1) -> list[str]:
         """Running instances with these tags."""
@@ -132,7 +122,7 @@ class World:
         """With its Ready node ``node-<name>``, carried there by the code under test."""
         machine = await self.launched(name, generation_api)
         await self.join(machine)
-        await self.registration.node_changed(f"node-{name}")
+        await self.lifecycle.node_changed(f"node-{name}")
         machine = await self.now(machine)
         assert machine.has(REGISTERED)
         return machine
@@ -180,7 +170,7 @@ class World:
         await self.kube.delete(NODES, machine.node_name)
 
     async def terminate(self, *machines: Machine) -> None:
-        """Somebody's hand in the EC2 console."""
+        """As somebody does in the EC2 console."""
         ids = [provider_instance_id(machine.provider_id) for machine in machines]
         await self.cloud.ec2.terminate(ids)
 
@@ -196,12 +186,12 @@ class World:
             return True
 
     async def sweep(self) -> None:
-        """The launcher looks, and the terminator does what it orders."""
+        """The launcher sweeps, and the terminator carries out what it orders."""
         await self.garbage.sweep()
-        await self.ending.carry_out()
+        await self.terminator.carry_out()
 
     async def sweep_twice(self) -> None:
-        """Two looks with the grace between them (R7)."""
+        """Two sweeps with the grace between them (R7)."""
         await self.sweep()
         self.clock.advance(61)
         await self.sweep()

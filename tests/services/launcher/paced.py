@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from services.launcher.calling import Answers, Calling
-from services.launcher.launch import Launch
+from services.launcher.launch.controller import LaunchController
+from services.launcher.launch.saga import Answers, LaunchSaga
 from shared.bus import RetryLater
 from shared.cloud.records import FleetResult
 from shared.domain import labels as keys
@@ -51,12 +51,12 @@ class Calls:
         found: FleetResult = await self.ec2.create_fleet(request)
         return found
 
-    def follow(self, calling: Calling) -> None:
-        """From the turn that a call gets to its answer no time passes."""
-        turn, send = calling.turns.next, calling.send
+    def follow(self, saga: LaunchSaga) -> None:
+        """No time passes from the moment when the queue lets a call go to its answer."""
+        wait, send = saga.queue.wait, saga.send
 
-        async def take_turn() -> float | None:
-            at = await turn()
+        async def wait_in_queue() -> float | None:
+            at = await wait()
             self._under_way += at is not None
             return at
 
@@ -66,8 +66,8 @@ class Calls:
             finally:
                 self._under_way -= 1
 
-        vars(calling.turns).update(next=take_turn, sleep=self.sleep)
-        vars(calling).update(send=send_at_once)
+        vars(saga.queue).update(wait=wait_in_queue, sleep=self.sleep)
+        vars(saga).update(send=send_at_once)
 
     async def sleep(self, seconds: float) -> None:
         """Time passes once all calls are answered."""
@@ -93,12 +93,12 @@ def most_within(times: Sequence[float], seconds: float) -> int:
     return max((sum(first <= at < first + seconds for at in times) for first in times), default=0)
 
 
-def watched(world: CrashWorld) -> tuple[Launch, Calls]:
+def watched(world: CrashWorld) -> tuple[LaunchController, Calls]:
     """A launcher whose calls are noted."""
     launch = world.incarnation(Life())
     calls = Calls(world.cloud.ec2, world)
-    launch.calling.cloud.ec2 = calls  # type: ignore[misc, assignment]
-    calls.follow(launch.calling)
+    launch.saga.cloud.ec2 = calls  # type: ignore[misc, assignment]
+    calls.follow(launch.saga)
     return launch, calls
 
 
@@ -119,7 +119,7 @@ async def make(
 
 
 async def ask_until_done(
-    world: CrashWorld, launch: Launch, keys_wanted: Iterable[str], seconds: float
+    world: CrashWorld, launch: LaunchController, keys_wanted: Iterable[str], seconds: float
 ) -> dict[str, float]:
     """Ask for each when it is due, until none is left or the time is over. When each was done."""
     clock = world.clock

@@ -1,38 +1,43 @@
-"""The scheduler's parts on a hand-written mirror, as ``services.scheduler.service.build`` puts them together."""
+"""The scheduler's parts on a hand-written mirror, as ``services.scheduler.service`` wires them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+import random
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pytest
 
-from services.scheduler.commands import Commands
-from services.scheduler.disruption import Disruption
-from services.scheduler.evidence.need import Need
-from services.scheduler.handover import Handover
-from services.scheduler.planning import Planner
-from services.scheduler.report import Reporter
-from services.scheduler.telling import Teller
-from services.scheduler.view import View
+from services.scheduler.disruption.commands import Commands
+from services.scheduler.disruption.controller import Disruption
+from services.scheduler.provisioning.handover import Handover
+from services.scheduler.provisioning.planner import Planner
+from services.scheduler.service import Parts, compose
+from services.scheduler.state.cluster import ClusterState
+from services.scheduler.state.view import View
 from services.watcher.conversion import KINDS
+from shared.api.provisioners import parse_provisioner
 from shared.bus import Bus
-from shared.clock import SystemClock
+from shared.clock import Clock, SystemClock
 from shared.domain.instance_types import encode_catalogue
+from shared.domain.nodepools import NodePool
+from shared.environment import Environment
 from shared.kube.client import Kube
-from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
+from shared.kube.resources import MACHINES
 from shared.leadership import Leadership
+from shared.live_settings import LiveSettings
 from shared.metrics import Metrics
 from shared.mirror import Change, MirrorReader, MirrorWriter, Position
-from shared.mirror.disruption_rate import DisruptionRate
-from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.offerings import CatalogueStore
 from shared.settings import SchedulerSettings, read
-from tests.services.conftest import CLUSTER
+from tests.services.conftest import CLUSTER, create_pool
 from tests.support.builders import make_catalogue, make_node_class
+from tests.support.fake_clock import FakeClock
 from tests.support.real_pods import store_pods
 from tests.support.waiting import wait_until
 
@@ -41,11 +46,30 @@ from tests.support.waiting import wait_until
 class Scheduler:
     """One incarnation of the service, and the watcher's pen."""
 
-    planner: Planner
-    disruption: Disruption
+    parts: Parts
     reader: MirrorReader
     writer: MirrorWriter
     kube: Kube
+
+    @property
+    def cluster(self) -> ClusterState:
+        return self.parts.cluster
+
+    @property
+    def view(self) -> View:
+        return self.parts.cluster.view
+
+    @property
+    def planner(self) -> Planner:
+        return self.parts.planner
+
+    @property
+    def disruption(self) -> Disruption:
+        return self.parts.disruption
+
+    @property
+    def commands(self) -> Commands:
+        return self.parts.disruption.commands
 
     async def show(self, gone: Collection[tuple[str, str]] = (), **kinds: Any) -> None:
         """Write records to the mirror, take ``gone`` off, and wait until the scheduler sees it. (kind, key). Pods are
@@ -104,36 +128,15 @@ SETTINGS: dict[str, Any] = {
 
 def incarnation(
     kube: Kube, bus: Bus, reader: MirrorReader, metrics: Metrics, recorder: Recorder
-) -> tuple[Planner, Disruption]:
-    """A scheduler that remembers nothing."""
-    clock, view, machines = SystemClock(), View(reader), Machines(kube)
+) -> Parts:
+    """A scheduler that remembers nothing, as the service wires it. Its loops do not run."""
+    clock, chance = SystemClock(), random.Random(1)
     settings = read(SchedulerSettings, **SETTINGS)
-    planner = Planner(
-        settings=settings,
-        view=view,
-        machines=machines,
-        bus=bus,
-        clock=clock,
-        metrics=metrics,
-        catalogues=CatalogueStore(bus.redis, bus.prefix),
-        unavailable=UnavailableOfferings(bus.redis, bus.prefix, clock),
-        reporter=Reporter(recorder, {}),
-        handover=Handover(settings, view, kube, clock),
-        leadership=Leadership(None, clock),
-        need=Need(kube),
+    live = LiveSettings(SchedulerSettings, kube, recorder, namespace="karpenter")
+    env = Environment(
+        settings, live, clock, chance, metrics, kube, bus, recorder, "test", AsyncExitStack()
     )
-    commands = Commands(
-        view=view,
-        planner=planner,
-        kube=kube,
-        machines=machines,
-        bus=bus,
-        clock=clock,
-        metrics=metrics,
-        teller=Teller(recorder, metrics, bus, clock),
-        rate=DisruptionRate(bus.redis, bus.prefix, clock),
-    )
-    return planner, Disruption(settings, view, planner, commands, clock)
+    return compose(env, reader, Leadership(None, clock))
 
 
 @pytest.fixture
@@ -145,7 +148,7 @@ async def scheduler(
     catalogue = make_catalogue()
     store = CatalogueStore(bus.redis, bus.prefix)
     await store.put(encode_catalogue(catalogue), catalogue.generation)
-    planner, disruption = incarnation(kube, bus, reader, metrics, recorder)
+    parts = incarnation(kube, bus, reader, metrics, recorder)
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="epoch-a")
     await writer.begin(
         {"nodeclasses": {"AWSNodeTemplate/default": msgspec.json.encode(make_node_class())}}
@@ -156,5 +159,60 @@ async def scheduler(
         await wait_until(lambda: reader.complete, "the first load")
         await writer.heartbeat(SOUND)
         assert await reader.wait_until_verified(60)
-        yield Scheduler(planner, disruption, reader, writer, kube)
+        yield Scheduler(parts, reader, writer, kube)
         stop.set()
+
+
+TYPES = {"key": "node.kubernetes.io/instance-type", "operator": "Exists"}
+
+
+async def pool_of(kube: Kube, **spec: Any) -> NodePool:
+    """A stored Provisioner, as the watcher reads it."""
+    raw = await create_pool(kube, **{"requirements": [TYPES], **spec})
+    return parse_provisioner(raw).require("default")
+
+
+async def machines(kube: Kube) -> list[dict[str, Any]]:
+    """Every stored Machine."""
+    return (await kube.list(MACHINES)).items
+
+
+class Later:
+    """A clock that is ahead of another one."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._seconds = clock, seconds
+
+    def now(self) -> float:
+        return self._clock.now() + self._seconds
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic() + self._seconds
+
+
+async def hear(scheduler: Scheduler, positions: Mapping[str, Position]) -> None:
+    """A heartbeat of the watcher that the scheduler has read."""
+    await scheduler.writer.heartbeat(positions)
+    names, reader = sorted(positions), scheduler.reader
+    expected = [positions[name].version for name in names]
+
+    def heard() -> bool:
+        found = [reader.position(name, 0.0) for name in names]
+        return [one and one.version for one in found] == expected
+
+    await wait_until(heard, "the heartbeat")
+
+
+def machines_at(version: str, **changes: Any) -> dict[str, Position]:
+    """Sound watches, that of machines at this version."""
+    position = msgspec.structs.replace(SOUND["machines"], version=version, **changes)
+    return {**SOUND, "machines": position}
+
+
+@pytest.fixture
+async def handover(scheduler: Scheduler, clock: FakeClock) -> Handover:
+    """The planner's own, with time in the test's hand; it knows the server already."""
+    made = scheduler.planner.handover
+    made.clock = clock
+    await made.step()
+    return made

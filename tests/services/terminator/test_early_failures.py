@@ -1,4 +1,4 @@
-"""Machines whose instance ended by itself before its node joined (LCH-67, scenario 39, F25)."""
+"""Machines whose instance ended by itself before its node joined (LCH-67, ACC-39, F25)."""
 
 from __future__ import annotations
 

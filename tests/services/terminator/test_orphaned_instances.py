@@ -45,7 +45,7 @@ async def steps(world: World, number: int = 3) -> None:
 
 
 async def test_it_ends_at_the_second_look_and_not_before(world: World, control: Control) -> None:
-    """R7."""
+    """R7: absence alone proves nothing."""
     lost, other = await stray(world), await stray(world)
     await order(world, lost)
     await world.step()
@@ -109,7 +109,7 @@ async def _open_launch(world: World, instance: str) -> None:
 
 
 async def _left_out_of_the_list(world: World, instance: str) -> None:
-    """F23."""
+    """F23: a wrong list deletes nothing."""
     machine = await create_machine(world.kube, "default-lost")
     status = {"providerID": f"aws:///us-west-2a/{instance}"}
     name = machine["metadata"]["name"]
@@ -131,7 +131,7 @@ async def _unreadable(world: World, instance: str) -> None:
 
 
 async def _shifted_zone(world: World, instance: str) -> None:
-    """GAT-03."""
+    """GAT-03: zonal shift."""
     await world.termination.shifted.put(frozenset({world.subnet.zone}))
 
 
@@ -153,7 +153,7 @@ async def test_an_instance_that_something_speaks_for_stays(
 
 
 async def test_what_is_claimed_between_the_two_looks_stays(world: World, control: Control) -> None:
-    """R7."""
+    """R7: absence alone proves nothing."""
     lost = await stray(world)
     await order(world, lost)
     await world.step()

@@ -1,4 +1,4 @@
-"""The role that is shipped allows every call that the terminator makes, and no other (reliability section 4)."""
+"""The role that is shipped allows every call that the terminator makes, and no other (docs/security.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The termination saga against an API server and EC2 (TRM-01..TRM-17, scenarios 33-36)."""
+"""The termination saga against an API server and EC2 (TRM-01..TRM-17, ACC-33..ACC-36)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_a_drain_lasts_at_least_five_seconds(
 async def test_a_disruption_budget_holds_the_drain_until_it_allows(
     world: World, place: Place, control: Control, events: Any
 ) -> None:
-    """TRM-08, scenario 34: after that the drain is done within the longest pause."""
+    """TRM-08, ACC-34: after that the drain is done within the longest pause."""
     pod = world.pod("web", place.node)
     await world.budget("web", "web", minAvailable=1)
     world.delete(place)
@@ -90,7 +90,7 @@ async def test_a_disruption_budget_holds_the_drain_until_it_allows(
 async def test_a_do_not_evict_pod_holds_the_drain(
     world: World, place: Place, control: Control
 ) -> None:
-    """TRM-09, scenario 35: an explicit deletion waits for it."""
+    """TRM-09, ACC-35: an explicit deletion waits for it."""
     pod = world.pod("batch", place.node, annotations=HELD, owned=False)
     world.delete(place)
     for _ in range(5):
@@ -103,7 +103,7 @@ async def test_a_do_not_evict_pod_holds_the_drain(
 
 @pytest.mark.parametrize("generation", [V1ALPHA5, V1])
 async def test_an_ended_instance_needs_no_drain(world: World, generation: str) -> None:
-    """TRM-03 (1), scenario 36: nobody is there to stop the pods."""
+    """TRM-03 (1), ACC-36: nobody is there to stop the pods."""
     (place,) = await world.places([generation])
     pod = world.pod("batch", place.node, annotations=HELD, owned=False)
     await world.cloud.ec2.terminate([place.instance])
@@ -159,7 +159,7 @@ async def test_a_ready_node_speaks_for_an_instance_that_ec2_does_not_know(
 async def test_an_order_that_ec2_does_not_take_is_told_and_given_again(
     world: World, place: Place, control: Control, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TRM-14, MET-10."""
+    """TRM-14: the end of an instance; MET-10: metrics of the cloud."""
     refused = 0
 
     async def refuse(*_: Any, **__: Any) -> list[Any]:
@@ -186,7 +186,7 @@ async def test_an_order_that_ec2_does_not_take_is_told_and_given_again(
 async def test_a_node_deleted_by_hand_takes_machine_and_instance_with_it(
     world: World, place: Place, control: Control
 ) -> None:
-    """TRM-02, TRM-17, scenario 33: the node does not vanish first."""
+    """TRM-02, TRM-17, ACC-33: the node does not vanish first."""
     world.delete_node(place.node)
     await world.step()
     machine = world.machine(place)
@@ -202,7 +202,7 @@ async def test_a_node_deleted_by_hand_takes_machine_and_instance_with_it(
 async def test_a_node_without_a_machine_is_ended_all_the_same(
     world: World, control: Control, labels: dict[str, str] | None
 ) -> None:
-    """TRM-17, scenario 82: no leaked instance, whatever became of the machine; the finalizer alone makes it ours."""
+    """TRM-17, ACC-82: no leaked instance, whatever became of the machine; the finalizer alone makes it ours."""
     (provider_id,) = await world.instances(1)
     world.node("alone", provider_id, labels=labels)
     world.pod("web", "alone")

@@ -95,5 +95,5 @@ async def test_death_breaks_no_budget_and_leaves_nothing(world: World) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 async def test_death_at_fifty_moments(world: World) -> None:
-    """F29."""
+    """F29: SIGTERM."""
     await deaths(world, range(50))

@@ -1,4 +1,4 @@
-"""NodeClaims end to end: conditions, deadlines, volumes, pods that never leave (TRM-03, TRM-05..14, scenario 75)."""
+"""NodeClaims end to end: conditions, deadlines, volumes, pods that never leave (TRM-03, TRM-05..14, ACC-75)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_deleted_node_claim_says_how_far_it_is(
 
 
 async def test_a_pod_is_deleted_when_its_grace_just_fits(world: World, events: Any) -> None:
-    """TRM-09..TRM-12, scenario 75: at T - 60 s with 60 s of grace, past its budget and its annotation."""
+    """TRM-09..TRM-12, ACC-75: at T - 60 s with 60 s of grace, past its budget and its annotation."""
     (place,) = await world.places([V1], terminationGracePeriod="10m")
     pod = world.pod("db", place.node, annotations=HELD, terminationGracePeriodSeconds=60)
     await world.budget("db", "db", maxUnavailable=0)
@@ -192,7 +192,7 @@ async def test_the_instance_waits_for_its_volumes(
 
 
 async def test_volumes_are_not_waited_for_past_the_deadline(world: World, control: Control) -> None:
-    """TRM-12, TRM-13."""
+    """TRM-12: past the deadline nothing is waited for; TRM-13: waiting for volumes."""
     (place,) = await world.places([V1], terminationGracePeriod="60s")
     attach(world, place.node, "pv-1")
     world.delete(place)

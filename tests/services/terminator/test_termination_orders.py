@@ -50,12 +50,12 @@ async def play(world: World, chance: Random) -> None:
 
 
 def test_there_are_twelve_orders() -> None:
-    """F24."""
+    """F24: deletions by hand."""
     assert len(ORDERS) == 12
 
 
 async def test_whatever_goes_first_everything_goes(world: World) -> None:
-    """F24, TRM-02, TRM-03, TRM-17."""
+    """F24: deletions by hand (TRM-02, TRM-03, TRM-17)."""
     await play(world, Random(24))
 
 

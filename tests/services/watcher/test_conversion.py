@@ -93,7 +93,7 @@ def test_overlays_are_watched_only_where_they_count() -> None:
 
 
 def test_a_bad_pod_is_a_record_that_says_what_is_wrong() -> None:
-    """POD-03."""
+    """POD-03: a faulty pod is left out."""
     converted = KIND["Pod"].convert(raw({"overhead": {"cpu": "x"}}))
     assert converted.record is not None
     assert converted.record.faults

@@ -1,4 +1,4 @@
-"""What a change of the cluster is told to whom (design section 4)."""
+"""What a change of the cluster is told to whom (docs/spec/design.md)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WAITS = (streams.PODS, PodUnschedulable(uid="uid-p", pod="default/p", generation
 def test_a_pod_is_announced_when_it_begins_to_wait_and_never_again(
     old: Record, new: Record, expected: list[tuple[str, Message]]
 ) -> None:
-    """POD-01, BAT-01."""
+    """POD-01: which pods are provisioned for; BAT-01: what opens a batch."""
     assert told(old, new) == expected
 
 
@@ -67,7 +67,7 @@ DELETED = (
 
 
 def test_a_node_claim_is_told_in_its_own_generation() -> None:
-    """MAP-01."""
+    """MAP-01: one generation owns a node."""
     claim = replace(MACHINE, generation_api=V1)
     leaving = replace(claim, terminating=True)
     assert told(None, claim) == [(streams.LAUNCHES, LaunchMachine(machine="NodeClaim/m"))]
@@ -90,7 +90,7 @@ def test_a_node_claim_is_told_in_its_own_generation() -> None:
 def test_a_machine_is_told_when_it_needs_an_instance_and_when_it_goes(
     old: Record, new: Record, expected: list[tuple[str, Message]]
 ) -> None:
-    """M-05, TRM-01."""
+    """M-05: owners of machine and node; TRM-01: every way to terminate."""
     assert told(old, new) == expected
 
 

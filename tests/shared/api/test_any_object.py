@@ -22,7 +22,7 @@ PARSERS: dict[str, Any] = {kind.resource.kind: kind.convert for kind in WATCHED}
 PARSERS["NodeOverlay"] = parse_node_overlay
 META = {"name": "one", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
 
-hostile = st.sampled_from(
+hostile: st.SearchStrategy[Any] = st.sampled_from(
     [
         None, True, -1, 0, 10**18, 2**70, float("nan"), float("inf"), 1e300, "", " ", "1e400", "-1", "NaN", "Never",
         "10%", "720h", "99999999999999999999h", "مرحبا\u202e", "\u0000", "\ud800", "a" * 2**20, "ami-",
@@ -101,7 +101,7 @@ def documents(kind: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 ALL = sorted(kind for _, kind in KINDS)
-FREE = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+FREE: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -130,7 +130,8 @@ def test_ten_thousand_objects_are_read_or_refused(kind: str) -> None:
 def test_annotations_of_a_megabyte_and_nulls_everywhere_are_refused_or_read(kind: str) -> None:
     huge = {**META, "annotations": {"a": "x" * 2**20}, "labels": None, "finalizers": None}
     (version,) = (api for api, name in KINDS if name == kind)
-    for spec in (None, {}, [], "x", 1):
+    specs: tuple[Any, ...] = (None, {}, [], "x", 1)
+    for spec in specs:
         document = {
             "apiVersion": version,
             "kind": kind,

@@ -1,4 +1,4 @@
-"""Node classes of v1alpha5 in the words of v1 (table 1.9)."""
+"""Node classes of v1alpha5 in the words of v1 (MAP-04)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def old(**fields: Any) -> NodeClass:
     ],
 )
 def test_an_old_class_without_image_gets_its_familys(family: str, alias: str) -> None:
-    """Table 1.9."""
+    """MAP-04: from v1alpha5 to v1."""
     written = ec2_node_class_object(old(ami_family=family))
     assert not written.notes
     assert written.document["spec"]["amiSelectorTerms"] == [{"alias": alias}]
@@ -56,7 +56,7 @@ def test_an_old_class_keeps_its_two_hops() -> None:
 
 
 def test_names_and_owners_of_images_become_terms_of_one_each() -> None:
-    """Table 1.9."""
+    """MAP-04: from v1alpha5 to v1."""
     terms = (SelectorTerm(name="a", owner="self,amazon", tags={"t": "v"}), SelectorTerm(id="ami-1"))
     written = ec2_node_class_object(old(image_terms=terms))
     assert not written.notes
@@ -71,7 +71,7 @@ def test_names_and_owners_of_images_become_terms_of_one_each() -> None:
     ("size", "expected"), [("1.5Gi", "2Gi"), (10**10, "10Gi"), ("30Gi", "30Gi")]
 )
 def test_sizes_of_volumes_get_a_unit_that_v1_takes(size: Any, expected: str) -> None:
-    """T-09, EC-12, LCH-24."""
+    """T-09: block device mappings; EC-12: block device mappings; LCH-24: content of a launch template."""
     mapping = {"deviceName": "/dev/xvda", "ebs": {"volumeSize": size, "volumeType": "gp3"}}
     written = ec2_node_class_object(old(block_device_mappings=(mapping,)))
     assert not written.notes
@@ -93,13 +93,13 @@ def test_sizes_of_volumes_get_a_unit_that_v1_takes(size: Any, expected: str) -> 
     ],
 )
 def test_what_v1_cannot_say_is_noted(fields: dict[str, Any], path: str) -> None:
-    """Table 1.9."""
+    """MAP-04: from v1alpha5 to v1."""
     written = ec2_node_class_object(old(**fields))
     assert [str(note).partition(": ")[0] for note in written.notes] == [path]
 
 
 def test_an_old_class_without_notes_is_a_class_of_v1() -> None:
-    """Table 1.9: what is written can be applied."""
+    """MAP-04: what is written can be applied."""
     written = ec2_node_class_object(
         old(tags={"team": "a"}, kubelet={"containerRuntime": "containerd"})
     )
@@ -109,7 +109,7 @@ def test_an_old_class_without_notes_is_a_class_of_v1() -> None:
 
 
 def test_a_stored_node_template_becomes_a_class_of_v1() -> None:
-    """Table 1.9, from the file of a user: one term for each id, name and owner."""
+    """MAP-04, from the file of a user: one term for each id, name and owner."""
     spec = {
         "subnetSelector": {"aws-ids": "subnet-1,subnet-2"},
         "securityGroupSelector": DISCOVERY,

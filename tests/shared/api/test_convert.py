@@ -1,4 +1,4 @@
-"""From one API generation to the other, after table 1.9; there and back is the same wherever nothing was noted."""
+"""From one API generation to the other, after MAP-04; there and back is the same wherever nothing was noted."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def only(document: Document, to: str = "v1") -> Written:
 
 
 def test_a_provisioner_becomes_a_node_pool() -> None:
-    """Table 1.9."""
+    """MAP-04: from v1alpha5 to v1."""
     pool = only(
         provisioner(
             labels={"team": "a"},
@@ -166,7 +166,7 @@ def test_kubelet_settings_move_back_to_every_pool() -> None:
 
 
 def test_settings_in_line_become_a_class_of_their_own() -> None:
-    """T-13."""
+    """T-13: provider in line."""
     inline = provisioner(
         provider={"subnetSelector": {"a": "b"}, "securityGroupSelector": {"c": "d"}}
     )
@@ -200,7 +200,7 @@ def test_what_cannot_be_converted_is_a_note_alone(document: Document, to: str) -
 
 
 def test_global_settings_become_environment_variables() -> None:
-    """OPS-03, OPS-04."""
+    """OPS-03: settings for AWS; OPS-04: the settings ConfigMap of v1alpha5."""
     written = only(
         {
             "apiVersion": "v1",
@@ -285,7 +285,7 @@ kubelets = st.fixed_dictionaries(
         "containerRuntime": st.just("containerd"),
     },
 )
-lives = st.one_of(
+lives: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}),
     st.fixed_dictionaries({"ttlSecondsAfterEmpty": seconds}),
     st.just({"consolidation": {"enabled": True}}),

@@ -1,4 +1,4 @@
-"""EC2NodeClass <-> NodeClass (EC-01..EC-15, EC-22, table 1.9)."""
+"""EC2NodeClass <-> NodeClass (EC-01..EC-15, EC-22, MAP-04)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_least_a_class_says() -> None:
 
 
 def test_metadata_options_have_defaults_with_one_hop() -> None:
-    """EC-13."""
+    """EC-13: metadata options."""
     defaults = {
         "httpEndpoint": "enabled",
         "httpProtocolIPv6": "disabled",
@@ -52,7 +52,7 @@ def test_everything_is_written_as_it_was_read() -> None:
 
 
 def test_a_reservation_is_owned_by_an_account() -> None:
-    """EC-05."""
+    """EC-05: capacity reservation selector terms."""
     term = record(EVERYTHING).reservation_terms[1]
     assert term == SelectorTerm(tags={"team": "*"}, owner="012345678901", match_criteria="open")
 
@@ -61,7 +61,7 @@ def test_a_reservation_is_owned_by_an_account() -> None:
     "name", ["subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"]
 )
 def test_terms_are_required_and_bounded(name: str) -> None:
-    """EC-01..EC-03."""
+    """EC-01..EC-03: selector terms."""
     term = {"tags": {"a": "b"}}
     assert f"spec.{name}: is required" in faults_of(changed(**{name: None}))
     assert any(f"spec.{name}: has fewer" in fault for fault in faults_of(changed(**{name: []})))
@@ -77,7 +77,7 @@ def test_terms_are_required_and_bounded(name: str) -> None:
     ],
 )  # fmt: skip
 def test_a_term_that_would_select_everything_is_refused(name: str) -> None:
-    """EC-01..EC-05."""
+    """EC-01..EC-05: selector terms and families."""
     spec = changed(amiFamily="AL2023", **{name: [{}]})
     (fault,) = faults_of(spec)
     assert fault.startswith(f"spec.{name}[0]: selects everything")
@@ -107,13 +107,13 @@ def test_a_term_that_would_select_everything_is_refused(name: str) -> None:
     ],
 )  # fmt: skip
 def test_fields_of_a_term_that_cannot_be(name: str, term: dict[str, Any], path: str) -> None:
-    """EC-01..EC-05."""
+    """EC-01..EC-05: selector terms and families."""
     (fault,) = faults_of(changed(amiFamily="AL2023", **{name: [term]}))
     assert fault.startswith(f"spec.{name}[0].{path}: ")
 
 
 def test_an_owner_alone_selects_too_much() -> None:
-    """EC-03."""
+    """EC-03: image selector terms."""
     (fault,) = faults_of(changed(amiFamily="AL2", amiSelectorTerms=[{"owner": "self"}]))
     assert "selects everything" in fault
 
@@ -130,12 +130,12 @@ def test_an_owner_alone_selects_too_much() -> None:
     ],
 )
 def test_an_alias_is_a_family_and_a_version(alias: str, words: str) -> None:
-    """EC-03."""
+    """EC-03: image selector terms."""
     assert any(words in fault for fault in faults_of(changed(amiSelectorTerms=[{"alias": alias}])))
 
 
 def test_an_alias_is_the_only_term() -> None:
-    """EC-03."""
+    """EC-03: image selector terms."""
     spec = changed(amiSelectorTerms=[{"id": "ami-1"}, {"alias": "al2023@latest"}])
     assert faults_of(spec) == [
         "spec.amiSelectorTerms[1].alias: an alias must be the only term; remove the others"
@@ -154,7 +154,7 @@ def test_an_alias_is_the_only_term() -> None:
     ],
 )
 def test_the_alias_tells_the_family(alias: str, family: str) -> None:
-    """EC-03, EC-04."""
+    """EC-03: image selector terms; EC-04: image families."""
     terms = [{"alias": alias}]
     assert record(changed(amiSelectorTerms=terms)).ami_family == family
     assert record(changed(amiSelectorTerms=terms, amiFamily=family)).ami_family == family
@@ -162,27 +162,27 @@ def test_the_alias_tells_the_family(alias: str, family: str) -> None:
 
 
 def test_the_family_cannot_be_another_than_that_of_the_alias() -> None:
-    """EC-04."""
+    """EC-04: image families."""
     assert faults_of(changed(amiFamily="Bottlerocket")) == [
         "spec.amiFamily: must be AL2023, as the alias al2023@latest says, or Custom"
     ]
 
 
 def test_without_alias_the_family_is_required() -> None:
-    """EC-04."""
+    """EC-04: image families."""
     (fault,) = faults_of(changed(amiSelectorTerms=[{"id": "ami-1"}]))
     assert fault == "spec.amiFamily: is required unless amiSelectorTerms has an alias"
 
 
 def test_a_placement_group_has_a_name_or_an_id() -> None:
-    """EC-06."""
+    """EC-06: placement group selector."""
     assert record(changed(placementGroupSelector={"id": "pg-1"})).placement_group == {"id": "pg-1"}
     assert faults_of(changed(placementGroupSelector={"id": "pg-1", "name": "a"}))
     assert faults_of(changed(placementGroupSelector={}))
 
 
 def test_nodes_have_a_role_or_an_instance_profile() -> None:
-    """EC-07."""
+    """EC-07: role or instance profile."""
     (both,) = faults_of(changed(instanceProfile="a"))
     (neither,) = faults_of(changed(role=None))
     assert both.startswith("spec.instanceProfile: cannot be combined with role")
@@ -198,7 +198,7 @@ def test_nodes_have_a_role_or_an_instance_profile() -> None:
     ],
 )  # fmt: skip
 def test_tags_that_the_autoscaler_sets_are_refused(key: str) -> None:
-    """EC-09."""
+    """EC-09: restricted tags."""
     (fault,) = faults_of(changed(tags={key: "a", "team": "b"}))
     assert fault.startswith("spec.tags")
 
@@ -221,7 +221,7 @@ def test_a_mistyped_setting_of_the_kubelet_is_refused_with_the_name_nearest(
 
 
 def test_other_settings_of_the_kubelet_need_al2023() -> None:
-    """EC-10."""
+    """EC-10: kubelet settings."""
     kubelet = {"maxPods": 3, "cpuManagerPolicy": "static"}
     assert record(changed(kubelet=kubelet)).kubelet == kubelet
     terms = [{"alias": "bottlerocket@latest"}]
@@ -245,7 +245,7 @@ def test_other_settings_of_the_kubelet_need_al2023() -> None:
     ],
 )
 def test_volumes_that_cannot_be(ebs: dict[str, Any], path: str) -> None:
-    """EC-12."""
+    """EC-12: block device mappings."""
     faults = faults_of(changed(blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": ebs}]))
     assert faults
     assert all(fault.startswith(f"spec.blockDeviceMappings[0].{path}: ") for fault in faults)
@@ -253,13 +253,13 @@ def test_volumes_that_cannot_be(ebs: dict[str, Any], path: str) -> None:
 
 @pytest.mark.parametrize("size", ["1Gi", "65536Gi", "64Ti", "70T", "99999G"])
 def test_a_volume_takes_up_to_64_tebibytes(size: str) -> None:
-    """EC-12."""
+    """EC-12: block device mappings."""
     mapping = {"deviceName": "/dev/xvda", "ebs": {"volumeSize": size}}
     assert (not faults_of(changed(blockDeviceMappings=[mapping]))) is (size != "99999G")
 
 
 def test_one_volume_is_the_root() -> None:
-    """EC-12."""
+    """EC-12: block device mappings."""
     root = {"deviceName": "/dev/xvda", "rootVolume": True, "ebs": {"volumeSize": "1Gi"}}
     assert faults_of(changed(blockDeviceMappings=[root, root])) == [
         "spec.blockDeviceMappings[1].rootVolume: only one volume can be the root volume"
@@ -279,7 +279,7 @@ def test_one_volume_is_the_root() -> None:
     ],
 )
 def test_timeouts_of_connections_have_bounds(written: Any, seconds: int | None) -> None:
-    """EC-14."""
+    """EC-14: network interfaces and CPU options."""
     spec = changed(connectionTracking={"tcpEstablishedTimeout": written})
     if seconds is None:
         (fault,) = faults_of(spec)
@@ -289,7 +289,7 @@ def test_timeouts_of_connections_have_bounds(written: Any, seconds: int | None) 
 
 
 def test_network_interfaces_are_bounded() -> None:
-    """EC-14."""
+    """EC-14: network interfaces and CPU options."""
     assert faults_of(changed(networkInterfaces=[{"interfaceType": "efa"}]))
     assert faults_of(changed(networkInterfaces=[{"deviceIndex": -1}]))
     assert faults_of(changed(networkInterfaces=[{}] * 151))
@@ -309,7 +309,7 @@ def test_a_fault_leaves_no_record() -> None:
 
 
 def test_status_tells_subnets_and_whether_the_class_is_ready() -> None:
-    """EC-15, EC-16."""
+    """EC-15: status of a node class; EC-16: conditions of a node class."""
     subnets = [
         {"id": "subnet-1", "zone": "eu-west-1a", "zoneID": "euw1-az1"},
         {"id": "subnet-2", "zone": "b"},
@@ -332,7 +332,7 @@ def test_rubbish_in_the_status_counts_as_absent(status: Any) -> None:
 
 
 def test_the_hash_changes_with_what_makes_a_machine_outdated() -> None:
-    """EC-22."""
+    """EC-22: hash of a node class."""
     first = record(LEAST).hash
     assert first
     assert record(changed(userData="x")).hash != first

@@ -159,7 +159,7 @@ anything = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(list(EVERYTHING)) | st.text() | st.integers(), anything))
 def test_no_data_breaks_the_reader(data: dict[Any, Any]) -> None:
-    """F27."""
+    """F27: faulty objects."""
     parsed = parse_global_settings({"data": data})
     assert (parsed.record is None) == bool(parsed.faults)
 

@@ -1,4 +1,4 @@
-"""kind: InstanceType -> catalogue entries, and what is wrong with them (design, section 8)."""
+"""kind: InstanceType -> catalogue entries, and what is wrong with them (docs/spec/design.md)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_type_has_amounts_in_planner_units_and_prices_in_micro_usd() -> None:
 
 
 def test_parts_of_the_overhead_are_added_up() -> None:
-    """IT-30."""
+    """IT-30: CPU kept for the kubelet."""
     parts = {"kubeReserved": {"cpu": "70m"}, "evictionThreshold": {"memory": "100Mi"}}
     found = parse(overhead={**parts, "systemReserved": {"cpu": "30m"}}).record
     assert found is not None
@@ -41,7 +41,7 @@ def test_parts_of_the_overhead_are_added_up() -> None:
 
 
 def test_labels_that_name_and_capacity_say_need_not_be_written() -> None:
-    """IT-40..42."""
+    """IT-40..IT-42: labels of an instance type."""
     found = parse(name="c6g.2xlarge", cpu=8, labels={"kubernetes.io/arch": "arm64"}).record
     assert found is not None
     labels = {key.rsplit("/")[-1]: values for key, values in found.labels.items()}

@@ -83,7 +83,7 @@ def test_a_fault_names_the_setting_and_says_how_to_mend_it(
 
 @BOTH
 def test_a_soft_threshold_needs_a_grace_period_and_a_grace_period_a_threshold(model: Any) -> None:
-    """P-23."""
+    """P-23: evictions that are soft need a grace period."""
     raw = {
         "evictionSoft": {"memory.available": "5%"},
         "evictionSoftGracePeriod": {"pid.available": "1m"},
@@ -101,7 +101,7 @@ def test_a_soft_threshold_needs_a_grace_period_and_a_grace_period_a_threshold(mo
 def test_images_are_not_removed_below_where_removal_ends(
     model: Any, high: int, low: int, allowed: bool
 ) -> None:
-    """P-23."""
+    """P-23: evictions that are soft need a grace period."""
     raw = {"imageGCHighThresholdPercent": high, "imageGCLowThresholdPercent": low}
     assert (not faults_of(model, raw)) is allowed
 
@@ -130,13 +130,13 @@ def test_nothing_written_is_no_setting() -> None:
     ("runtime", "allowed"), [("dockerd", True), ("containerd", True), ("cri-o", False)]
 )
 def test_only_a_provisioner_knows_two_container_runtimes(runtime: str, allowed: bool) -> None:
-    """P-20."""
+    """P-20: kubelet configuration."""
     found, _ = read(ProvisionerKubelet, {"containerRuntime": runtime})
     assert (found is not None) is allowed
 
 
 def test_a_class_keeps_settings_that_nobody_here_knows() -> None:
-    """EC-10."""
+    """EC-10: kubelet settings."""
     raw = {"maxPods": 3, "cpuManagerPolicy": "static", "featureGates": {"A": True, "B": None}}
     found, faults = read(NodeClassKubelet, raw)
     assert not faults
@@ -144,7 +144,7 @@ def test_a_class_keeps_settings_that_nobody_here_knows() -> None:
 
 
 def test_taints_do_not_belong_to_the_kubelet() -> None:
-    """EC-10."""
+    """EC-10: kubelet settings."""
     (fault,) = faults_of(NodeClassKubelet, {"registerWithTaints": []})
     assert fault.startswith("registerWithTaints: ")
     assert "NodePool" in fault

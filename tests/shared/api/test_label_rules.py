@@ -22,7 +22,7 @@ BOTH = (reserved_v1alpha5, reserved_v1)
     ],
 )  # fmt: skip
 def test_own_and_well_known_keys_are_free_in_both_generations(key: str) -> None:
-    """P-17, NP-17, IT-40..44."""
+    """P-17, NP-17, IT-40..IT-44: restricted keys, and the well-known ones among them."""
     assert [rule(key) for rule in BOTH] == ["", ""]
 
 
@@ -34,7 +34,7 @@ def test_own_and_well_known_keys_are_free_in_both_generations(key: str) -> None:
     ],
 )  # fmt: skip
 def test_what_the_autoscaler_sets_is_kept_in_both_generations(key: str) -> None:
-    """P-15, P-17, NP-17, MAP-01."""
+    """P-15: labels; P-17: restricted domains; NP-17: restricted keys; MAP-01: one generation owns a node."""
     assert all("is set by the autoscaler" in rule(key) for rule in BOTH)
 
 
@@ -56,7 +56,7 @@ def test_the_domains_of_kubernetes_are_free_in_v1_only(key: str) -> None:
 
 @pytest.mark.parametrize("key", ["", "a b", "/x", "x/", "a/b/c", "UPPER.com/x", "x" * 64])
 def test_a_key_must_be_a_qualified_name(key: str) -> None:
-    """P-15."""
+    """P-15: labels."""
     assert all("is not a qualified name" in rule(key) for rule in BOTH)
 
 

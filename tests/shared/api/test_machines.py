@@ -83,7 +83,7 @@ def test_a_planned_machine_reads_back_the_same(api: str) -> None:
 
 @pytest.mark.parametrize(("policy", "said"), [("Strict", "false"), ("BestEffort", "true")])
 def test_a_node_claim_says_whether_min_values_were_lowered(policy: str, said: str) -> None:
-    """NC-07, SCH-12."""
+    """NC-07: annotations of a NodeClaim; SCH-12: minValues."""
     least = 8 if policy == "BestEffort" else 7
     choosy = Expression(keys.INSTANCE_TYPE, "Exists", (), least)
     pool = make_pool(generation_api=V1, requirements=(*DEFAULT_REQUIREMENTS, choosy))
@@ -104,7 +104,7 @@ def test_conditions_have_the_names_of_their_generation() -> None:
 
 
 def test_a_node_claim_written_by_hand_needs_no_pool() -> None:
-    """NC-10."""
+    """NC-10: a NodeClaim without pool."""
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"}
     status = {"imageID": "ami-1", "lastPodEventTime": "2026-01-01T00:00:00Z"}
     spec = {"nodeClassRef": reference, "expireAfter": "Never"}
@@ -116,7 +116,7 @@ def test_a_node_claim_written_by_hand_needs_no_pool() -> None:
 
 
 def test_conditions_read_back_the_same() -> None:
-    """M-03."""
+    """M-03: conditions of a Machine."""
     conditions = {
         LAUNCHED: Condition("True", "Launched", "", 1_700_000_000.0),
         REGISTERED: Condition("Unknown", "NodeNotFound", "waiting", 1_700_000_001.0),
@@ -156,7 +156,7 @@ def test_a_machine_is_ready_when_all_three_living_conditions_are_true() -> None:
 def test_a_machine_written_by_hand_is_refused_with_its_field(
     spec: dict[str, Any], field: str
 ) -> None:
-    """F27."""
+    """F27: faulty objects."""
     with pytest.raises(InvalidObject) as refused:
         parse_machine(document(spec))
     assert refused.value.field == field

@@ -1,4 +1,4 @@
-"""karpenter.sh/v1 NodePool (NP-01..NP-24, table 1.9)."""
+"""karpenter.sh/v1 NodePool (NP-01..NP-24, MAP-04)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_ONCE = {"consolidateAfter": "0s"}
 
 
 def test_the_least_that_a_pool_can_say_gets_the_defaults_of_v1() -> None:
-    """NP-07..NP-10."""
+    """NP-07..NP-10: defaults of the disruption block."""
     pool = parsed(pool_document())
     assert pool.key == "NodePool/one"
     assert pool.node_class_key == "EC2NodeClass/default"
@@ -30,7 +30,7 @@ def test_the_least_that_a_pool_can_say_gets_the_defaults_of_v1() -> None:
 
 
 def test_every_field_is_read() -> None:
-    """NP-01..NP-13."""
+    """NP-01..NP-13: every field of a pool."""
     pool = parsed(
         pool_document(
             {"labels": {"team": "a"}, "annotations": {"example.com/Owner": "any text: é"}},
@@ -80,14 +80,14 @@ def test_every_field_is_read() -> None:
 
 
 def test_a_pool_without_a_class_is_refused() -> None:
-    """NP-04."""
+    """NP-04: reference to the node class."""
     raw = document({"template": {"spec": {"requirements": []}}})
     assert faults(raw) == ["spec.template.spec.nodeClassRef: is required"]
 
 
 @pytest.mark.parametrize("change", [{"group": "example.com"}, {"kind": "OtherClass"}])
 def test_a_class_of_another_cloud_is_refused(change: dict[str, str]) -> None:
-    """NP-23."""
+    """NP-23: pools that are skipped."""
     (name,) = change
     (fault,) = faults(pool_document(template={"nodeClassRef": {**REFERENCE, **change}}))
     assert fault.startswith(f"spec.template.spec.nodeClassRef.{name}: ")
@@ -188,7 +188,7 @@ def test_all_faults_are_told_at_once() -> None:
 
 
 def test_a_static_pool_may_limit_its_nodes() -> None:
-    """NP-13."""
+    """NP-13: static pools."""
     pool = parsed(pool_document(replicas=0, limits={"nodes": 5}))
     assert pool.is_static
     assert pool.limits == {"nodes": 5}
@@ -201,7 +201,7 @@ def test_a_disruption_needs_consolidate_after() -> None:
 
 
 def test_no_budget_at_all_is_something_else_than_the_default() -> None:
-    """NP-10."""
+    """NP-10: budgets."""
     assert parsed(pool_document(disruption={**AT_ONCE, "budgets": []})).budgets == ()
     assert parsed(pool_document(disruption={**AT_ONCE, "budgets": None})).budgets == (
         Budget("10%"),
@@ -209,7 +209,7 @@ def test_no_budget_at_all_is_something_else_than_the_default() -> None:
 
 
 def test_values_that_no_offering_has_are_a_warning() -> None:
-    """NP-18."""
+    """NP-18: known values."""
     raw = pool_document(
         {"labels": {keys.AWS_PREFIX + "instance-tenancy": "host"}},
         {
@@ -270,7 +270,7 @@ def test_another_spelling_is_no_drift() -> None:
 
 
 def test_a_provisioner_becomes_a_node_pool() -> None:
-    """Table 1.9: it had no budgets, so that all its machines could be disrupted at once."""
+    """MAP-04: it had no budgets, so that all its machines could be disrupted at once."""
     pool = NodePool(
         "",
         "one",
@@ -302,7 +302,7 @@ def test_a_provisioner_becomes_a_node_pool() -> None:
 
 
 def test_what_v1_cannot_say_is_noted() -> None:
-    """Table 1.9, MAP-02."""
+    """MAP-04: from v1alpha5 to v1; MAP-02: expiration differs by generation."""
     pool = NodePool("", "one", V1ALPHA5, node_class="d", kubelet={"maxPods": 9}, expire_seconds=60)
     kubelet, expiry = map(str, node_pool_object(pool).notes)
     assert "EC2NodeClass.spec.kubelet" in kubelet

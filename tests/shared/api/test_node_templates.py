@@ -112,7 +112,7 @@ def test_the_template_of_the_seed_arrives_complete() -> None:
     ],
 )
 def test_each_fault_names_its_field(change: dict[str, Any], field: str) -> None:
-    """T-01..T-11."""
+    """T-01..T-11: every field of a template."""
     (fault,) = faults_of(**change)
     assert field in fault
 
@@ -135,10 +135,10 @@ def test_a_launch_template_stands_alone() -> None:
     ],
 )
 def test_nothing_that_a_launch_template_says_may_stand_beside_it(change: dict[str, Any]) -> None:
-    """T-07."""
+    """T-07: launchTemplate excludes other fields."""
     spec = {"subnetSelector": DISCOVERY, "launchTemplate": "mine", **change}
     assert texts(document(spec)) == [
-        f"spec.{next(iter(change))}: cannot be combined with launchTemplate (T-07)"
+        f"spec.{next(iter(change))}: cannot be combined with launchTemplate"
     ]
 
 
@@ -151,7 +151,7 @@ def test_the_families_of_both_generations_are_known(family: str) -> None:
 
 
 def test_a_custom_family_brings_its_images() -> None:
-    """T-03."""
+    """T-03: image selector of Custom."""
     node_class = class_of(amiFamily="Custom", amiSelector={"aws-ids": "ami-1,ami-2"})
     assert node_class.image_terms == (SelectorTerm(id="ami-1"), SelectorTerm(id="ami-2"))
 
@@ -176,7 +176,7 @@ def test_a_custom_family_brings_its_images() -> None:
 def test_a_selector_that_cannot_be_looked_up_is_refused(
     selector: dict[str, Any], field: str
 ) -> None:
-    """T-10."""
+    """T-10: selectors."""
     faults = faults_of(subnetSelector=selector)
     assert faults
     assert all(fault.startswith(field) for fault in faults)
@@ -295,13 +295,13 @@ def v1_class(**change: Any) -> NodeClass:
     ],
 )
 def test_what_only_v1_can_say_is_noted(change: dict[str, Any], field: str) -> None:
-    """Table 1.9."""
+    """MAP-04: from v1alpha5 to v1."""
     (note,) = node_template_object(v1_class(**change)).notes
     assert str(note).startswith(f"{field}: ")
 
 
 def test_the_hop_limit_of_v1_is_written_out() -> None:
-    """Table 1.9: what v1 leaves unsaid is 1 hop, what v1alpha1 leaves unsaid is 2."""
+    """MAP-04: what v1 leaves unsaid is 1 hop, what v1alpha1 leaves unsaid is 2."""
     document = node_template_object(v1_class()).document
     assert document["spec"]["metadataOptions"] == {"httpPutResponseHopLimit": 1}
 
@@ -325,5 +325,5 @@ def test_no_template_stops_the_reader(spec: dict[str, Any], status: object) -> N
 
 @given(json_values(*WORDS), json_values(*WORDS))
 def test_no_spec_of_any_type_stops_the_reader(spec: object, metadata: object) -> None:
-    """F27."""
+    """F27: faulty objects."""
     assert parse_node_template({"metadata": metadata, "spec": spec}).faults

@@ -68,7 +68,7 @@ def together(**changes: Any) -> dict[str, Any]:
 
 
 def test_containers_add_up_and_each_pod_takes_one_pod_slot() -> None:
-    """SCH-60."""
+    """SCH-60: requests of a pod."""
     spec = {"containers": [container("500m", "1Gi"), container("250m")]}
     assert pod_requests(spec) == {"cpu": 750, "memory": 1024**3, "pods": 1}
 
@@ -94,7 +94,7 @@ def test_sidecars_add_to_the_steady_sum_and_to_later_init_containers() -> None:
 
 
 def test_overhead_of_the_runtime_class_is_added() -> None:
-    """SCH-60."""
+    """SCH-60: requests of a pod."""
     spec = {"containers": [container("1")], "overhead": {"cpu": "250m", "memory": "120Mi"}}
     assert pod_requests(spec) == {"cpu": 1250, "memory": 120 * 1024**2, "pods": 1}
 
@@ -173,7 +173,7 @@ def test_a_daemon_pod_is_pinned_to_a_node_by_its_controller_which_is_no_fault() 
 
 
 def test_a_waiting_pod_is_provisionable() -> None:
-    """POD-01."""
+    """POD-01: which pods are provisioned for."""
     pod = parse_pod(document({"containers": [container("1")]}, WAITING))
     assert pod.unschedulable
     assert is_provisionable(pod)
@@ -193,7 +193,7 @@ def test_a_waiting_pod_is_provisionable() -> None:
     ids=["bound", "nominated", "gated", "daemon", "mirror", "leaving"],
 )
 def test_pods_that_do_not_wait_for_capacity_are_not_provisionable(change: dict[str, Any]) -> None:
-    """POD-01, POD-02."""
+    """POD-01: which pods are provisioned for; POD-02: custom scheduler names."""
     assert not is_provisionable(parse_pod(document(**{"status": WAITING, **change})))
 
 
@@ -312,7 +312,7 @@ def test_every_field_that_scheduling_reads_arrives() -> None:
 def test_a_fault_names_its_field_and_the_pod_stays_a_record(
     spec: dict[str, Any], field: str
 ) -> None:
-    """POD-03, POD-05, F27."""
+    """POD-03: a faulty pod is left out; POD-05: affinity that cannot be served; F27: faulty objects."""
     pod = parse_pod(document(spec, WAITING))
     (fault,) = pod.faults
     assert field in fault
@@ -322,7 +322,7 @@ def test_a_fault_names_its_field_and_the_pod_stays_a_record(
 
 @pytest.mark.parametrize("key", [keys.NODE_POOL, keys.PROVISIONER_NAME])
 def test_a_pod_that_refuses_every_pool_is_left_alone_in_silence(key: str) -> None:
-    """POD-04."""
+    """POD-04: a pod that opts out."""
     pod = parse_pod(document(required(key, "DoesNotExist"), WAITING))
     assert pod.faults == ()
     assert not is_provisionable(pod)
@@ -330,7 +330,7 @@ def test_a_pod_that_refuses_every_pool_is_left_alone_in_silence(key: str) -> Non
 
 @pytest.mark.parametrize("key", [keys.NODE_POOL, keys.NODE_CLASS, keys.ZONE, "example.com/team"])
 def test_labels_that_a_new_node_has_may_be_asked_for(key: str) -> None:
-    """POD-05."""
+    """POD-05: affinity that cannot be served."""
     pod = parse_pod(document(required(key), WAITING))
     assert pod.faults == ()
     assert is_provisionable(pod)
@@ -364,7 +364,7 @@ def test_an_affinity_term_names_namespaces_or_selects_them(
 
 
 def test_the_policies_of_a_spread_have_the_defaults_of_kubernetes() -> None:
-    """SCH-76."""
+    """SCH-76: node policies of spread constraints."""
     (plain,) = parse_pod(document(spread())).spread
     assert (plain.node_affinity_policy, plain.node_taints_policy) == ("Honor", "Ignore")
     told = spread(nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor")
@@ -433,14 +433,14 @@ def test_no_affinity_of_a_pod_stops_the_reader(affinity: dict[str, Any]) -> None
 
 @given(objects("spec", "template", *WORDS))
 def test_a_daemon_set_is_read_or_refused_with_a_field(spec: dict[str, Any]) -> None:
-    """F27, SCH-46."""
+    """F27: faulty objects; SCH-46: daemons of new nodes."""
     with contextlib.suppress(InvalidObject):
         daemon = parse_daemon_set(document(spec))
         assert decode_record("daemonsets", msgspec.json.encode(daemon)) == daemon
 
 
 def test_a_daemon_set_brings_its_overhead() -> None:
-    """SCH-46."""
+    """SCH-46: daemons of new nodes."""
     template = {
         "spec": {"containers": [container("100m")], "tolerations": [{"operator": "Exists"}]}
     }

@@ -62,7 +62,7 @@ def test_a_full_pool_comes_back_from_its_document() -> None:
     ],
 )
 def test_what_only_v1_can_say_is_noted(change: dict[str, Any], field: str) -> None:
-    """MAP-02, table 1.9."""
+    """MAP-02, MAP-04: what the other generation cannot say."""
     pool = NodePool(
         **{
             "uid": "",

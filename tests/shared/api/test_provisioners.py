@@ -28,7 +28,7 @@ from tests.shared.api.provisioner_documents import (
 
 
 def test_a_provisioner_that_says_everything_arrives_complete() -> None:
-    """P-01..P-13."""
+    """P-01..P-13: every field of a Provisioner."""
     raw = provisioner(
         annotations={"note": "x"},
         labels={"billing-team": "my-team"},
@@ -56,7 +56,7 @@ def test_a_provisioner_that_says_everything_arrives_complete() -> None:
 
 
 def test_three_incomplete_taints_are_three_faults() -> None:
-    """Scenario 11: the seed lists key, value and effect as items of their own."""
+    """ACC-11: the seed lists key, value and effect as items of their own."""
     faults = faults_of(
         taints=[{"key": "dotori/server"}, {"value": "true"}, {"effect": "PreferNoSchedule"}]
     )
@@ -70,7 +70,7 @@ def test_three_incomplete_taints_are_three_faults() -> None:
 
 
 def test_an_unknown_operator_names_the_field_and_the_allowed_ones() -> None:
-    """P-05, P-16."""
+    """P-05: requirements; P-16: rules for requirements."""
     (fault,) = faults_of(requirements=[{"key": keys.ZONE, "operator": "Near", "values": ["a"]}])
     assert fault.startswith("spec.requirements[0].operator: 'Near' is not one of")
     for operator in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"):
@@ -129,7 +129,7 @@ def test_all_faults_are_told_at_once() -> None:
     ],
 )
 def test_each_operator_takes_its_values(operator: str, values: list[str], good: bool) -> None:
-    """P-16."""
+    """P-16: rules for requirements."""
     faults = faults_of(requirements=[{"key": "team", "operator": operator, "values": values}])
     assert (faults == []) is good
 
@@ -174,7 +174,7 @@ def test_values_that_are_no_label_values_are_refused(value: str) -> None:
 
 
 def test_one_taint_per_key_and_effect_over_both_lists() -> None:
-    """P-18."""
+    """P-18: rules for taints."""
     taint = {"key": "k", "effect": "NoSchedule"}
     assert "k:NoSchedule is there twice" in faults_of(taints=[taint], startupTaints=[taint])[0]
     assert faults_of(taints=[taint], startupTaints=[{**taint, "effect": "NoExecute"}]) == []
@@ -199,13 +199,13 @@ def test_consolidation_and_the_emptiness_ttl_exclude_each_other() -> None:
     ],
 )
 def test_aws_settings_come_from_exactly_one_place(spec: dict[str, Any], fault: str) -> None:
-    """P-07."""
+    """P-07: provider or providerRef."""
     (found,) = texts(document(spec))
     assert found.startswith(fault)
 
 
 def test_what_is_not_said_gets_the_defaults_of_the_webhook() -> None:
-    """P-19."""
+    """P-19: defaults of the webhook."""
     assert with_defaults((), {}) == (
         Expression(keys.OS, "In", ("linux",)),
         Expression(keys.ARCH, "In", ("amd64",)),
@@ -216,7 +216,7 @@ def test_what_is_not_said_gets_the_defaults_of_the_webhook() -> None:
 
 
 def test_what_is_said_in_labels_or_requirements_is_not_defaulted() -> None:
-    """P-19."""
+    """P-19: defaults of the webhook."""
     said = (
         Expression(keys.INSTANCE_TYPE, "In", ("m5.large",)),
         Expression(keys.CAPACITY_TYPE, "Exists"),
@@ -264,19 +264,19 @@ def test_a_wrong_json_type_is_a_fault(spec: dict[str, Any]) -> None:
 def test_consolidation_is_told_in_the_words_of_v1(
     spec: dict[str, Any], policy: str, after: float | None
 ) -> None:
-    """Table 1.9, scenario 52."""
+    """MAP-04: from v1alpha5 to v1; ACC-52: consolidation excludes a time after empty."""
     pool = pool_of(**spec)
     assert (pool.consolidation_policy, pool.consolidate_after_seconds) == (policy, after)
 
 
 def test_both_times_to_live_are_kept() -> None:
-    """Scenario 31."""
+    """ACC-31: a node past its age is replaced."""
     pool = pool_of(ttlSecondsAfterEmpty=60, ttlSecondsUntilExpired=2592000)
     assert (pool.empty_ttl_seconds, pool.expire_seconds) == (60.0, 2592000.0)
 
 
 def test_the_sample_of_the_seed_is_read() -> None:
-    """Scenario 27."""
+    """ACC-27: the Provisioner with taint, label and types."""
     pool = pool_of(
         labels={"billing-team": "my-team"},
         taints=[{"key": "example.com/special-taint", "effect": "NoSchedule"}],
@@ -293,7 +293,7 @@ def test_the_sample_of_the_seed_is_read() -> None:
 
 
 def test_a_provisioner_whose_categories_were_lost_gets_the_defaults() -> None:
-    """Scenario 16: of a doubled key YAML keeps the last, without category and generation."""
+    """ACC-16: of a doubled key YAML keeps the last, without category and generation."""
     last = [{"key": keys.OS, "operator": "In", "values": ["linux"]}]
     found = {one.key: one.values for one in pool_of(requirements=last).requirements}
     assert found[FAMILY] == ("c", "m", "r")

@@ -39,7 +39,7 @@ def test_no_provisioner_stops_the_reader(spec: dict[str, Any], status: object) -
 
 @given(json_values(*WORDS), json_values(*WORDS))
 def test_no_spec_of_any_type_stops_the_reader(spec: object, metadata: object) -> None:
-    """F27."""
+    """F27: faulty objects."""
     raw = {"metadata": metadata, "spec": spec}
     assert parse_provisioner(raw).faults
     inline_template(raw)

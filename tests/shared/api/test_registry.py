@@ -86,7 +86,7 @@ def test_a_misspelt_kind_is_told_its_name() -> None:
 
 
 def test_each_incomplete_taint_is_told_to_be_one_item() -> None:
-    """Scenario 11."""
+    """ACC-11: a taint split over list items."""
     spread = provisioner(taints=[{"key": "a/b"}, {"value": "true"}, {"effect": "NoSchedule"}])
     lines = told(spread)
     for index in range(3):
@@ -99,7 +99,7 @@ def test_an_empty_spec_is_one_fault_not_one_for_every_line() -> None:
 
 
 def test_the_global_settings_are_checked_and_other_config_maps_are_not_ours() -> None:
-    """OPS-04."""
+    """OPS-04: the settings ConfigMap of v1alpha5."""
     document = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -124,7 +124,7 @@ def test_defaults_that_will_be_applied_are_told() -> None:
 
 
 def test_values_that_no_offering_has_are_told() -> None:
-    """NP-18."""
+    """NP-18: known values."""
     pool = {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",

@@ -1,4 +1,4 @@
-"""Selector maps of v1alpha1 and the terms of v1 mean the same (T-10, table 1.9)."""
+"""Selector maps of v1alpha1 and the terms of v1 mean the same (T-10, MAP-04)."""
 
 from __future__ import annotations
 

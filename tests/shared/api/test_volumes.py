@@ -68,7 +68,7 @@ def test_a_deletion_is_seen(parse: Any) -> None:
 
 
 def test_sch_93_terms_of_a_volume_are_alternatives_in_today_s_spelling() -> None:
-    """SCH-03."""
+    """SCH-03: older keys."""
     terms = (term((EBS_ZONE, "a"), (keys.REGION, "r")), term((keys.ZONE, "b")))
     volume = parse_volume(document({"csi": {"driver": EBS}, **affinity(*terms)}))
     assert volume.driver == EBS
@@ -111,7 +111,7 @@ def storage_class(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_storage_class_says_where_it_makes_volumes() -> None:
-    """SCH-92, SCH-93."""
+    """SCH-92: in-tree volumes; SCH-93: zones of volumes."""
     terms = [
         {"matchLabelExpressions": [{"key": EBS_ZONE, "values": ["a", "b"]}]},
         {"matchLabelExpressions": [{"key": "rack", "values": ["r1"]}]},
@@ -177,7 +177,7 @@ def test_sch_91_a_driver_without_a_count_has_no_limit() -> None:
 def test_what_cannot_be_read_is_refused_with_its_field(
     parse: Any, raw: dict[str, Any], field: str
 ) -> None:
-    """F27."""
+    """F27: faulty objects."""
     with pytest.raises(InvalidObject) as refused:
         parse(raw)
     assert refused.value.field == field
@@ -201,7 +201,7 @@ def test_anything_is_read_or_refused(kind: str, spec: dict[str, Any], status: ob
 
 @given(objects(*WORDS))
 def test_any_storage_class_is_read_or_refused(fields: dict[str, Any]) -> None:
-    """F27."""
+    """F27: faulty objects."""
     with contextlib.suppress(InvalidObject):
         record = parse_storage_class(storage_class(**fields))
         assert decode_record(STORAGE_CLASSES, msgspec.json.encode(record)) == record

@@ -1,4 +1,4 @@
-"""The consumer on a real Redis: every message is handled, one that cannot be blocks nobody (reliability F2-F13)."""
+"""The consumer on a real Redis: every message is handled, one that cannot be blocks nobody (F2-F13)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_every_message_is_handled_and_acknowledged(bus, message, running, 
 
 
 async def test_each_group_gets_every_message(bus, message, running, until, quick):
-    """Groups are created at 0, so entries from before a group's start count (design section 4)."""
+    """Groups are created at 0, so entries from before a group's start count (docs/spec/design.md)."""
     seen: Counter[str] = Counter()
 
     def handler(group: str):

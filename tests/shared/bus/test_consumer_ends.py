@@ -1,4 +1,4 @@
-"""Consumers that crash, hang, stop or lose their Redis: nothing is lost (reliability F2-F13, F29)."""
+"""Consumers that crash, hang, stop or lose their Redis: nothing is lost (F2-F13, F29)."""
 
 from __future__ import annotations
 

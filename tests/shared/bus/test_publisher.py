@@ -1,4 +1,4 @@
-"""Publishing on a real Redis: once per fact, bounded, honest about failures (reliability F8, F10)."""
+"""Publishing on a real Redis: once per fact, bounded, honest about failures (F8, F10)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_the_same_id_rings_once(bus, message):
 
 
 async def test_a_body_over_the_limit_is_refused(bus, message):
-    """Design section 4: at most 64 KiB."""
+    """docs/spec/design.md: at most 64 KiB."""
     await bus.publish("launches", message("fits", body=b"x" * BODY_LIMIT_BYTES))
     with pytest.raises(InvalidObject, match="body: 65537 bytes"):
         await bus.publish("launches", message("large", body=b"x" * (BODY_LIMIT_BYTES + 1)))
@@ -59,11 +59,11 @@ async def test_a_full_stream_that_was_read_makes_room_by_itself(redis_url, clust
 
 
 async def test_a_stream_that_nobody_reads_stays_bounded(redis_url, cluster, message):
-    """`decisions` may have no group at all: its oldest entries go."""
+    """Its group was never made, or is gone: the oldest entries go."""
     bus = Bus(redis_url, cluster, clock=SystemClock(), random=random.Random(1), stream_limit=10)
     for number in range(100):
-        assert await bus.publish("decisions", message(f"n{number}"))
-        assert (await bus.depth("decisions")).length <= 10
+        assert await bus.publish("machines", message(f"n{number}"))
+        assert (await bus.depth("machines")).length <= 10
     await bus.close()
 
 

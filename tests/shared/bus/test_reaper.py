@@ -1,4 +1,4 @@
-"""Watching the heartbeats of other consumers (reliability F5, F6, F12)."""
+"""Watching the heartbeats of other consumers (F5, F6, F12)."""
 
 from __future__ import annotations
 

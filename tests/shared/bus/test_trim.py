@@ -1,4 +1,4 @@
-"""Safe trimming on a real Redis (reliability F11)."""
+"""Safe trimming on a real Redis (F11)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def batcher(work: Work, *, idle: float = 0.01, most: int = 1000) -> Batcher[int,
 
 
 async def test_everybody_gets_their_own_answer_from_one_call() -> None:
-    """LCH-54."""
+    """LCH-54: equal requests in one call."""
     work = Work()
     asked = batcher(work)
     assert await asyncio.gather(*(asked.ask(n) for n in range(5))) == [0, 2, 4, 6, 8]
@@ -72,7 +72,7 @@ async def test_a_full_batch_waits_for_nobody() -> None:
     """LCH-54: one call takes no more."""
     work = Work()
     asked: Batcher[int, int] = Batcher(work, idle=1000.0, longest=1000.0, most=2, busy=lambda: True)
-    assert await asyncio.gather(asked.ask(1), asked.ask(2)) == [2, 4]
+    assert [*await asyncio.gather(asked.ask(1), asked.ask(2))] == [2, 4]
 
 
 async def test_what_comes_after_a_batch_is_the_next_batch() -> None:

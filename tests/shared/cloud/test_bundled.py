@@ -1,4 +1,4 @@
-"""The catalogue that comes with Dovetail (design, section 8)."""
+"""The catalogue that comes with Dovetail (docs/spec/design.md)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def named(catalogue: Catalogue, name: str) -> InstanceType:
 async def test_a_pool_without_spot_price_is_not_offered_once_history_was_read(
     market: Market,
 ) -> None:
-    """IT-06."""
+    """IT-06: spot prices."""
     assert offerings(market) == (
         Offering("us-west-2a", "on-demand", 96_000),
         Offering("us-west-2a", "spot", 30_000),
@@ -70,7 +70,7 @@ async def test_a_pool_without_spot_price_is_not_offered_once_history_was_read(
 
 
 async def test_before_the_first_history_spot_costs_as_much_as_on_demand(market: Market) -> None:
-    """IT-06."""
+    """IT-06: spot prices."""
     spot = [one for one in offerings(market, spot=None) if one.capacity_type == "spot"]
     assert [one.price_micro_usd_per_hour for one in spot] == [96_000, 96_000]
 
@@ -126,7 +126,9 @@ async def test_a_malformed_type_is_told_by_name_and_the_others_stay(
         assert [fault.partition(":")[0] for fault in built.faults] == ["c5.large"], change
 
 
-JUNK = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just([])
+JUNK: st.SearchStrategy[Any] = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just([])
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -134,7 +136,7 @@ JUNK = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_siz
 async def test_no_description_takes_the_others_away(
     data: st.DataObject, market: Market, describe: Callable[[str], dict[str, Any]]
 ) -> None:
-    """IT-01."""
+    """IT-01: discovery of types."""
     description = describe("c5.large")
     group = data.draw(st.sampled_from(sorted(description.keys() - {"InstanceType"})))
     inner = description[group]
@@ -178,7 +180,7 @@ async def test_the_region_loads_complete(cloud: Cloud) -> None:
 
 
 async def test_without_the_price_api_the_bundled_book_is_used(cloud: Cloud, control: Any) -> None:
-    """IT-05."""
+    """IT-05: on-demand prices."""
     await control.fault("GetProducts", "AccessDeniedException", status=400)
     market = await read_market(cloud, SETTINGS)
     assert market.on_demand == bundled_prices("us-west-2")
@@ -195,7 +197,7 @@ async def test_without_the_price_api_the_bundled_book_is_used(cloud: Cloud, cont
 async def test_prices_that_cannot_be_read_stay_as_they_were(
     cloud: Cloud, control: Any, market: Market
 ) -> None:
-    """IT-05, IT-06."""
+    """IT-05: on-demand prices; IT-06: spot prices."""
     await control.fault("GetProducts", "AccessDeniedException", status=400)
     await control.fault("DescribeSpotPriceHistory", "UnauthorizedOperation", status=403)
     kept = await read_market(cloud, SETTINGS, previous=market.prices)

@@ -69,19 +69,19 @@ async def launched(cloud: Cloud, token: str) -> list[Instance]:
 
 
 async def test_ping_proves_the_connection(cloud: Cloud) -> None:
-    """OPS-12."""
+    """OPS-12: checks at the start."""
     await cloud.ec2.ping()
 
 
 async def test_ping_without_permission_names_it(cloud: Cloud, control: Any) -> None:
-    """OPS-12."""
+    """OPS-12: checks at the start."""
     await control.fault("DescribeInstanceTypes", "UnauthorizedOperation", status=403)
     with pytest.raises(Unauthorized, match="allow ec2:DescribeInstanceTypes"):
         await cloud.ec2.ping()
 
 
 async def test_instance_types_come_in_full_and_only_for_kubernetes(cloud: Cloud) -> None:
-    """IT-01."""
+    """IT-01: discovery of types."""
     types = await cloud.ec2.instance_types()
     names = [one["InstanceType"] for one in types]
     assert len(names) == len(set(names)) > 500
@@ -90,7 +90,7 @@ async def test_instance_types_come_in_full_and_only_for_kubernetes(cloud: Cloud)
 
 
 async def test_offerings_and_spot_prices_name_the_regions_zones(cloud: Cloud) -> None:
-    """IT-01, IT-06."""
+    """IT-01: discovery of types; IT-06: spot prices."""
     zones = await cloud.ec2.zones()
     assert zones.keys() >= {"us-west-2a", "us-west-2b", "us-west-2c"}
     assert all(zone_id.startswith("usw2-az") for zone_id in zones.values())
@@ -102,7 +102,7 @@ async def test_offerings_and_spot_prices_name_the_regions_zones(cloud: Cloud) ->
 
 
 async def test_subnets_are_found_by_tag_and_by_id(cloud: Cloud) -> None:
-    """T-10, LCH-10."""
+    """T-10: selectors; LCH-10: subnets by selector."""
     by_tag = await cloud.ec2.subnets(DISCOVERY)
     assert {subnet.zone for subnet in by_tag} == {"us-west-2a", "us-west-2b", "us-west-2c"}
     free = [subnet.available_ips for subnet in by_tag]
@@ -120,7 +120,7 @@ async def subnet_ids(cloud: Cloud, *terms: SelectorTerm) -> list[str]:
 
 
 async def test_what_several_terms_select_is_found_once(cloud: Cloud) -> None:
-    """EC-01."""
+    """EC-01: subnet selector terms."""
     by_tag = await subnet_ids(cloud, *DISCOVERY)
     west_2b = tagged("Name", "*us-west-2b")
     terms = [west_2b, tagged("Name", "none"), SelectorTerm(id=by_tag[0]), *DISCOVERY]
@@ -129,7 +129,7 @@ async def test_what_several_terms_select_is_found_once(cloud: Cloud) -> None:
 
 
 async def test_security_groups_are_found_by_tag_and_by_name(cloud: Cloud) -> None:
-    """LCH-13, EC-02."""
+    """LCH-13: security groups by selector; EC-02: security group selector terms."""
     by_tag = await cloud.ec2.security_groups(DISCOVERY)
     assert [group.name for group in by_tag] == ["dovetail-local-node"]
     named = [SelectorTerm(name="dovetail-local-node")]
@@ -143,7 +143,7 @@ async def test_an_empty_term_is_refused_before_any_call(cloud: Cloud) -> None:
 
 
 async def test_a_published_image_is_found_by_id_and_by_name_and_owner(cloud: Cloud) -> None:
-    """LCH-03, LCH-08."""
+    """LCH-03: paths of AL2023 images; LCH-08: the newest image that suits."""
     image_id = await cloud.ssm.parameter(f"{IMAGE_PATH}/image_id")
     (image,) = await cloud.ec2.images([SelectorTerm(id=image_id)])
     assert (image.id, image.architecture) == (image_id, "x86_64")
@@ -154,7 +154,7 @@ async def test_a_published_image_is_found_by_id_and_by_name_and_owner(cloud: Clo
 
 
 async def test_a_fleet_launches_and_its_instance_is_listed_with_everything(cloud: Cloud) -> None:
-    """LCH-50, LCH-83."""
+    """LCH-50: form of the CreateFleet request; LCH-83: which instances are listed."""
     request = await fleet(cloud, "launch-1", "m5.large", capacity_type="spot")
     result = await cloud.ec2.create_fleet(request)
     (made,) = result.instances
@@ -169,7 +169,7 @@ async def test_a_fleet_launches_and_its_instance_is_listed_with_everything(cloud
 
 
 async def test_the_same_token_gives_the_same_instances(cloud: Cloud) -> None:
-    """F1."""
+    """F1: a crash between CreateFleet and its record."""
     request = await fleet(cloud, "same-1", "m5.large", count=2)
     first = await cloud.ec2.create_fleet(request)
     assert await cloud.ec2.create_fleet(request) == first
@@ -177,7 +177,7 @@ async def test_the_same_token_gives_the_same_instances(cloud: Cloud) -> None:
 
 
 async def test_a_token_with_other_parameters_is_refused_with_its_code(cloud: Cloud) -> None:
-    """F1."""
+    """F1: a crash between CreateFleet and its record."""
     await cloud.ec2.create_fleet(await fleet(cloud, "other-1", "m5.large"))
     with pytest.raises(LaunchRejected) as raised:
         await cloud.ec2.create_fleet(await fleet(cloud, "other-1", "m5.large", count=2))
@@ -197,7 +197,7 @@ async def test_a_lost_answer_is_unknown_and_a_replay_finds_the_instance(
 
 
 async def test_a_short_pool_gives_instances_and_errors_together(cloud: Cloud, control: Any) -> None:
-    """LCH-60, LCH-61, F18, F19."""
+    """LCH-60: codes for no capacity; LCH-61: unavailable offerings; F18: no capacity; F19: a fleet of another size."""
     pool = {"instanceType": "c5.large", "zone": "us-west-2a", "capacityType": "on-demand"}
     await control.post("capacity", pool | {"available": 0})
     request = await fleet(cloud, "short-1", "c5.large", "m5.xlarge")
@@ -210,7 +210,7 @@ async def test_a_short_pool_gives_instances_and_errors_together(cloud: Cloud, co
 
 
 async def test_a_missing_template_is_not_found(cloud: Cloud) -> None:
-    """LCH-25."""
+    """LCH-25: a template that is gone."""
     request = await fleet(cloud, "missing-1", "m5.large")
     specification = {"LaunchTemplateName": "no-such-template", "Version": "1"}
     request["LaunchTemplateConfigs"][0]["LaunchTemplateSpecification"] = specification
@@ -219,7 +219,7 @@ async def test_a_missing_template_is_not_found(cloud: Cloud) -> None:
 
 
 async def test_a_throttled_read_is_repeated(cloud: Cloud, control: Any) -> None:
-    """F17."""
+    """F17: throttling by EC2."""
     await control.fault("DescribeAvailabilityZones", "RequestLimitExceeded", status=503, count=2)
     assert await cloud.ec2.zones()
 
@@ -234,7 +234,7 @@ async def test_a_throttled_launch_is_reported_at_once(cloud: Cloud, control: Any
 
 
 async def test_termination_is_idempotent_and_reports_unknown_ids(cloud: Cloud) -> None:
-    """F20."""
+    """F20: lists of EC2 lag behind."""
     result = await cloud.ec2.create_fleet(await fleet(cloud, "end-1", "m5.large", count=2))
     ids = [one.id for one in result.instances]
     assert await cloud.ec2.terminate([*ids, UNKNOWN]) == (UNKNOWN,)
@@ -267,7 +267,7 @@ SHARED_ACTIONS = ("DescribeInstances", "TerminateInstances")
 
 
 async def test_tags_can_be_added_later(cloud: Cloud) -> None:
-    """LCH-56."""
+    """LCH-56: tags."""
     result = await cloud.ec2.create_fleet(await fleet(cloud, "tag-1", "m5.large"))
     await cloud.ec2.tag([result.instances[0].id], {"Name": "node-1"})
     (found,) = await cloud.ec2.instances(

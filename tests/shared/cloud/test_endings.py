@@ -34,7 +34,7 @@ def test_ec2s_words_tell_who_ended_it(state: str, reason: str, itself: bool, aga
 
 
 def test_a_key_that_may_not_be_used_is_named() -> None:
-    """Scenario 39: EC2 only says Client.InternalError."""
+    """ACC-39: EC2 only says Client.InternalError."""
     assert "KMS key" in ending_of(instance("terminated", "Client.InternalError: on launch"))
     assert "KMS key" not in ending_of(instance("terminated", ""))
     assert "no reason given" in ending_of(instance("terminated", ""))

@@ -72,7 +72,7 @@ def translate(error: Exception, *, launching: bool = False) -> DovetailError:
     ],
 )
 def test_codes_map_to_the_family(code: str, status: int, family: type[DovetailError]) -> None:
-    """LCH-66, F17."""
+    """LCH-66: codes for not found; F17: throttling by EC2."""
     error = translate(answer(code, status))
     assert type(error) is family
     assert error.context == {"code": code, "operation": "ec2:CreateFleet", "request_id": "r-1"}
@@ -80,7 +80,7 @@ def test_codes_map_to_the_family(code: str, status: int, family: type[DovetailEr
 
 @pytest.mark.parametrize("code", sorted(CAPACITY_CODES))
 def test_every_capacity_code_means_insufficient_capacity(code: str) -> None:
-    """LCH-60."""
+    """LCH-60: codes for no capacity."""
     assert is_capacity_error(code)
     assert isinstance(translate(answer(code)), InsufficientCapacity)
 
@@ -105,7 +105,7 @@ def test_wrong_credentials_are_not_reported_as_a_missing_permission() -> None:
 
 
 def test_a_missing_spot_role_says_how_to_create_it() -> None:
-    """LCH-63."""
+    """LCH-63: the missing role for spot."""
     error = translate(answer("AuthFailure.ServiceLinkedRoleCreationNotPermitted", 403))
     assert isinstance(error, Unauthorized)
     assert "create-service-linked-role" in error.message

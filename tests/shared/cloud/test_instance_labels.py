@@ -25,7 +25,7 @@ def aws_labels(one: Any) -> dict[str, str]:
 
 
 def test_c5a_large_carries_the_labels_of_the_seed(build: Build) -> None:
-    """IT-46."""
+    """IT-46: labels of a c5a.large."""
     expected = {
         "instance-category": "c",
         "instance-cpu": "2",
@@ -41,7 +41,7 @@ def test_c5a_large_carries_the_labels_of_the_seed(build: Build) -> None:
 
 
 def test_kubernetes_labels_and_offerings_are_filled_in(build: Build) -> None:
-    """IT-40, IT-41."""
+    """IT-40: labels of Kubernetes; IT-41: capacity type and zone id."""
     offerings = (Offering("us-west-2b", "spot", 10), Offering("us-west-2a", "on-demand", 20))
     labels = build("m6g.large", offerings=offerings).labels
     assert labels["kubernetes.io/arch"] == ("arm64",)
@@ -92,17 +92,17 @@ def test_a_label_without_a_value_is_absent(build: Build) -> None:
     ],
 )
 def test_hardware_is_described(build: Build, name: str, expected: dict[str, str]) -> None:
-    """IT-42, IT-43."""
+    """IT-42: labels of an instance's size; IT-43: labels of accelerators."""
     assert expected.items() <= aws_labels(build(name)).items()
 
 
 def test_tenancy_is_a_choice(build: Build) -> None:
-    """IT-42."""
+    """IT-42: labels of an instance's size."""
     assert build("m5.large").labels[AWS + "instance-tenancy"] == ("dedicated", "default")
 
 
 def test_windows_nodes_carry_their_build(build: Build) -> None:
-    """IT-40."""
+    """IT-40: labels of Kubernetes."""
     labels = build("m5.large", sizes=SizeSettings(platform="Windows2019")).labels
     assert labels["node.kubernetes.io/windows-build"] == ("10.0.17763",)
     assert labels["kubernetes.io/os"] == ("windows",)
@@ -121,7 +121,7 @@ def test_windows_nodes_carry_their_build(build: Build) -> None:
 def test_category_and_generation_come_from_the_name(
     name: str, category: str, generation: str
 ) -> None:
-    """IT-03."""
+    """IT-03: parts of a type's name."""
     match = INSTANCE_NAME.match(name)
     assert match is not None
     assert (match[1], match[3]) == (category, generation)

@@ -1,4 +1,4 @@
-"""What a machine of a type offers: the vectors of spec area 4."""
+"""What a machine of a type offers: the vectors of docs/spec/instance-types.md."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NETWORK_VECTORS = [
 def test_network_limits_are_those_of_the_table(
     name: str, interfaces: int, addresses: int, trunking: bool, branch: int
 ) -> None:
-    """IT-20."""
+    """IT-20: table of network interfaces."""
     limit = vpc_limits()[name]
     assert (limit.interfaces, limit.ipv4_per_interface) == (interfaces, addresses)
     assert (limit.trunking, limit.branch_interfaces if limit.trunking else 0) == (trunking, branch)
@@ -74,7 +74,7 @@ def test_pods_are_limited_by_the_default_network_card(build: Build, name: str, p
 
 
 def test_the_worked_vector_of_c7i_2xlarge(build: Build) -> None:
-    """IT-35, scenario 42."""
+    """IT-35: a c7i.2xlarge worked out; ACC-42: allocatable of a c7i.2xlarge."""
     one = build("c7i.2xlarge")
     assert one.capacity["memory"] == 15155 * MIB
     assert one.allocatable() == {
@@ -101,7 +101,7 @@ def test_arm_machines_lose_64_mib_before_the_overhead(describe: Any) -> None:
 
 
 def test_max_pods_changes_pods_but_not_the_memory_reserved_on_al2(build: Build) -> None:
-    """IT-13, IT-31."""
+    """IT-13: number of pods; IT-31: memory kept for the kubelet."""
     limited = build("m5.large", sizes=sizes(kubelet={"maxPods": 10}))
     assert limited.capacity["pods"] == 10
     assert limited.labels["karpenter.k8s.aws/instance-pods"] == ("10",)
@@ -109,14 +109,14 @@ def test_max_pods_changes_pods_but_not_the_memory_reserved_on_al2(build: Build) 
 
 
 def test_bottlerocket_reserves_memory_for_the_actual_pods(build: Build) -> None:
-    """IT-31, IT-36."""
+    """IT-31: memory kept for the kubelet; IT-36: overhead of Bottlerocket and Windows."""
     settings = sizes(ami_family="Bottlerocket", kubelet={"maxPods": 10})
     one = build("m5.large", sizes=settings)
     assert one.overhead["memory"] == (11 * 10 + 255 + 100) * MIB
 
 
 def test_pods_per_core_caps_pods_except_on_bottlerocket(build: Build) -> None:
-    """IT-13."""
+    """IT-13: number of pods."""
     kubelet = {"podsPerCore": 4}
     assert build("m5.large", sizes=sizes(kubelet=kubelet)).capacity["pods"] == 8
     bottlerocket = sizes(ami_family="Bottlerocket", kubelet=kubelet)
@@ -170,7 +170,7 @@ def test_pod_eni_can_be_switched_off(build: Build) -> None:
     ],
 )
 def test_devices_are_counted(build: Build, name: str, resource: str, count: int) -> None:
-    """IT-18."""
+    """IT-18: accelerators."""
     assert build(name).capacity[resource] == count
 
 
@@ -218,7 +218,7 @@ def test_a_root_volume_of_100_gib_leaves_89_to_pods(build: Build) -> None:
 
 
 def test_reservations_of_the_user_override_per_key(build: Build) -> None:
-    """IT-32, IT-33."""
+    """IT-32: storage kept, and overrides; IT-33: eviction threshold."""
     kubelet = {
         "kubeReserved": {"cpu": "200m"},
         "systemReserved": {"memory": "50Mi"},
@@ -232,7 +232,7 @@ def test_reservations_of_the_user_override_per_key(build: Build) -> None:
 
 
 def test_types_without_category_or_known_architecture_are_dropped(build: Build) -> None:
-    """IT-02, IT-03."""
+    """IT-02: types without a category; IT-03: parts of a type's name."""
     assert build("mac2.metal") is None
     assert build("m5.large", InstanceType="mac-m4.metal") is None
     assert build("m5.large", InstanceType="large") is None

@@ -107,7 +107,7 @@ async def running(cloud: Cloud) -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_without_permission_it_is_named(cloud: Cloud, control: Any) -> None:
-    """INT-30."""
+    """INT-30: status checks."""
     await control.fault("DescribeInstanceStatus", "UnauthorizedOperation", status=403)
     with pytest.raises(Unauthorized, match="allow ec2:DescribeInstanceStatus") as caught:
         await cloud.instance_statuses.ailments()

@@ -18,7 +18,7 @@ DATA = {"ImageId": "ami-0123456789abcdef0"}
 async def test_a_launch_template_is_made_once_and_may_be_gone_already(
     cloud: Cloud, control: Any
 ) -> None:
-    """LCH-20..22."""
+    """LCH-20..LCH-22: names, reuse and lifetime of launch templates."""
     made, is_new = await cloud.launch_templates.ensure("test-once", DATA, {"owner": "once"})
     found, is_newer = await cloud.launch_templates.ensure("test-once", DATA, {"owner": "once"})
     assert (is_new, is_newer) == (True, False)
@@ -42,7 +42,7 @@ async def test_a_template_of_the_same_name_made_since_stays(cloud: Cloud) -> Non
 
 
 async def test_what_a_template_says_can_be_read(cloud: Cloud) -> None:
-    """T-07."""
+    """T-07: launchTemplate excludes other fields."""
     made, _ = await cloud.launch_templates.ensure("test-content", DATA, {"owner": "content"})
     assert (await cloud.launch_templates.data(made))["ImageId"] == DATA["ImageId"]
     with pytest.raises(NotFound):
@@ -81,7 +81,7 @@ async def test_placement_groups_are_found_by_name_or_id(
 async def test_sizes_of_snapshots_are_known_unless_they_do_not_exist(
     cloud: Cloud, aws_emulator_url: str
 ) -> None:
-    """T-09."""
+    """T-09: block device mappings."""
     snapshot = await make_snapshot(aws_emulator_url, 33)
     sizes = await cloud.ec2.snapshot_sizes([snapshot, "snap-00000000000000000"])
     assert sizes == {snapshot: 33}

@@ -136,12 +136,12 @@ def test_china_is_priced_in_yuan() -> None:
     ],
 )
 def test_each_region_asks_its_nearest_price_endpoint(region: str, home: str) -> None:
-    """IT-05."""
+    """IT-05: on-demand prices."""
     assert pricing_region(region) == home
 
 
 def test_the_newest_spot_price_of_each_pool_counts() -> None:
-    """IT-06."""
+    """IT-06: spot prices."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
 
     def entry(price: str, minutes: int, zone: str = "us-west-2a") -> dict[str, Any]:
@@ -179,6 +179,6 @@ def test_no_stored_prices_break_the_decoder(document: bytes) -> None:
 
 
 def test_the_bundled_book_stands_in_for_every_region() -> None:
-    """IT-05."""
+    """IT-05: on-demand prices."""
     assert bundled_prices("us-east-1")["c5.large"] == 85_000
     assert bundled_prices("xx-nowhere-1") == bundled_prices("us-east-1")

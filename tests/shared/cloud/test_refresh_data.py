@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -61,7 +62,7 @@ def test_a_table_written_again_is_the_same_file(name: str) -> None:
 
 
 def test_the_controllers_table_is_read_in_full() -> None:
-    """IT-20."""
+    """IT-20: table of network interfaces."""
     assert parse_limits(go_source(vpc_limits())) == vpc_limits()
 
 
@@ -80,9 +81,9 @@ def test_an_entry_that_lacks_a_number_is_refused() -> None:
 
 
 def test_only_types_that_the_table_lacks_take_their_bandwidth_from_ec2() -> None:
-    """IT-42."""
+    """IT-42: labels of an instance's size."""
     one, two = {"BaselineBandwidthInGbps": 0.781}, [{"BaselineBandwidthInGbps": 200.0}] * 2
-    described = [
+    described: list[dict[str, Any]] = [
         {"InstanceType": "m5.large", "NetworkInfo": {"NetworkCards": [one]}},
         {"InstanceType": "m99.large", "NetworkInfo": {"NetworkCards": [one]}},
         {"InstanceType": "m99.metal", "NetworkInfo": {"NetworkCards": two}},
@@ -94,7 +95,7 @@ def test_only_types_that_the_table_lacks_take_their_bandwidth_from_ec2() -> None
 
 
 def test_prices_of_one_region_leave_those_of_others() -> None:
-    """IT-05."""
+    """IT-05: on-demand prices."""
     books = {"us-east-1": {"m5.large": 0.096}, "eu-west-1": {"m5.large": 0.1}}
     found = with_prices(books, "eu-west-1", {"m5.large": 107_000})
     assert found == {"us-east-1": {"m5.large": 0.096}, "eu-west-1": {"m5.large": 0.107}}
@@ -120,7 +121,7 @@ def tables(tmp_path: Path) -> Path:
 def test_the_command_writes_all_tables_from_any_endpoint(
     tables: Path, aws_emulator_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """IT-05, IT-17."""
+    """IT-05: on-demand prices; IT-17: branch interfaces."""
     source = tables / "limits.go"
     limits = vpc_limits() | {"m99.large": VpcLimit(3, (3,), 0, 10, True, 9)}
     source.write_text(go_source(limits))

@@ -42,7 +42,7 @@ def test_all_fields_of_a_term_must_match() -> None:
 
 
 def test_terms_are_alternatives_and_so_are_calls_of_their_own() -> None:
-    """EC-01."""
+    """EC-01: subnet selector terms."""
     assert filters(tagged(a="1"), tagged(b="2")) == [
         [{"Name": "tag:a", "Values": ["1"]}],
         [{"Name": "tag:b", "Values": ["2"]}],
@@ -78,7 +78,7 @@ def test_many_ids_keep_to_ec2s_limit() -> None:
 
 
 def test_names_select_where_the_kind_has_a_name() -> None:
-    """EC-02, EC-03."""
+    """EC-02: security group selector terms; EC-03: image selector terms."""
     named = SelectorTerm(name="web")
     assert filters(named, subject=IMAGES) == [[{"Name": "name", "Values": ["web"]}]]
     assert filters(named, subject=SECURITY_GROUPS) == [[{"Name": "group-name", "Values": ["web"]}]]
@@ -87,7 +87,7 @@ def test_names_select_where_the_kind_has_a_name() -> None:
 
 
 def test_image_owners_default_to_self_and_amazon_unless_ids_are_given() -> None:
-    """LCH-08."""
+    """LCH-08: the newest image that suits."""
     terms = (
         SelectorTerm(id="ami-1"),
         tagged(Name="x"),
@@ -164,7 +164,7 @@ def test_splitting_keeps_each_value_once_and_in_order(values: list[str]) -> None
 
 
 def test_our_own_resources_are_found_by_exact_tags_and_present_keys() -> None:
-    """LCH-83."""
+    """LCH-83: which instances are listed."""
     assert tag_filters({"a": "1", "b": "*"}, ("k",)) == [
         {"Name": "tag:a", "Values": ["1"]},
         {"Name": "tag-key", "Values": ["b"]},

@@ -30,7 +30,7 @@ async def connect(region: str = "us-west-2", endpoint_url: str | None = None) ->
 
 
 async def test_a_missing_region_names_the_variable() -> None:
-    """OPS-12."""
+    """OPS-12: checks at the start."""
     with pytest.raises(ConfigurationError, match="AWS_REGION"):
         await connect(region="")
 
@@ -58,7 +58,7 @@ async def test_a_dead_endpoint_is_unreachable() -> None:
 
 
 async def test_a_parameter_is_read_or_not_found(cloud: Cloud) -> None:
-    """LCH-01."""
+    """LCH-01: images by SSM parameter."""
     path = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended"
     assert (await cloud.ssm.parameter(f"{path}/image_id")).startswith("ami-")
     with pytest.raises(NotFound):
@@ -66,7 +66,7 @@ async def test_a_parameter_is_read_or_not_found(cloud: Cloud) -> None:
 
 
 async def test_the_cluster_tells_what_a_node_needs(cloud: Cloud) -> None:
-    """LCH-32, LCH-40."""
+    """LCH-32: boot data of AL2023; LCH-40: endpoint, certificate and DNS of the cluster."""
     cluster = await cloud.eks.cluster("dovetail-local")
     assert cluster.version == "1.32"
     assert cluster.endpoint.startswith("http")
@@ -77,7 +77,7 @@ async def test_the_cluster_tells_what_a_node_needs(cloud: Cloud) -> None:
 
 
 async def test_on_demand_prices_are_integers_per_type(cloud: Cloud) -> None:
-    """IT-05."""
+    """IT-05: on-demand prices."""
     listed = await cloud.pricing.on_demand("us-west-2")
     prices = listed.prices
     assert listed.faults == {}
@@ -113,7 +113,7 @@ async def test_notices_arrive_and_stay_until_deleted(cloud: Cloud, control: Any)
 
 
 async def test_an_unknown_queue_is_not_found(cloud: Cloud) -> None:
-    """LCH-66."""
+    """LCH-66: codes for not found."""
     with pytest.raises(NotFound):
         await cloud.sqs.queue_url("no-such-queue")
 
@@ -136,7 +136,7 @@ async def test_a_role_is_taken_on_for_all_calls(aws_emulator_url: str) -> None:
 
 
 async def test_every_call_is_told_with_its_time_and_its_error(cloud: Cloud) -> None:
-    """MET-10."""
+    """MET-10: metrics of the cloud."""
     told: list[tuple[str, float, str]] = []
     cloud.observer = lambda *one: told.append(one)
     try:

@@ -53,7 +53,7 @@ async def test_more_than_ten_are_deleted_in_several_calls(
 
 
 async def test_what_is_not_deleted_is_visible_again(cloud: Cloud, messages: Any) -> None:
-    """INT-04."""
+    """INT-04: when messages are deleted."""
     await messages(1)
     url = await cloud.sqs.queue_url(QUEUE)
     (first,) = await cloud.sqs.receive(url, wait_seconds=0, visibility_seconds=1)

@@ -12,7 +12,7 @@ from shared.disruption.budgets import REASONS, allowed_now, by_budget
 from shared.disruption.records import EXPIRED, REBALANCE
 from shared.domain.budgets import UNLIMITED
 from shared.domain.machines import INSTANCE_TERMINATING, REGISTERED
-from shared.domain.nodepools import DRIFTED, EMPTY, UNDERUTILIZED, Budget, NodePool
+from shared.domain.nodepools import DRAIN, DRIFTED, EMPTY, UNDERUTILIZED, V1, Budget, NodePool
 from tests.support.builders import make_pool
 from tests.support.disruption import NOW, Running, conditions, make_cluster, make_running
 
@@ -43,7 +43,7 @@ def test_a_budget_counts_for_its_reasons_only() -> None:
 
 
 def test_machines_that_are_down_or_on_their_way_out_use_the_budget_up() -> None:
-    """DIS-24."""
+    """DIS-24: nodes that count for budgets."""
     pool = make_pool(budgets=(Budget("5"),))
     running = ten(pool)
     running[0] = running[0]._replace(machine=replace(running[0].machine, terminating=True))
@@ -105,3 +105,25 @@ def test_what_a_budget_allows_is_told_whoever_is_going_already() -> None:
     }  # fmt: skip
     empty = by_budget(snapshot.pools, (), {}, now=NOW)
     assert not any(allowance.blocks for allowance in empty.values()), "of no nodes none is held"
+
+
+def test_told_are_only_reasons_for_which_a_pool_disrupts() -> None:
+    """DIS-25, DIS-60: a NodePool's machines expire whatever its budgets say; no event says else."""
+    karpenters = {EMPTY, DRIFTED, UNDERUTILIZED}
+    old = make_pool("old", budgets=(Budget("0"),))
+    new = make_pool("new", budgets=(Budget("0"),), generation_api=V1)
+    patient = make_pool("patient", budgets=(Budget("0"),), generation_api=V1, rebalance=DRAIN)
+    pools = (old, new, patient)
+    snapshot = make_cluster([make_running(pool.name, pool=pool) for pool in pools], pools=pools)
+    found = by_budget(
+        pools, snapshot.machines, {node.name: node for node in snapshot.nodes}, now=NOW
+    )
+    told = {
+        pool.name: {
+            reason for (key, reason), one in found.items() if key == pool.key and one.blocks
+        }
+        for pool in pools
+    }
+    assert told == {
+        "old": {*karpenters, EXPIRED}, "new": karpenters, "patient": {*karpenters, REBALANCE},
+    }  # fmt: skip

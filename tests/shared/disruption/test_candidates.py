@@ -55,7 +55,7 @@ def test_a_reservation_that_is_paid_for_counts_as_free() -> None:
 
 
 def test_every_reason_to_stay_has_karpenters_text() -> None:
-    """DIS-10."""
+    """DIS-10: candidates."""
     fine = make_running()
     leaving = fine._replace(machine=replace(fine.machine, terminating=True))
     node_leaving = fine._replace(node=replace(fine.node, terminating=True))
@@ -90,7 +90,7 @@ def test_every_reason_to_stay_has_karpenters_text() -> None:
     ],
 )
 def test_a_pod_holds_its_node_by_annotation_or_budget(pod: dict[str, Any], text: str) -> None:
-    """DIS-11, DIS-12; scenario 76: the timed annotation blocks until start + 30 m."""
+    """DIS-11, DIS-12; ACC-76: the timed annotation blocks until start + 30 m."""
     found = first_block([make_bound_pod("p", "n1", **pod)], [WEB_PDB], now=NOW)
     assert (found.text if found else "") == text
 

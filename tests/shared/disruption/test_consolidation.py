@@ -83,7 +83,7 @@ def spot_catalogue(cheaper_types: int) -> Any:
     ],
 )
 def test_a_pool_may_say_no(changes: dict[str, Any], text: str) -> None:
-    """CON-01."""
+    """CON-01: which machines may be consolidated."""
     of = pool(**changes)
     kept, rejections = eligible(world([make_running(pool=of)], *pods_on("n1", 1), of=of))
     assert not kept
@@ -91,7 +91,7 @@ def test_a_pool_may_say_no(changes: dict[str, Any], text: str) -> None:
 
 
 def test_a_node_without_a_known_type_stays() -> None:
-    """CON-01."""
+    """CON-01: which machines may be consolidated."""
     of = pool()
     strange = make_running("strange", "z9.x004", pool=of)
     bare = make_running("bare", pool=of)
@@ -106,7 +106,7 @@ def test_a_node_without_a_known_type_stays() -> None:
 
 
 def test_v1alpha5_nodes_can_be_kept_from_consolidation_alone() -> None:
-    """DIS-14."""
+    """DIS-14: opt-out annotations of v1alpha5."""
     of = make_pool(consolidation_policy=WHEN_UNDERUTILIZED, consolidate_after_seconds=0.0)
     held = make_running(pool=of, node_annotations={keys.DO_NOT_CONSOLIDATE: "true"})
     kept, rejections = eligible(world([held], *pods_on("n1", 1), of=of))
@@ -115,7 +115,7 @@ def test_v1alpha5_nodes_can_be_kept_from_consolidation_alone() -> None:
 
 
 def test_a_node_whose_pods_fit_on_the_others_is_deleted() -> None:
-    """CON-04."""
+    """CON-04: deletion, or one replacement."""
     of = pool()
     cluster = [make_running("a", pool=of), make_running("b", pool=of)]
     found = world(cluster, *pods_on("a", 2), *pods_on("b", 2), of=of)
@@ -154,7 +154,7 @@ def test_a_young_neighbour_takes_no_pods() -> None:
 
 
 def test_spot_nodes_are_not_replaced_by_spot_nodes_unless_the_gate_is_open() -> None:
-    """Scenario 72, first part."""
+    """ACC-72: without the gate spot is not replaced by spot."""
     of = pool(requirements=ANY_CAPACITY)
     spot = make_running("a", "m5.x008", capacity_type=keys.SPOT, pool=of)
     found = world(
@@ -164,7 +164,7 @@ def test_spot_nodes_are_not_replaced_by_spot_nodes_unless_the_gate_is_open() -> 
 
 
 def test_fourteen_cheaper_spot_types_are_not_enough() -> None:
-    """Scenario 72, second part."""
+    """ACC-72: 14 cheaper types are one too few."""
     of = pool(requirements=ANY_CAPACITY)
     spot = make_running("a", "m5.x008", capacity_type=keys.SPOT, pool=of)
     found = world([spot], *pods_on("a", 2), of=of, catalogue=spot_catalogue(14))
@@ -174,7 +174,7 @@ def test_fourteen_cheaper_spot_types_are_not_enough() -> None:
 
 
 def test_of_twenty_cheaper_spot_types_the_cheapest_fifteen_are_asked_for() -> None:
-    """Scenario 72, third part."""
+    """ACC-72: of 20 cheaper types 15 are asked for."""
     of = pool(requirements=ANY_CAPACITY)
     spot = make_running("a", "m5.x008", capacity_type=keys.SPOT, pool=of)
     found = world([spot], *pods_on("a", 2), of=of, catalogue=spot_catalogue(20))
@@ -183,7 +183,7 @@ def test_of_twenty_cheaper_spot_types_the_cheapest_fifteen_are_asked_for() -> No
 
 
 def test_v1alpha5_never_replaces_spot_by_spot() -> None:
-    """CON-14."""
+    """CON-14: no spot replacement for spot machines of a Provisioner."""
     of = make_pool(
         consolidation_policy=WHEN_UNDERUTILIZED,
         consolidate_after_seconds=0.0,
@@ -198,7 +198,7 @@ def test_v1alpha5_never_replaces_spot_by_spot() -> None:
 def test_an_on_demand_node_is_replaced_by_spot_only_when_both_are_allowed(
     both: bool, pinned: bool
 ) -> None:
-    """Scenario 73, CON-06."""
+    """ACC-73: on-demand replaced by spot; CON-06: on-demand may only become spot."""
     of = pool(**({"requirements": ANY_CAPACITY} if both else {}))
     found = world(
         [make_running("a", "m5.x008", pool=of)],
@@ -234,7 +234,7 @@ def test_a_command_for_some_still_says_why_the_others_stay() -> None:
 
 
 def test_several_nodes_become_one() -> None:
-    """CON-09, scenario 30 second half: with consolidation on, half-empty nodes collapse."""
+    """CON-09, ACC-30 second half: with consolidation on, half-empty nodes collapse."""
     of = pool()
     cluster = [make_running(name, "m5.x016", pool=of) for name in ("a", "b", "c")]
     pods = [pod for name in ("a", "b", "c") for pod in pods_on(name, 3)]
@@ -259,7 +259,7 @@ def test_a_budget_of_one_leaves_nothing_for_several_at_once() -> None:
 
 
 def test_what_a_pass_does_not_reach_comes_first_in_the_next() -> None:
-    """CON-10."""
+    """CON-10: order of single-machine consolidation."""
     of = pool()
     cluster = [make_running(name, "m5.x004", pool=of) for name in ("a", "b", "c")]
     pods = [pod for name in ("a", "b", "c") for pod in pods_on(name, 7)]
@@ -322,7 +322,7 @@ def test_a_command_is_looked_at_again_before_it_acts() -> None:
 
 
 def test_a_machine_that_is_not_consolidatable_yet_is_left_alone() -> None:
-    """DIS-20."""
+    """DIS-20: the condition Consolidatable."""
     of = pool(consolidate_after_seconds=60.0)
     young = make_running("a", "m5.x016", pool=of, extra=())
     assert not young.machine.has(CONSOLIDATABLE)

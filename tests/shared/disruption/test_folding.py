@@ -113,7 +113,7 @@ def test_folded_and_whole_clusters_get_the_same_plans(world: World, counts: list
 @settings(max_examples=200, deadline=None)
 @given(worlds(), st.permutations((1, 2, 3)))
 def test_many_folded_and_whole_clusters_get_the_same_plans(world: World, counts: list[int]) -> None:
-    """CON-03."""
+    """CON-03: pods that a consolidation must place."""
     check(world, counts)
 
 

@@ -143,7 +143,7 @@ def test_every_command_is_possible_allowed_and_pays_at_length(found: World, chur
 @settings(max_examples=20, deadline=None)
 @given(clusters())
 def test_a_command_stands_while_nothing_changes(found: World) -> None:
-    """CON-11."""
+    """CON-11: the check after the delay."""
     for command in global_plan.propose(found).commands:
         assert validate(found, command).command == command
 
@@ -212,7 +212,7 @@ def names_of(command: Command) -> list[str]:
 
 
 def test_a_budget_limits_one_command() -> None:
-    """DIS-26."""
+    """DIS-26: a budget is used up per candidate."""
     of = pool(budgets=(Budget("2"),))
     running = [make_running(f"n{i}", "m5.x008", pool=of) for i in range(6)]
     pods = [pod for one in running for pod in pods_on(one.node.name, 1)]
@@ -313,7 +313,7 @@ def test_balanced_pools_keep_what_is_not_worth_its_disruption() -> None:
 
 
 def test_pools_that_only_remove_empty_nodes_are_left_alone() -> None:
-    """CON-01."""
+    """CON-01: which machines may be consolidated."""
     of = pool(consolidation_policy=WHEN_EMPTY)
     running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
     proposal = global_plan.propose(world(running, *pods_on("a", 1), *pods_on("b", 1), of=of))
@@ -338,13 +338,13 @@ def test_spot_nodes_become_new_spot_nodes_only_as_the_gate_says(gate: bool) -> N
 
 
 SHRUNK = {"big": ("m5.x064", 109), "small": ("m5.x032", 91)}
-"""Scenario 30: 400 pods of 250m on two nodes, scaled to 200."""
+"""ACC-30: 400 pods of 250m on two nodes, scaled to 200."""
 
 
 @pytest.mark.parametrize("generation", [V1ALPHA5, V1])
 @pytest.mark.parametrize("consolidator", ["Karpenter", "Global"])
 def test_after_a_scale_in_the_pods_end_on_cheaper_nodes(generation: str, consolidator: str) -> None:
-    """Scenario 30, second half. One of the two goes, at least half of the smaller one's price is saved."""
+    """ACC-30, second half. One of the two goes, at least half of the smaller one's price is saved."""
     of = pool(generation_api=generation)
     running = [make_running(name, kind, pool=of) for name, (kind, _) in SHRUNK.items()]
     pods = [p for n, (_, count) in SHRUNK.items() for p in pods_on(n, count, cpu="250m")]

@@ -153,7 +153,7 @@ def test_a_pool_that_is_gone_buys_nothing(command: Command) -> None:
 
 
 def test_budgets_and_blocks_of_now_count(command: Command) -> None:
-    """DIS-11, DIS-22..26."""
+    """DIS-11, DIS-22..DIS-26: blocked pods and budgets."""
     found = world()
     none = replace(found, allowed=dict.fromkeys(found.allowed, 0))
     assert again(none, command).cause == BUDGET

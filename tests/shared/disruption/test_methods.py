@@ -74,7 +74,7 @@ def test_an_empty_machine_waits_for_its_consolidate_after() -> None:
 
 
 def test_budgets_cap_how_many_go_at_once() -> None:
-    """DIS-26; scenario 67: 10 % of one machine allows one."""
+    """DIS-26; ACC-67: 10 % of one machine allows one."""
     pool = v1_pool(budgets=(Budget("10%"),))
     one = make_world(make_cluster([make_running("a", pool=pool)], pools=(pool,)))
     assert names(emptiness.propose(one)) == [["a"]]
@@ -85,7 +85,7 @@ def test_budgets_cap_how_many_go_at_once() -> None:
 
 
 def test_a_bad_schedule_allows_nothing() -> None:
-    """DIS-23; scenario 67."""
+    """DIS-23: schedules of budgets; ACC-67: budgets of a percentage."""
     pool = v1_pool(budgets=(Budget("10", schedule="every monday", duration_seconds=60.0),))
     assert not emptiness.propose(
         make_world(make_cluster([make_running(pool=pool)], pools=(pool,)))
@@ -93,7 +93,7 @@ def test_a_bad_schedule_allows_nothing() -> None:
 
 
 def test_the_ttl_of_v1alpha5_counts_from_the_mark() -> None:
-    """DIS-32, scenario 28."""
+    """DIS-32: time after empty; ACC-28: an empty node goes after its time."""
     pool = ttl_pool()
     cluster = [
         marked_empty("due", 30, pool),
@@ -104,14 +104,14 @@ def test_the_ttl_of_v1alpha5_counts_from_the_mark() -> None:
 
 
 def test_a_ttl_never_removes_a_node_with_pods() -> None:
-    """DIS-34: scenario 30, first half."""
+    """DIS-34: ACC-30, first half."""
     pool = ttl_pool()
     world = make_world(make_cluster([marked_empty("a", 99, pool)], *pods_on("a", 1), pools=(pool,)))
     assert not emptiness.propose(world).commands
 
 
 def test_with_consolidation_on_an_empty_v1alpha5_machine_waits_for_nothing() -> None:
-    """CON-13."""
+    """CON-13: consolidation of a Provisioner's machines."""
     pool = make_pool(consolidation_policy=WHEN_UNDERUTILIZED, consolidate_after_seconds=0.0)
     assert names(
         emptiness.propose(make_world(make_cluster([make_running("a", pool=pool)], pools=(pool,))))
@@ -130,7 +130,7 @@ def test_a_daemon_that_must_not_be_disturbed_holds_an_empty_node() -> None:
 
 
 def test_v1_expires_by_the_machines_own_age_without_asking_anybody() -> None:
-    """DIS-60, DIS-62, scenario 80: not even for initialisation."""
+    """DIS-60, DIS-62, ACC-80: not even for initialisation."""
     pool = v1_pool()
     old, never, young = (
         make_running(name, pool=pool, expire_seconds=seconds, extra=())
@@ -142,7 +142,7 @@ def test_v1_expires_by_the_machines_own_age_without_asking_anybody() -> None:
 
 
 def test_v1alpha5_replaces_the_oldest_expired_machine_first() -> None:
-    """DIS-61, scenario 31."""
+    """DIS-61: expiration of a Provisioner's machines; ACC-31: a node past its age is replaced."""
     pool = make_pool(expire_seconds=3600.0)
     cluster = [make_running("a", pool=pool), make_running("b", pool=pool, created_at=NOW - 9000)]
     pods = (*pods_on("a", 6), *pods_on("b", 6))
@@ -154,7 +154,7 @@ def test_v1alpha5_replaces_the_oldest_expired_machine_first() -> None:
 
 
 def test_an_expired_node_with_a_do_not_evict_pod_stays() -> None:
-    """Scenario 35."""
+    """ACC-35: a pod that must not be evicted."""
     pool = make_pool(expire_seconds=3600.0)
     pods = pods_on("n1", 1, do_not_disrupt="true")
     proposal = expiration.propose(
@@ -171,7 +171,7 @@ def drifted(name: str, pool: NodePool, seconds: float = 60, **changes: Any) -> R
 
 
 def test_drift_takes_empty_machines_first_then_the_one_that_drifted_first() -> None:
-    """DRF-06."""
+    """DRF-06: oldest drift first."""
     pool = v1_pool()
     cluster = [drifted("late", pool, 10), drifted("early", pool, 90), drifted("empty", pool, 5)]
     pods = (*pods_on("late", 6), *pods_on("early", 6))
@@ -210,7 +210,7 @@ def test_drift_of_machines_needs_its_gate() -> None:
 def test_an_end_of_the_drain_lets_drift_pass_pods_that_hold(
     grace: float | None, goes: bool
 ) -> None:
-    """DIS-13."""
+    """DIS-13: what blocks drift."""
     pool = v1_pool()
     held = pods_on("a", 1, do_not_disrupt="true")
     machine = drifted("a", pool, termination_grace_seconds=grace)
@@ -227,7 +227,7 @@ def test_a_pod_that_fits_nowhere_else_keeps_its_drifted_node() -> None:
 
 
 def test_pods_do_not_move_to_a_node_that_is_not_ready_to_work() -> None:
-    """CON-03."""
+    """CON-03: pods that a consolidation must place."""
     pool = v1_pool()
     young = make_running("young", "m5.x128", pool=pool, extra=())
     young = young._replace(

@@ -1,4 +1,4 @@
-"""Disruption budgets (NP-10, NP-11, DIS-22..24, scenario 67)."""
+"""Disruption budgets (NP-10, NP-11, DIS-22..24, ACC-67)."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def allowed(*budgets: Budget, total: int = 10, consuming: int = 0, now: float = 
 
 
 def test_ten_percent_of_one_machine_is_one() -> None:
-    """Scenario 67, DIS-22: percentages round up."""
+    """ACC-67, DIS-22: percentages round up."""
     assert allowed(Budget("10%"), total=1) == 1
 
 
 def test_a_closed_window_does_not_limit() -> None:
-    """Scenario 67."""
+    """ACC-67: budgets of a percentage."""
     assert allowed(BUSINESS, now=at("2026-03-01T12:00:00")) == UNLIMITED
 
 
 def test_a_schedule_that_cannot_be_read_allows_nothing() -> None:
-    """Scenario 67, DIS-23."""
+    """ACC-67: budgets of a percentage; DIS-23: schedules of budgets."""
     assert allowed(Budget("5", schedule="61 9 * * *", duration_seconds=HOUR)) == 0
 
 
@@ -56,7 +56,7 @@ def test_a_schedule_that_cannot_be_read_allows_nothing() -> None:
     [("10%", 11, 2), ("10%", 10, 1), ("0%", 10, 0), ("100%", 7, 7), ("3", 100, 3), ("10%", 0, 0)],
 )
 def test_a_budget_is_a_count_or_a_share_rounded_up(nodes: str, total: int, size: int) -> None:
-    """DIS-22."""
+    """DIS-22: the smallest active budget counts."""
     assert budget_size(nodes, total) == size
 
 
@@ -71,7 +71,7 @@ def test_without_budgets_nothing_is_limited() -> None:
 
 
 def test_the_smallest_active_budget_holds() -> None:
-    """DIS-22."""
+    """DIS-22: the smallest active budget counts."""
     assert allowed(Budget("50%"), Budget("2"), Budget("7")) == 2
 
 
@@ -83,7 +83,7 @@ def test_a_budget_limits_the_reasons_it_names() -> None:
 
 
 def test_machines_already_disrupted_count() -> None:
-    """DIS-24."""
+    """DIS-24: nodes that count for budgets."""
     assert allowed(Budget("3"), consuming=2) == 1
     assert allowed(Budget("3"), consuming=5) == 0
 
@@ -124,7 +124,7 @@ def test_fractions_of_a_second_do_not_move_a_window() -> None:
     ],
 )
 def test_macros_begin_when_cron_says(macro: str, start: str) -> None:
-    """NP-11."""
+    """NP-11: schedules of budgets."""
     budget = Budget("0", schedule=macro, duration_seconds=60.0)
     assert is_active(budget, at(start))
     assert not is_active(budget, at(start) + 60)

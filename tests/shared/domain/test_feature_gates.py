@@ -10,7 +10,7 @@ from shared.domain.feature_gates import FeatureGates, parse_feature_gates, witho
 
 
 def test_the_defaults_are_karpenter_s() -> None:
-    """OPS-02, DRF-08."""
+    """OPS-02: feature gates; DRF-08: drift of v1alpha5."""
     assert parse_feature_gates("") == FeatureGates(reserved_capacity=True)
     assert not FeatureGates().drift
 

@@ -1,4 +1,4 @@
-"""What is left to pods of a type, for any settings: the formulas of spec area 4 and what always holds.
+"""What is left to pods of a type, for any settings: the formulas of docs/spec/instance-types.md and what always holds.
 
 The vectors of real types are in tests/shared/cloud/test_instance_model.py.
 """
@@ -72,7 +72,7 @@ def real_type(facts: SizeFacts = C7I) -> InstanceType:
     ("cores", "milli"), [(1, 60), (2, 70), (4, 80), (8, 90), (16, 110), (64, 230)]
 )
 def test_kube_reserved_cpu_goes_by_bands(cores: int, milli: int) -> None:
-    """IT-30."""
+    """IT-30: CPU kept for the kubelet."""
     assert kube_reserved_cpu_milli(cores * 1000) == milli
 
 
@@ -87,7 +87,7 @@ def test_kube_reserved_cpu_grows_with_the_machine(fewer: int, more: int) -> None
     [(3, 6, 17), (3, 10, 29), (4, 15, 58), (8, 30, 234), (15, 50, 737), (0, 10, 0)],
 )
 def test_addresses_limit_pods(interfaces: int, addresses: int, pods: int) -> None:
-    """IT-13, IT-21."""
+    """IT-13: number of pods; IT-21: number of pods of known types."""
     assert eni_limited_pods(interfaces, addresses) == pods
 
 
@@ -114,7 +114,7 @@ def test_another_pool_s_sizes_leave_no_trace(
 def test_allocatable_is_never_negative_and_never_above_capacity(
     kind: InstanceType, settings: SizeSettings
 ) -> None:
-    """IT-34."""
+    """IT-34: allocatable."""
     one = adapted(kind, settings)
     allocatable = one.allocatable()
     assert allocatable.keys() == one.capacity.keys()
@@ -134,7 +134,7 @@ def test_settings_change_neither_processors_nor_memory_nor_prices(
 
 
 def test_c7i_2xlarge_by_its_facts() -> None:
-    """IT-35, scenario 42: 15155 MiB are left by the hypervisor."""
+    """IT-35, ACC-42: 15155 MiB are left by the hypervisor."""
     described = replace(make_type(cpu=8), capacity={"cpu": 8000, "memory": 15155 * MIB})
     assert sized(described, C7I, USUAL).allocatable() == {
         "cpu": 7910,
@@ -154,7 +154,7 @@ def more_of(amounts: Amounts, extra: Amounts) -> Amounts:
 def test_who_reserves_more_gets_less(
     kind: InstanceType, settings: SizeSettings, extra: Amounts
 ) -> None:
-    """IT-34."""
+    """IT-34: allocatable."""
     more = replace(
         settings,
         kube_reserved=more_of(settings.kube_reserved, extra),
@@ -168,7 +168,7 @@ def test_who_reserves_more_gets_less(
 def test_a_higher_threshold_leaves_less(
     kind: InstanceType, settings: SizeSettings, one: float, other: float
 ) -> None:
-    """IT-33."""
+    """IT-33: eviction threshold."""
     low, high = sorted((one, other))
     left, less = (
         adapted(
@@ -200,14 +200,14 @@ def test_fewer_pods_never_cost_memory(
 
 @pytest.mark.parametrize(("percent", "taken"), [(5, 50_000_001), (0.1, 1_000_001), (0, 0)])
 def test_a_percentage_is_rounded_up_to_whole_bytes(percent: float, taken: int) -> None:
-    """IT-33."""
+    """IT-33: eviction threshold."""
     eviction = Threshold(percent=percent)
     settings = SizeSettings(volume_bytes=1_000_000_010, storage_eviction=eviction)
     assert adapted(real_type(), settings).overhead["ephemeral-storage"] == GIB + taken
 
 
 def test_reserved_huge_pages_come_out_of_memory() -> None:
-    """IT-19."""
+    """IT-19: huge pages."""
     reserved = adapted(real_type(), SizeSettings(system_reserved=(("hugepages-2Mi", 100 * MIB),)))
     assert reserved.overhead["memory"] - real_type().overhead["memory"] == 100 * MIB
 
@@ -235,7 +235,7 @@ def test_a_catalogue_of_an_older_version_can_still_be_read() -> None:
 
 
 def test_windows_cannot_be_bought_for_arm64() -> None:
-    """IT-14, IT-40."""
+    """IT-14: pods of Windows nodes; IT-40: labels of Kubernetes."""
     arm64 = replace(real_type(), labels={"kubernetes.io/arch": ("arm64",)})
     windows = SizeSettings(platform="Windows2025")
     assert adapted(arm64, windows).offerings == ()

@@ -45,7 +45,7 @@ def machine(capacity: dict[str, int], overhead: dict[str, int]) -> InstanceType:
 
 
 def test_allocatable_is_capacity_minus_overhead_per_resource() -> None:
-    """IT-34."""
+    """IT-34: allocatable."""
     one = machine({"cpu": 2000, "memory": 100, "pods": 29}, {"cpu": 70, "memory": 40})
     assert one.allocatable() == {"cpu": 1930, "memory": 60, "pods": 29}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ from tests.support.builders import make_machine
 KARPENTER = Counting(terminating=False)
 
 
-def machine(number: int, *, going: bool = False, **changes: object) -> Machine:
+def machine(number: int, *, going: bool = False, **changes: Any) -> Machine:
     provider_id = f"aws:///z/i-{number}"
     return make_machine(f"m{number}", provider_id=provider_id, terminating=going, **changes)
 
@@ -41,7 +43,9 @@ def test_one_whose_instance_ends_or_never_was_counts_no_more() -> None:
 )
 def test_what_runs_exceeds_the_limit_by_one_machine_at_most(acts: list[tuple[str, int]]) -> None:
     """Whatever is bought within the limits, deleted, and held by its drain for as long as it likes."""
-    limit, alive, going = 10, {}, {}
+    limit = 10
+    alive: dict[int, int] = {}
+    going: dict[int, int] = {}
     for number, (act, size) in enumerate(acts):
         sized = [(machine(i), {"cpu": c}) for i, c in alive.items()]
         sized += [(machine(i, going=True), {"cpu": c}) for i, c in going.items()]

@@ -35,19 +35,19 @@ requirement_sets = st.lists(expressions, min_size=1, max_size=3).map(
 
 @given(requirement_sets, requirement_sets)
 def test_intersection_commutes(left: Requirement, right: Requirement) -> None:
-    """SCH-04."""
+    """SCH-04: intersection."""
     assert left.intersect(right) == right.intersect(left)
 
 
 @given(requirement_sets, requirement_sets, requirement_sets)
 def test_intersection_associates(a: Requirement, b: Requirement, c: Requirement) -> None:
-    """SCH-04."""
+    """SCH-04: intersection."""
     assert a.intersect(b).intersect(c) == a.intersect(b.intersect(c))
 
 
 @given(requirement_sets)
 def test_intersection_is_idempotent(one: Requirement) -> None:
-    """SCH-04."""
+    """SCH-04: intersection."""
     assert one.intersect(one) == one
 
 
@@ -59,7 +59,7 @@ def test_intersection_agrees_with_membership(a: Requirement, b: Requirement, val
 
 @given(requirement_sets, requirement_sets)
 def test_intersects_agrees_with_the_intersection(a: Requirement, b: Requirement) -> None:
-    """SCH-06."""
+    """SCH-06: intersection without a result."""
     assert a.intersects(b) == (not a.intersect(b).is_empty)
 
 

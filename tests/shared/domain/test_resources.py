@@ -42,7 +42,7 @@ def test_what_is_no_quantity_names_its_field(text: object) -> None:
 
 @given(st.integers(0, 2**50), st.sampled_from(["cpu", "memory", "pods", "example.com/thing"]))
 def test_written_amounts_read_back_the_same(amount: int, resource: str) -> None:
-    """SCH-63."""
+    """SCH-63: quantities are exact."""
     text = resources.format_amount(resource, amount)
     assert resources.parse_amount(resource, text, field="f") == amount
 

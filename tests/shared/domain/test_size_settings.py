@@ -35,13 +35,13 @@ FROM_SNAPSHOT = {"deviceName": "/dev/xvda", "rootVolume": True, "ebs": {"snapsho
 
 @pytest.mark.parametrize("family", ["AL2", "Ubuntu", "Custom"])
 def test_families_of_the_usual_size_share_one_table(family: str) -> None:
-    """IT-16, IT-31."""
+    """IT-16: default volumes; IT-31: memory kept for the kubelet."""
     assert of_class(ami_family=family) == USUAL
     assert hash(of_class(ami_family=family)) == hash(USUAL)
 
 
 def test_al2023_is_told_apart_from_other_families_by_its_platform_only() -> None:
-    """IT-02."""
+    """IT-02: types without a category."""
     assert of_class(ami_family="AL2023") == SizeSettings(platform="al2023")
 
 
@@ -70,7 +70,7 @@ def test_what_changes_no_size_is_not_told_apart() -> None:
 def test_pods_live_on_the_right_volume(
     family: str, mappings: tuple[dict[str, object], ...], gib: int
 ) -> None:
-    """IT-15, IT-16, EC-12."""
+    """IT-15: ephemeral storage; IT-16: default volumes; EC-12: block device mappings."""
     settings = of_class(ami_family=family, block_device_mappings=mappings)
     assert settings.volume_bytes == gib * GIB
 

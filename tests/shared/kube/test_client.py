@@ -28,6 +28,17 @@ async def test_create_get_patch_delete(cluster: Cluster) -> None:
         await kube.get(CONFIG_MAPS, "a", here)
 
 
+async def test_a_patch_for_another_object_of_the_same_name_is_a_conflict(cluster: Cluster) -> None:
+    """The API server says 422 here, as it does of a user's wrong object: nobody could tell them apart."""
+    kube, here = cluster.kube, cluster.namespace
+    made = await kube.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, here)
+    body = {"metadata": {"uid": "another"}, "data": {"x": "1"}}
+    with pytest.raises(errors.Conflict, match="another object has this name"):
+        await kube.patch(CONFIG_MAPS, "a", body, here)
+    body["metadata"]["uid"] = made["metadata"]["uid"]
+    assert (await kube.patch(CONFIG_MAPS, "a", body, here))["data"] == {"x": "1"}
+
+
 async def test_every_request_is_told_with_its_status(cluster: Cluster) -> None:
     """Of a watch: when it is open."""
     told: list[tuple[tuple[str, ...], str, int]] = []
@@ -59,7 +70,7 @@ async def test_a_name_is_taken_once(cluster: Cluster) -> None:
 
 
 async def test_writes_compare_and_set(cluster: Cluster) -> None:
-    """R3."""
+    """R3: writes carry a version or UID."""
     kube, here = cluster.kube, cluster.namespace
     old = await kube.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, here)
     await kube.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}}, here)
@@ -74,7 +85,7 @@ async def test_writes_compare_and_set(cluster: Cluster) -> None:
 
 
 async def test_delete_and_evict_want_the_right_uid(cluster: Cluster) -> None:
-    """R5."""
+    """R5: checked by a consistent read."""
     kube, here = cluster.kube, cluster.namespace
     made = await kube.create(PODS, POD, here)
     with pytest.raises(errors.Conflict):

@@ -271,7 +271,7 @@ async def test_a_watch_hands_out_events_and_bookmarks(api: ScriptedApi, kube: Ku
 async def test_a_broken_watch_raises(
     api: ScriptedApi, kube: Kube, step: object, expected: type[Exception]
 ) -> None:
-    """F15."""
+    """F15: a broken or silent watch."""
     api.watches = [step]  # type: ignore[list-item]
     with pytest.raises(expected):
         async for _ in kube.watch(PODS, "1"):

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.clock import SystemClock
+from shared.concurrency.backoff import Backoff
 from shared.errors import Unavailable, Unreachable
 from shared.kube.client import Kube
 from shared.kube.connection import Timeouts
@@ -30,7 +31,6 @@ from shared.kube.informer import (
     compare_versions,
     pause_after,
 )
-from shared.kube.pacing import Backoff
 from shared.kube.resources import CONFIG_MAPS, PODS
 from tests.support.cluster_fixture import Cluster, connect, eventually, write_kubeconfig
 from tests.support.fake_clock import FakeClock
@@ -443,7 +443,7 @@ class ForgetfulServer:
 async def test_any_row_of_faults_ends_with_the_servers_state(
     script: list[tuple[list[tuple[str, bool]], str]],
 ) -> None:
-    """F15, I8."""
+    """F15: a broken or silent watch; I8: the mirror equals the server."""
     server, view = ForgetfulServer(list(script)), View()
     with TemporaryDirectory() as folder:
         async with scripted_api() as api:

@@ -1,4 +1,4 @@
-"""One process acts, the other stands by (OPS-11, scenario 81, F14)."""
+"""One process acts, the other stands by (OPS-11, ACC-81, F14)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
+from shared.concurrency.waiting import pause
 from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.lease import Lease, LeaseTimes
 from shared.kube.resources import LEASES
 from shared.leadership import Leadership, epoch_now
 from shared.metrics import Metrics
-from shared.runtime import Loop, pause, periodic, supervise
+from shared.runtime import Loop, periodic, supervise
 from tests.support.cluster_fixture import Cluster, eventually
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until

@@ -103,7 +103,7 @@ async def test_a_stopped_holder_is_out_before_another_is_in(cluster: Cluster) ->
 
 
 async def test_wall_clock_jumps_change_nothing(cluster: Cluster) -> None:
-    """F13."""
+    """F13: a jump of the clock."""
     clock = FakeClock()
     a = candidate(cluster.kube, cluster.namespace, "a", clock)
     async with running(a):
@@ -118,7 +118,7 @@ async def test_wall_clock_jumps_change_nothing(cluster: Cluster) -> None:
 
 
 async def test_the_epoch_does_not_go_back_when_the_lease_is_deleted(cluster: Cluster) -> None:
-    """I9."""
+    """I9: epochs never go backwards."""
     clock = FakeClock()
     async with running(candidate(cluster.kube, cluster.namespace, "a", clock)) as a:
         await a.acquired.wait()
@@ -130,7 +130,7 @@ async def test_the_epoch_does_not_go_back_when_the_lease_is_deleted(cluster: Clu
 
 
 async def test_the_epoch_does_not_go_back_when_somebody_resets_it(cluster: Cluster) -> None:
-    """I9."""
+    """I9: epochs never go backwards."""
     clock, here = FakeClock(), cluster.namespace
     for identity in ("a", "b"):
         async with running(candidate(cluster.kube, here, identity, clock)) as lease:

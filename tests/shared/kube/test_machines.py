@@ -72,7 +72,7 @@ async def test_a_namesake_of_a_deleted_machine_is_never_touched(
 
 
 async def test_a_record_that_exists_is_not_made_again(machines: Machines, kube: Kube) -> None:
-    """R4."""
+    """R4: names follow from decisions."""
     raw = await kube.get(NODE_CLAIMS, "a")
     body = {key: raw[key] for key in ("apiVersion", "kind", "spec")}
     with pytest.raises(AlreadyExists):

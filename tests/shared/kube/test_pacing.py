@@ -1,15 +1,13 @@
-"""Token bucket and back-off (F16)."""
+"""Token bucket (F16)."""
 
 from __future__ import annotations
-
-from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import Throttled
-from shared.kube.pacing import Backoff, TokenBucket
+from shared.kube.pacing import TokenBucket
 from tests.support.fake_clock import FakeClock
 
 
@@ -30,17 +28,3 @@ def test_a_queue_beyond_thirty_seconds_is_refused() -> None:
         bucket.reserve()
     with pytest.raises(Throttled, match="our own limit"):
         bucket.reserve()
-
-
-@given(st.integers(0, 1000))
-def test_backoff_stays_between_a_quarter_and_thirty_seconds(seed: int) -> None:
-    backoff = Backoff(Random(seed))
-    delays = [backoff.next() for _ in range(40)]
-    assert min(delays) >= 0.25
-    assert max(delays) <= 30
-    backoff.reset()
-    assert backoff.next() <= 0.5
-
-
-def test_backoff_honours_what_the_server_asks() -> None:
-    assert Backoff(Random(1)).next(at_least=7) >= 7

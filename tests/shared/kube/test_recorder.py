@@ -60,7 +60,7 @@ async def test_an_event_about_a_cluster_scoped_object_lands_in_default(
 async def test_the_same_event_is_written_once_in_two_minutes(
     api: ScriptedApi, kube: Kube, clock: FakeClock
 ) -> None:
-    """EVT-01."""
+    """EVT-01: events are not repeated."""
     api.others = [answer({"kind": "Event"}, 201)]
     events = recorder(kube, clock=clock)
     async with running(events):

@@ -1,4 +1,4 @@
-"""docs/metrics.md says what is served, and who writes it (area 9.4)."""
+"""docs/metrics.md says what is served, and who writes it (docs/spec/operations.md)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
 from shared.metrics import Metrics, Series
-from shared.metrics.catalogue import EVERY_SERVICE
 from shared.metrics.declaring import Declarations
 from shared.metrics.requests import RequestMetrics
 from shared.metrics.summaries import Summary
-from shared.metrics.work import WorkMetrics
+from shared.metrics.work import EVERY_SERVICE, WorkMetrics
+from shared.version import VERSION
 from tests.support.metrics import Scraped
 
 ROOT = Path(__file__).parents[3]
@@ -86,7 +86,7 @@ def name_of(metric: MetricWrapperBase | Summary) -> str:
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_fresh_service_answers_a_scrape(service: str) -> None:
     scraped = Scraped(Metrics(service, commit="abc1234").text())
-    labels = {"service": service, "version": "0.1.0", "commit": "abc1234"}
+    labels = {"service": service, "version": VERSION, "commit": "abc1234"}
     assert scraped.value("karpenter_build_info", **labels) == 1
 
 

@@ -9,7 +9,7 @@ from tests.support.metrics import Scraped
 
 
 def test_calls_of_aws_are_counted_with_their_errors() -> None:
-    """MET-10."""
+    """MET-10: metrics of the cloud."""
     metrics = Metrics("launcher")
     metrics.count_call("CreateFleet", 1.5, "")
     metrics.count_call("CreateFleet", 0.5, "RequestLimitExceeded")
@@ -22,7 +22,7 @@ def test_calls_of_aws_are_counted_with_their_errors() -> None:
 
 @pytest.mark.parametrize(("drains", "action"), [(True, "CordonAndDrain"), (False, "NoAction")])
 def test_notices_are_counted_by_what_they_came_to(drains: bool, action: str) -> None:
-    """MET-12."""
+    """MET-12: names of v0.31."""
     metrics = Metrics("interruption")
     metrics.count_action(drains=drains)
     actions = Scraped(metrics.text()).of("karpenter_interruption_actions_performed", "action")

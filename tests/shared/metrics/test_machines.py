@@ -33,7 +33,7 @@ def test_an_end_is_counted_with_its_policy_and_its_mode(generation_api: str) -> 
 
 @pytest.mark.parametrize(("relaxed", "text"), [(True, "true"), (False, "false")])
 def test_a_machine_of_too_few_kinds_is_counted_apart(relaxed: bool, text: str) -> None:
-    """MET-01."""
+    """MET-01: metrics of machines."""
     metrics = Metrics("test")
     metrics.count_created("provisioned", "default", V1ALPHA5, relaxed=relaxed)
     labels = {"reason": "provisioned", "nodepool": "default", "min_values_relaxed": text}
@@ -54,7 +54,7 @@ def test_steps_of_machines_keep_the_names_of_v0_31(event: str) -> None:
 
 
 def test_drift_is_counted_under_both_names() -> None:
-    """DRF-03, MET-12."""
+    """DRF-03: reasons for drift of the cloud; MET-12: names of v0.31."""
     metrics = Metrics("test")
     for generation_api in (V1, V1ALPHA5):
         metrics.count_drifted(make_machine(generation_api=generation_api), "AMIDrift")

@@ -28,7 +28,7 @@ def test_a_registered_node_is_counted(generation_api: str, old: float | None) ->
 def test_a_node_that_is_gone_is_counted_with_its_age_and_its_end(
     label: str, old: float | None
 ) -> None:
-    """MET-03."""
+    """MET-03: metrics of nodes."""
     metrics = Metrics("test")
     node = make_node(labels={label: "default", **ZONE})
     metrics.count_gone(node, seconds=12, lifetime=3600)

@@ -23,6 +23,15 @@ def test_a_loop_that_has_not_failed_says_so() -> None:
     assert scrape(metrics).of(f"{RECONCILE}_errors_total", "controller") == {"disruption": 0}
 
 
+def test_who_leads_is_told_as_it_is_when_asked() -> None:
+    metrics, held = Metrics("scheduler"), [True]
+    metrics.tell_leadership("karpenter-leader-election-scheduler", lambda: held[0])
+    status = "leader_election_master_status"
+    assert scrape(metrics).of(status, "name") == {"karpenter-leader-election-scheduler": 1}
+    held[0] = False
+    assert scrape(metrics).of(status, "name") == {"karpenter-leader-election-scheduler": 0}
+
+
 def test_turns_are_counted_and_timed() -> None:
     metrics = Metrics("scheduler")
     metrics.count_turn("disruption", 2.0)

@@ -1,4 +1,4 @@
-"""Writer and readers of the mirror on a real Redis (design section 3, SVC-03, OPS-13)."""
+"""Writer and readers of the mirror on a real Redis (docs/spec/design.md, SVC-03, OPS-13)."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ async def test_a_reader_that_fell_behind_a_trimmed_stream_loads_again(
 
 
 async def test_the_age_follows_the_heartbeat(writer, redis, prefix, reading, until):
-    """Rule 7 of design section 3: a stale mirror must show its age, also to a reader that just came."""
+    """docs/spec/design.md: a stale mirror must show its age, also to a reader that just came."""
     clock = SystemClock()
     await writer.begin({"Pod": {}})
     async with reading() as reader:
@@ -206,7 +206,7 @@ async def test_an_oversized_record_is_refused_before_anything_is_written(writer,
 
 
 async def test_ten_thousand_objects_load_completely(writer, reading):
-    """Design section 9: 10,000 pods. How fast is measured, not asserted."""
+    """docs/spec/design.md: 10,000 pods. How fast is measured, not asserted."""
     snapshot = {"Pod": {f"ns/p{n}": b"x" * 1000 for n in range(10_000)}}
     generation = await writer.begin(snapshot)
     async with reading() as reader:

@@ -1,4 +1,4 @@
-"""The document that a simulation answers with: fields, units, order (design, section 8)."""
+"""The document that a simulation answers with: fields, units, order (docs/spec/design.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of input counts in the plan (design, section 8), and faults leave the rest alone."""
+"""Every kind of input counts in the plan (docs/spec/design.md), and faults leave the rest alone."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_pod_without_status_waits_for_a_machine() -> None:
     ids=["bound", "gated", "running", "finished", "scheduled"],
 )
 def test_pods_that_do_not_wait_are_not_planned(changes: dict[str, Any]) -> None:
-    """POD-01."""
+    """POD-01: which pods are provisioned for."""
     found = answer({**pod(), **changes})
     assert (found["machines"], found["unschedulable"]) == ([], [])
 
@@ -161,7 +161,7 @@ def test_a_node_of_unknown_size_takes_nothing_and_is_a_fault() -> None:
 
 
 def test_pods_of_a_node_that_goes_find_another_place() -> None:
-    """POD-09."""
+    """POD-09: pods of nodes that go."""
     going = node()
     going["metadata"] |= {"deletionTimestamp": "2024-01-31T12:00:00Z"}
     going["metadata"]["labels"]["karpenter.sh/nodepool"] = "default"
@@ -176,7 +176,7 @@ def test_pods_of_a_node_that_goes_find_another_place() -> None:
     ],
 )
 def test_a_machine_on_its_way_takes_pods(kind: str, version: str, label: str) -> None:
-    """SCH-50."""
+    """SCH-50: order of checks for a node."""
     types = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}
     machine = {
         "apiVersion": version,
@@ -188,7 +188,7 @@ def test_a_machine_on_its_way_takes_pods(kind: str, version: str, label: str) ->
 
 
 def test_daemon_sets_take_room_on_new_machines() -> None:
-    """SCH-46."""
+    """SCH-46: daemons of new nodes."""
     daemon = {
         "kind": "DaemonSet",
         "metadata": metadata("agent"),
@@ -230,7 +230,7 @@ def test_a_storage_class_pins_the_volume_that_will_be_made(named: bool) -> None:
 
 
 def test_a_full_csi_node_takes_no_more_volumes() -> None:
-    """SCH-91."""
+    """SCH-91: attach limits."""
     driver = {"name": "ebs.csi.aws.com", "nodeID": "n", "allocatable": {"count": 0}}
     csi_node = {
         "apiVersion": "storage.k8s.io/v1",
@@ -298,7 +298,7 @@ def test_an_overlay_gives_a_type_an_extended_resource() -> None:
 
 
 def test_overlays_that_contradict_each_other_are_faults_and_change_nothing() -> None:
-    """NO-01."""
+    """NO-01: NodeOverlays."""
     two = [overlay(name, price=price) for name, price in (("a", "0.01"), ("b", "0.02"))]
     found = answer(pod(), *CHEAP_AND_DEAR, *two)
     assert found["cost"]["hourly"] == 0.1
@@ -384,7 +384,7 @@ def test_a_pool_that_does_not_say_so_is_ready(status: Any) -> None:
 
 
 def test_a_pool_whose_requirements_leave_no_type_names_them() -> None:
-    """SCH-112."""
+    """SCH-112: the event NoCompatibleInstanceTypes."""
     arm = {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}
     text = reasons(answer(pod(), node_pool(requirements=[arm])))["default/web"]
     assert "requirements filtered out all available instance types" in text

@@ -247,3 +247,15 @@ def test_a_node_that_is_not_registered_yet_counts_as_its_machine() -> None:
     registered = make_node(labels=marked, provider_id="aws:///a/i-1")
     plan = plan_for(make_snapshot(pod, nodes=(registered,), machines=(launched,)))
     assert plan.existing == {"node-1": ("uid-pod",)}
+
+
+def test_what_waits_for_a_node_that_is_not_registered_yet_takes_its_room_there() -> None:
+    """Nominated to the node, or promised to the machine before it has one: counted on neither, the room was promised
+    to others once more."""
+    size = amounts(cpu="4", memory="8Gi", pods="29")
+    machine = make_machine("m", provider_id="aws:///us-west-2a/i-1", allocatable=size)
+    node = make_node("n", labels=OURS, ready=False, provider_id=machine.provider_id)
+    for place, taken in (("n", True), ("m", True), ("other", False)):
+        pods = (make_pod(cpu="2"), make_bound_pod("waits", place, cpu="3"))
+        snapshot = make_snapshot(*pods, nodes=(node,), machines=(machine,))
+        assert plan_for(snapshot).existing == ({} if taken else {"m": ("uid-pod",)})

@@ -72,7 +72,7 @@ def test_sch_12_strict_pods_that_leave_too_few_kinds_wait() -> None:
 
 
 def test_sch_12_best_effort_lowers_the_number_to_what_is_there() -> None:
-    """NC-07."""
+    """NC-07: annotations of a NodeClaim."""
     snapshot = choosy(make_pod(cpu="60"), least=3)
     [machine] = plan_for(snapshot, min_values_policy="BestEffort").machines
     assert machine.instance_types == ("m5.x064", "m5.x128")

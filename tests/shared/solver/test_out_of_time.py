@@ -39,7 +39,7 @@ def test_what_is_placed_by_then_is_a_sound_plan(looks: int, policy: str) -> None
 
 
 def test_the_largest_pods_come_first() -> None:
-    """SCH-30."""
+    """SCH-30: order of pods."""
     (machine,) = planned(SNAPSHOT, 3).machines
     assert set(machine.pods) == {SNAPSHOT.pods[n].uid for n in (9, 10, 11)}
 

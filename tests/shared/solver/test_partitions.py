@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from tests.support.planning import plan_for
 RACKS = make_node_class(generation_api=V1, placement_group_id="pg-1", partitions=3)
 
 
-def planned(*rules: Expression, **pod: object) -> Plan:
+def planned(*rules: Expression, **pod: Any) -> Plan:
     pool = make_pool(generation_api=V1, requirements=rules)
     return plan_for(make_snapshot(make_pod(**pod), pools=(pool,), node_classes=(RACKS,)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
@@ -106,7 +108,7 @@ def test_sch_33_a_v1_pool_is_called_nodepool() -> None:
 
 
 def test_scenario_25_a_tainted_pool_serves_only_pods_that_tolerate() -> None:
-    """SCH-27."""
+    """SCH-27: tolerations."""
     pools = (make_pool("special", weight=10, taints=(DEDICATED,)), make_pool("plain"))
     pods = (make_pod("any"), make_pod("gpu", cpu="1", tolerations=(TOLERATES,)))
     plan = plan_for(make_snapshot(*pods, pools=pools))
@@ -122,7 +124,7 @@ def test_sch_27_startup_taints_do_not_matter() -> None:
 
 
 def test_scenario_10_a_preferred_taint_is_tolerated_after_relaxation() -> None:
-    """SCH-23 (6)."""
+    """SCH-23 (6): taints with PreferNoSchedule are tolerated last of all."""
     taint = Taint("server", PREFER_NO_SCHEDULE, "true")
     [machine] = plan_for(make_snapshot(make_pod(), pools=(make_pool(taints=(taint,)),))).machines
     assert machine.taints == (taint,)
@@ -143,7 +145,7 @@ def test_sch_104_an_open_claim_of_a_light_pool_comes_before_a_new_claim() -> Non
 
 
 def test_scenario_26_limits_stop_new_machines_and_say_so() -> None:
-    """SCH-100, SCH-101."""
+    """SCH-100: limits during a round; SCH-101: types beyond the limits."""
     pool = make_pool(limits=amounts(cpu="8"))
     spread = (make_spread(keys.HOSTNAME),)
     pods = make_pods(3, cpu="3", labels={"app": "web"}, spread=spread)
@@ -170,7 +172,7 @@ def test_sch_100_a_new_claim_counts_with_its_largest_type() -> None:
 def test_sch_100_machines_that_go_count_all_but_one() -> None:
     """A drain that a budget holds does not double the pool; the pods of one still get their place first."""
     pool = make_pool(limits=amounts(cpu="8"))
-    size = {"capacity": amounts(cpu="4"), "terminating": True}
+    size: dict[str, Any] = {"capacity": amounts(cpu="4"), "terminating": True}
     going = tuple(make_machine(n, provider_id=f"aws:///z/i-{n}", **size) for n in ("a", "b", "c"))
     pod = make_pod(cpu="3")
     assert not plan_for(make_snapshot(pod, pools=(pool,), machines=going)).machines
@@ -256,7 +258,7 @@ def test_sch_90_other_protocols_and_addresses_do_not_conflict() -> None:
 
 
 def test_sch_90_a_daemons_host_port_is_taken_on_new_machines() -> None:
-    """SCH-40."""
+    """SCH-40: order of checks for a new machine."""
     daemons = (make_daemon_set(host_ports=(("TCP", "", 80),)),)
     pod = make_pod(host_ports=(("TCP", "", 80),))
     verdict = plan_for(make_snapshot(pod, daemon_sets=daemons)).unschedulable["uid-pod"]

@@ -49,7 +49,7 @@ def fault(plan: Plan, snapshot: Snapshot) -> str:
 
 
 def test_a_claim_must_be_reached_wherever_the_machine_may_be() -> None:
-    """SCH-93."""
+    """SCH-93: zones of volumes."""
     snapshot = make_snapshot(
         using("p"), claims=(make_claim("data", "pv"),), volumes=(make_volume("pv", A, B),)
     )
@@ -71,7 +71,7 @@ def test_a_claim_must_be_reached_wherever_the_machine_may_be() -> None:
     ],
 )
 def test_a_claim_that_cannot_be_used_keeps_its_pod_waiting(broken: dict[str, Any]) -> None:
-    """POD-06."""
+    """POD-06: volume claims that cannot be served."""
     snapshot = make_snapshot(
         using("p"), claims=(make_claim(),), storage_classes=(make_storage_class(),)
     )
@@ -81,7 +81,7 @@ def test_a_claim_that_cannot_be_used_keeps_its_pod_waiting(broken: dict[str, Any
 
 
 def test_a_node_attaches_no_more_than_its_limit() -> None:
-    """SCH-91."""
+    """SCH-91: attach limits."""
     claims = tuple(make_claim(f"c{i}", f"pv-{i}") for i in range(3))
     volumes = tuple(make_volume(f"pv-{i}", A) for i in range(3))
     pods = [using(f"p{i}", f"c{i}") for i in range(3)]
@@ -105,7 +105,7 @@ def test_pods_that_share_an_unbound_claim_are_in_one_zone() -> None:
 
 
 def test_a_namespace_selector_keeps_pods_apart() -> None:
-    """SCH-83."""
+    """SCH-83: namespaces of pod affinity."""
     guard = make_pod("guard", anti_affinity=(make_term(keys.HOSTNAME),))
     web = make_pod("web", labels={"app": "web"}, namespace="red")
     red = (Namespace("n", "red", {"team": "red"}),)

@@ -56,7 +56,7 @@ def unplaced(plan: Plan) -> str:
 
 
 def test_max_pods_of_a_provisioner_limits_its_machines() -> None:
-    """P-20, IT-13."""
+    """P-20: kubelet configuration; IT-13: number of pods."""
     pods = make_pods(10, cpu="10m", memory="16Mi")
     usual = plan_for(make_snapshot(*pods, **described()))
     small = make_pool(kubelet={"maxPods": 4})
@@ -75,7 +75,7 @@ def test_more_pods_than_addresses_when_the_pool_says_so() -> None:
 
 
 def test_pods_per_core_limits_small_machines() -> None:
-    """IT-13."""
+    """IT-13: number of pods."""
     pool = make_pool(kubelet={"podsPerCore": 3})
     plan = plan_for(make_snapshot(*make_pods(8, cpu="10m"), **described(pools=(pool,))))
     assert pods_per_machine(plan) == [6, 2]
@@ -91,7 +91,7 @@ def test_pods_per_core_limits_small_machines() -> None:
     ],
 )
 def test_what_a_class_reserves_is_not_there_for_pods(kubelet: dict[str, object]) -> None:
-    """EC-10, IT-32..34."""
+    """EC-10, IT-32..IT-34: what the kubelet keeps."""
     pod = make_pod(cpu="1", memory="2Gi")
     v1 = make_pool(generation_api=V1)
 
@@ -160,7 +160,7 @@ def test_a_machine_on_its_way_has_the_size_of_its_own_settings() -> None:
 
 
 def test_a_nodeclaim_on_its_way_has_the_size_of_its_class() -> None:
-    """EC-10."""
+    """EC-10: kubelet settings."""
     machine = make_machine(
         requirements=(Expression(keys.INSTANCE_TYPE, "In", ("m5.large",)),),
         labels={keys.NODE_POOL: "default"},
@@ -194,7 +194,7 @@ def test_limits_count_the_pool_s_own_sizes() -> None:
 
 
 def test_daemons_take_of_the_adapted_pods() -> None:
-    """SCH-46."""
+    """SCH-46: daemons of new nodes."""
     pool = make_pool(kubelet={"maxPods": 3})
     changes = described(pools=(pool,), daemon_sets=(make_daemon_set(),))
     assert pods_per_machine(plan_for(make_snapshot(*make_pods(4, cpu="10m"), **changes))) == [2, 2]
@@ -210,7 +210,7 @@ def test_a_pod_can_ask_for_machines_by_their_number_of_pods() -> None:
 
 
 def test_windows_pools_find_windows_machines() -> None:
-    """IT-14, IT-40."""
+    """IT-14: pods of Windows nodes; IT-40: labels of Kubernetes."""
     windows = (Expression(keys.OS, "In", ("windows",)),)
     pool = make_pool(generation_api=V1, requirements=windows)
     node_class = make_node_class(generation_api=V1, ami_family="Windows2022")

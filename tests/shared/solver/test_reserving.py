@@ -142,7 +142,7 @@ def test_a_reservation_that_ec2_said_is_full_is_left() -> None:
 
 
 def test_a_pool_without_reserved_capacity_takes_no_place() -> None:
-    """LCH-47."""
+    """LCH-47: choice of the capacity type."""
     assert reserved(planned(cluster(reservation(), allowed=(keys.ON_DEMAND, keys.SPOT)))) == []
 
 
@@ -214,7 +214,7 @@ def test_lowest_cost_takes_the_smallest_place_that_holds_everything() -> None:
     ],
 )
 def test_lowest_cost_leaves_places_that_are_not_its_own(changes: dict[str, Any]) -> None:
-    """EC-05."""
+    """EC-05: capacity reservation selector terms."""
     plan = planned(cluster(replace(reservation(), **changes), pods=6), "LowestCost")
     assert reserved(plan) == []
     assert plan.unschedulable == {}

@@ -180,7 +180,7 @@ def test_scenario_26_a_pool_at_its_limits_buys_nothing_and_says_so() -> None:
 
 @pytest.mark.parametrize(("used", "largest"), [("990", 8), ("900", 96)])
 def test_scenario_26_near_its_limits_a_pool_buys_what_is_left(used: str, largest: int) -> None:
-    """SCH-101."""
+    """SCH-101: types beyond the limits."""
     pool = make_pool(limits=amounts(cpu="1000", memory="100000Gi"))
     node = make_node("full", used, labels={keys.PROVISIONER_NAME: "default"}, unschedulable=True)
     snapshot = real_snapshot(make_pod(), pools=(pool,), nodes=(node,))
@@ -190,7 +190,7 @@ def test_scenario_26_near_its_limits_a_pool_buys_what_is_left(used: str, largest
 
 
 def special_team(*pods: Pod) -> Snapshot:
-    """The Provisioner of scenario 27."""
+    """The Provisioner of ACC-27."""
     zones = ("us-west-2a", "us-west-2b")
     pool = make_pool(
         taints=(Taint("example.com/special-taint", "NoSchedule"),),
@@ -235,7 +235,7 @@ def test_scenario_37_a_new_daemon_set_buys_nothing_by_itself() -> None:
 
 
 def test_scenario_45_two_replicas_share_one_spot_machine() -> None:
-    """Scenario 44: the workshop's deployment and Provisioner."""
+    """ACC-44: the workshop's deployment and Provisioner."""
     selector = {**APPS, keys.CAPACITY_TYPE: keys.SPOT}
     pods = make_pods(2, cpu="1", memory="256M", node_selector=selector)
     pools = (make_pool(labels=APPS, requirements=requirements(BOTH)),)

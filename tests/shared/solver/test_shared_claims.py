@@ -94,7 +94,7 @@ def test_one_that_cannot_follow_stays_pending_and_its_verdict_names_the_claim() 
 
 
 def test_one_whose_other_volume_is_elsewhere_stays_pending() -> None:
-    """SCH-49."""
+    """SCH-49: text for a constraint that cannot hold."""
     claims = (make_claim(), make_claim("own", "pv"))
     pods = (using("large", cpu="100", node_selector={keys.ZONE: A}), using("p", "data", "own"))
     plan = plan_for(sharing(*pods, claims=claims, volumes=(make_volume("pv", B),)))

@@ -81,7 +81,7 @@ def test_scenario_9_a_zone_and_capacity_type_selector_is_kept() -> None:
 
 
 def test_scenario_12_an_undefined_custom_label_is_named() -> None:
-    """SCH-10."""
+    """SCH-10: custom labels."""
     plan = plan_for(make_snapshot(make_pod(node_selector={"Karpenter": "enabled"})))
     assert 'label "Karpenter" does not have known values' in plan.unschedulable["uid-pod"]
     defined = make_pool(labels={"Karpenter": "enabled"})
@@ -100,7 +100,7 @@ def test_sch_10_a_pod_that_excludes_a_value_defines_no_label_for_others() -> Non
 
 
 def test_scenario_13_requests_include_the_daemons() -> None:
-    """SCH-46, NC-09."""
+    """SCH-46: daemons of new nodes; NC-09: requests of a NodeClaim."""
     daemons = tuple(make_daemon_set(f"agent-{i}", "50m", "32Mi") for i in range(5))
     plan = plan_for(make_snapshot(make_pod(cpu="1225m", memory="1526Mi"), daemon_sets=daemons))
     assert plan.machines[0].requests == amounts(cpu="1475m", memory="1686Mi", pods="6")
@@ -144,7 +144,7 @@ def test_a_zone_id_is_refused_in_words() -> None:
 
 
 def test_sch_35_a_machine_keeps_every_type_that_fits_cheapest_first() -> None:
-    """NC-08, SCH-103."""
+    """NC-08: requirements of a NodeClaim; SCH-103: order and number of types."""
     [machine] = plan_for(make_snapshot(make_pod(cpu="3", memory="1Gi"))).machines
     expected = ("m5.x004", "m5.x008", "m5.x016", "m5.x032", "m5.x064", "m5.x128")
     assert machine.instance_types == expected
@@ -187,7 +187,7 @@ def test_nc_06_labels_hold_the_pools_and_the_decided_ones() -> None:
 
 
 def test_names_and_id_depend_on_what_is_planned_not_on_the_mirror_generation() -> None:
-    """R4."""
+    """R4: names follow from decisions."""
     first = plan_for(make_snapshot(make_pod()))
     again = plan_for(make_snapshot(make_pod(), generation=9))
     other = plan_for(make_snapshot(make_pod("another")))
@@ -202,7 +202,7 @@ def test_the_cost_is_the_sum_of_the_cheapest_offerings() -> None:
 
 
 def test_an_unavailable_offering_is_not_used() -> None:
-    """IT-04."""
+    """IT-04: offerings."""
     types = (make_type("m5.large", 2, 8, 50), make_type("m5.xlarge", 4, 16, 100))
     gone = frozenset({(keys.ON_DEMAND, "m5.large", zone) for zone in ZONES})
     snapshot = make_snapshot(make_pod(), catalogue=make_catalogue(types), unavailable=gone)

@@ -75,7 +75,7 @@ def test_sch_72_terminating_other_and_foreign_pods_do_not_count() -> None:
 
 
 def test_scenario_70_a_zone_without_the_pool_is_no_domain() -> None:
-    """SCH-71."""
+    """SCH-71: domains of a topology key."""
     pods = make_pods(4, labels=WEB, spread=ZONE_SPREAD)
     plan = plan_for(replace(in_zones(*ZONES[:2]), pods=pods))
     assert pods_per_zone(plan) == {ZONES[0]: 2, ZONES[1]: 2}
@@ -257,7 +257,7 @@ def test_sch_77_match_label_keys_separate_revisions() -> None:
 
 
 def test_sch_78_a_soft_spread_gives_way() -> None:
-    """SCH-23 (5), SCH-24."""
+    """SCH-23 (5), SCH-24: a wish to spread is given up within the round."""
     pods = make_pods(3, labels=WEB, spread=(make_spread(keys.ZONE, hard=False, min_domains=9),))
     plan = plan_for(replace(in_zones(ZONES[0]), pods=pods))
     assert sum(pods_per_machine(plan)) == 3
@@ -290,7 +290,7 @@ def test_sch_79_a_custom_key_with_values_is_a_domain_too() -> None:
 
 
 def test_scenario_69_host_anti_affinity_separates_replicas() -> None:
-    """SCH-81, SCH-41."""
+    """SCH-81: anti-affinity; SCH-41: hostname of a planned machine."""
     pods = make_pods(5, labels=WEB, anti_affinity=(make_term(keys.HOSTNAME),))
     assert pods_per_machine(plan_for(make_snapshot(*pods))) == [1] * 5
 

@@ -62,7 +62,7 @@ def zones_of(plan: Plan) -> list[list[str]]:
 
 
 def test_scenario_71_a_bound_volume_decides_the_zone_even_if_another_is_cheaper() -> None:
-    """SCH-93."""
+    """SCH-93: zones of volumes."""
     types = (make_type("m5.large", zones=(A, B)), make_type("m5.cheap", price=1_000, zones=(A,)))
     plan = plan_for(snapshot_of(stateful("db", B), catalogue=make_catalogue(types)))
     assert [m.offering.zone for m in plan.machines] == [B]
@@ -172,7 +172,7 @@ def test_a_preference_that_excludes_what_is_required_is_left_out() -> None:
 
 
 def test_required_terms_elsewhere_are_passed_over() -> None:
-    """SCH-21."""
+    """SCH-21: required terms are alternatives."""
     terms = (in_zones(A), in_zones(B, C))
     plan = plan_for(snapshot_of(stateful("db", B, required_terms=terms)))
     assert zones_of(plan) == [[B]]
@@ -324,7 +324,7 @@ def test_sch_95_pods_that_are_spread_find_the_zones_of_their_volumes() -> None:
 
 
 def test_an_existing_node_takes_a_pod_only_in_its_volume_s_zone() -> None:
-    """SCH-50."""
+    """SCH-50: order of checks for a node."""
     nodes = (make_node("node-a"), make_node("node-b", labels={keys.ZONE: B}))
     plan = plan_for(snapshot_of(stateful("db", B), nodes=nodes))
     assert plan.existing == {"node-b": ("uid-db",)}

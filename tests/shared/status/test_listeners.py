@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shared.clock import SystemClock
@@ -15,7 +17,7 @@ from tests.support.status_server import free_port, running, statuses
 CLOCK = SystemClock()
 
 
-def settings(**said: object) -> WatcherSettings:
+def settings(**said: Any) -> WatcherSettings:
     return read(WatcherSettings, cluster_name="one", **said)
 
 

@@ -16,6 +16,7 @@ from shared.errors import ConfigurationError
 from shared.metrics import Metrics
 from shared.runtime import Answer, Question, Service
 from shared.status import Listener, mount, server_loop
+from shared.version import VERSION
 from tests.support.status_server import free_port, running
 
 CLOCK = SystemClock()
@@ -64,7 +65,8 @@ async def test_metrics_are_prometheus_text() -> None:
         assert response.status == 200
         assert response.content_type == "text/plain"
         text = await response.text()
-    assert 'karpenter_build_info{commit="",service="one",version="0.1.0"} 1.0' in text
+    build = f'karpenter_build_info{{commit="",service="one",version="{VERSION}"}} 1.0'
+    assert build in text
 
 
 async def test_several_services_are_mounted_below_their_names() -> None:

@@ -68,7 +68,7 @@ class Person:
         self, resource: Resource, namespace: str | None, selector: str, *, vanish: bool = False
     ) -> str:
         found = (await self.ground.kube.list(resource, namespace, label_selector=selector)).items
-        names = sorted(raw["metadata"]["name"] for raw in found if not is_leaving(raw))
+        names = sorted(str(raw["metadata"]["name"]) for raw in found if not is_leaving(raw))
         if not names:
             return ""
         name = self.random.choice(names)

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def control_plane(directory: Path) -> Iterator[ControlPlane]:
         ):
             process = stack.enter_context(_running(directory, name, command))
             url = f"https://{HOST}:{port}"
-            _await(lambda url=url: _healthy(None, url), process, directory / f"{name}.log")
+            _await(partial(_healthy, None, url), process, directory / f"{name}.log")
         yield plane
 
 

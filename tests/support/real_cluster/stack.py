@@ -13,17 +13,19 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cli.secrets import NAMESPACE
-from local.cluster.system_workloads import DAEMON_REQUESTS, daemon_set
+from local.cluster.addons.catalogue import USUAL, chosen
+from local.cluster.addons.daemons import daemon_set
 from local.stack import Stack
 from local.stack_plan import (
     ACCOUNTS,
+    HOST,
+    KUBELETS,
     PROJECT,
     SERVICES,
-    Part,
-    StackPlan,
-    StackSettings,
+    Joined,
     choose_ports,
     plan_stack,
 )
@@ -59,16 +61,20 @@ def take_workloads_away(plane: ControlPlane) -> None:
 
 def create_daemon_sets(plane: ControlPlane) -> None:
     """What runs on every node of a fresh EKS cluster."""
-    for name, requests in DAEMON_REQUESTS.items():
-        plane.kubectl("apply", "-f", "-", stdin=json.dumps(daemon_set(name, requests)))
+    for addon in chosen(USUAL).values():
+        for daemon in addon.daemons:
+            plane.kubectl("apply", "-f", "-", stdin=json.dumps(daemon_set(daemon)))
 
 
 @contextlib.contextmanager
-def real_stack(plane: ControlPlane, directory: Path, **extra: str) -> Iterator[Stack]:
+def real_stack(plane: ControlPlane, directory: Path, **extra: Any) -> Iterator[Stack]:
     """A stack on ``plane``, where ``deploy`` was applied. ``extra``: more variables for the services."""
-    settings = replace(short_settings(directory, **extra), mirror_key=secrets.token_hex(16))
+    joined = Joined(str(plane.kubeconfig), host=HOST)
+    settings = replace(
+        short_settings(directory, **extra), mirror_key=secrets.token_hex(16), cluster=joined
+    )
     _prepare(plane, directory)
-    plan = _on_real_cluster(plan_stack(settings, choose_ports(settings, random.Random())), settings)
+    plan = plan_stack(settings, choose_ports(settings, random.Random()))
     supervisor, stack = Supervisor(plan, directory), Stack(directory)
     running = threading.Thread(target=supervisor.run, daemon=True)
     running.start()
@@ -89,24 +95,8 @@ def _prepare(plane: ControlPlane, directory: Path) -> None:
         asked = ("create", "token", account, f"--duration={TOKEN_LIFE}")
         token = plane.kubectl("-n", NAMESPACE, *asked).strip()
         plane.write_kubeconfig(directory / ACCOUNTS / NAMESPACE / account, token)
-
-
-def _on_real_cluster(plan: StackPlan, settings: StackSettings) -> StackPlan:
-    """The same with kubelets in the place of the embedded cluster."""
-    before, (cluster,), services = plan.waves
-    return StackPlan((before, (_kubelets(cluster, settings),), services), plan.environment)
-
-
-def _kubelets(cluster: Part, settings: StackSettings) -> Part:
-    ready = settings.directory / "kubelets.ready"
-    return Part(
-        "kubelets",
-        [*cluster.command[:2], "tests.support.real_cluster.kubelets"],
-        cluster.environment | {"KUBELETS_READY_FILE": str(ready)},
-        (str(ready),),
-        60.0,
-        "read the log",
-    )
+    administrator = plane.tokens["administrator"]
+    plane.write_kubeconfig(directory / ACCOUNTS / NAMESPACE / KUBELETS, administrator)
 
 
 def _await_ready(stack: Stack, running: threading.Thread) -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from local.aws.iam.launches import tags_by_kind
 from local.aws.iam.policies import access_key
-from services.launcher.fleet import instance_tags
-from services.launcher.resolved import Resolved
-from services.launcher.template_data import Variant, template_data, template_tags
+from services.launcher.launch_template.content import template_data, template_tags
+from services.launcher.launch_template.variants import Variant
+from services.launcher.resolved_class import Resolved
+from services.launcher.tags import instance_tags
 from shared.clock import SystemClock
 from shared.cloud.ownership import cluster_tag
 from shared.cloud.records import tag_specification

@@ -14,7 +14,7 @@ import pytest
 
 from local.cluster.store import Store
 from shared.clock import SystemClock
-from tests.support.kubectl import Kubectl, served
+from tests.support.kubectl import PROGRAMS, Kubectl, served
 
 Document = dict[str, Any]
 
@@ -65,9 +65,9 @@ async def api() -> AsyncIterator[Api]:
         yield Api(store, url, session)
 
 
-@pytest.fixture
-def kubectl(api: Api, tmp_path: Path) -> Kubectl:
-    return Kubectl.for_server(api.url, tmp_path)
+@pytest.fixture(params=PROGRAMS)
+def kubectl(api: Api, tmp_path: Path, request: pytest.FixtureRequest) -> Kubectl:
+    return Kubectl.for_server(api.url, tmp_path, request.param)
 
 
 @pytest.fixture

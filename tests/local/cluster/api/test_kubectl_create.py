@@ -54,6 +54,8 @@ RBAC = "rbac.authorization.k8s.io"
     ],
 )
 async def test_a_spec_arrives_as_it_was_meant(kubectl, api, command, group, plural, name, part):
+    if plural in ("poddisruptionbudgets", "cronjobs"):
+        kubectl.needs_today("it creates them as v1beta1, which servers have not had since 1.25")
     code, text = await kubectl("create", *shlex.split(command))
     assert (code, " created" in text) == (0, True), text
     namespace = None if plural == "namespaces" else "default"
@@ -119,6 +121,7 @@ async def test_an_object_without_spec_arrives_too(kubectl, api, command, group, 
 
 async def test_what_is_empty_in_protobuf_is_absent_in_the_object(kubectl, api):
     """Go writes every empty text and number; a real server does not show them."""
+    kubectl.needs_today("it sends JSON")
     await kubectl("create", "deployment", "web", "--image=nginx")
     stored = api.store.get("deployments", "web", group="apps", namespace="default")
     text = json.dumps({key: stored[key] for key in ("metadata", "spec")})

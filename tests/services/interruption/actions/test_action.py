@@ -38,5 +38,5 @@ def test_each_kind_has_its_action(
 
 @pytest.mark.parametrize("kind", [NoticeKind.NO_OP, "unheard of"])
 def test_nothing_is_done_about_the_others(kind: str) -> None:
-    """INT-05."""
+    """INT-05: how a message's kind is found."""
     assert action_for(kind) is None

@@ -90,7 +90,7 @@ async def test_a_machine_that_waits_and_is_deleted_early_has_another_cause(
 
 
 async def test_a_deletion_is_logged_once(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """INT-20."""
+    """INT-20: event and log line of a deletion."""
     spot = Notice("n", NoticeKind.SPOT, (OURS,), at=world.clock.now())
     await world.worker.handle(spot)
     await world.worker.handle(spot)

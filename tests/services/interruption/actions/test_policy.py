@@ -61,7 +61,7 @@ def test_a_pool_decides_for_itself_and_the_settings_for_the_others() -> None:
     ],
 )
 def test_what_a_recommendation_does(mode: str, rebalance: str, expected: str) -> None:
-    """INT-40, INT-43."""
+    """INT-40: rebalance recommendations; INT-43: one service drains a node."""
     assert step(NoticeKind.REBALANCE, Policy(mode, rebalance)) == expected
 
 

@@ -1,4 +1,4 @@
-"""Notices acted on, against API server and Redis (INT-07, INT-20..24, 8.3; scenarios 47, 48, 77, 78)."""
+"""Notices acted on, against API server and Redis (INT-07, INT-20..24, INT-16; ACC-47, ACC-48, ACC-77, ACC-78)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def notice(kind: str, *instances: str, **fields: Any) -> Notice:
 async def test_a_spot_warning_deletes_the_machine_and_everybody_hears_of_it(
     world: World, published: Any, events: Any
 ) -> None:
-    """INT-10, INT-20, INT-22, INT-23, scenario 47; both generations, with a node and without."""
+    """INT-10, INT-20, INT-22, INT-23, ACC-47; both generations, with a node and without."""
     spot = notice(NoticeKind.SPOT, *BOTH, at=world.clock.now() - 3, deadline=5.0)
     await world.worker.handle(spot)
     await world.notifier.send()
@@ -60,7 +60,7 @@ async def test_a_spot_warning_deletes_the_machine_and_everybody_hears_of_it(
 async def test_repeated_notices_are_one_deletion_and_one_event(
     world: World, published: Any, events: Any
 ) -> None:
-    """INT-21, scenario 78: SQS delivers more than once; and the mirror is behind for all of them."""
+    """INT-21, ACC-78: SQS delivers more than once; and the mirror is behind for all of them."""
     spot = notice(NoticeKind.SPOT, INSTANCES["Machine"])
     await world.worker.handle(spot)
     first = await world.kube.get(MACHINES, NAMES["Machine"])
@@ -88,7 +88,7 @@ async def test_other_kinds_delete_and_leave_the_offering_alone(world: World, kin
 
 
 async def test_a_reclaimed_reservation_is_marked_as_such(world: World) -> None:
-    """INT-14."""
+    """INT-14: a reservation that takes its instance back."""
     await world.worker.handle(notice(NoticeKind.CAPACITY_RESERVATION, INSTANCES["Machine"]))
     await world.notifier.send()
     assert await world.is_deleted("Machine")
@@ -120,7 +120,7 @@ async def test_a_broken_instance_that_drains_already_is_hurried_once(world: Worl
 
 
 async def test_a_recommendation_is_only_told(world: World, published: Any, events: Any) -> None:
-    """INT-11, INT-40, scenario 48; what a pool may choose instead is in test_deeds."""
+    """INT-11, INT-40, ACC-48; what a pool may choose instead is in test_deeds."""
     await world.worker.handle(notice(NoticeKind.REBALANCE, INSTANCES["Machine"]))
     await world.notifier.send()
     assert not await world.is_deleted("Machine")
@@ -132,7 +132,7 @@ async def test_a_recommendation_is_only_told(world: World, published: Any, event
 async def test_foreign_instances_are_nobodys_business_and_cost_no_listing(
     world: World, published: Any, events: Any
 ) -> None:
-    """INT-07, scenario 77: the mirror alone says so."""
+    """INT-07, ACC-77: the mirror alone says so."""
     world.directory.machines = None  # type: ignore[assignment]  # any call would fail
     await world.writer.heartbeat()
     await world.worker.handle(notice(NoticeKind.SCHEDULED, "i-foreign", "i-other"))
@@ -173,7 +173,7 @@ async def test_an_old_picture_cannot_delete_a_successor(world: World) -> None:
 
 
 async def test_a_failure_is_not_done_and_the_repeat_is(world: World, tmp_path: Any) -> None:
-    """INT-04, scenario 77: the API server is away, then back."""
+    """INT-04, ACC-77: the API server is away, then back."""
     path = write_kubeconfig(tmp_path / "nobody", "http://127.0.0.1:9")
     nobody = await connect(path)
     nobody._first_backoff = 0.001

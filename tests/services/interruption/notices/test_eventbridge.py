@@ -72,7 +72,7 @@ def test_a_spot_warning_names_the_instance_and_its_end() -> None:
 
 
 def test_a_capacity_reservation_warning_too() -> None:
-    """INT-14."""
+    """INT-14: a reservation that takes its instance back."""
     detail = {"instance-id": "i-1", "instance-action": "terminate"}
     assert parse(body(RESERVATION_TYPE, detail)) == Notice(
         "event-1", NoticeKind.CAPACITY_RESERVATION, ("i-1",), AT, AT + 120
@@ -87,7 +87,7 @@ def test_a_spot_warning_without_time_has_no_deadline(time: Any) -> None:
 
 
 def test_a_rebalance_recommendation_is_recognised() -> None:
-    """INT-11."""
+    """INT-11: rebalance messages."""
     found = parse(body("EC2 Instance Rebalance Recommendation", {"instance-id": "i-1"}))
     assert found == Notice("event-1", NoticeKind.REBALANCE, ("i-1",), AT)
 
@@ -133,7 +133,7 @@ def test_a_scheduled_change_without_a_start_is_acted_on_all_the_same(start: Any)
     ],
 )
 def test_other_health_events_are_not_ours(change: dict[str, Any]) -> None:
-    """INT-13."""
+    """INT-13: AWS Health events."""
     assert parse(health(**change)).kind == NoticeKind.NO_OP
 
 
@@ -257,7 +257,7 @@ def test_a_start_without_a_zone_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     "text", ["", "{", "[]", "5", "null", '"x"', '{"detail": 5}', '{"detail": null}']
 )
 def test_what_is_no_event_is_a_bad_message(text: str) -> None:
-    """INT-04, scenario 77."""
+    """INT-04: when messages are deleted; ACC-77: foreign and unreadable messages."""
     with pytest.raises(BadMessage):
         parse(text)
 

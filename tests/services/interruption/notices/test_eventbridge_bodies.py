@@ -1,4 +1,4 @@
-"""Any body at all through the queue source (INT-04, INT-05, scenario 77): read, or counted, kept and deleted.
+"""Any body at all through the queue source (INT-04, INT-05, ACC-77): read, or counted, kept and deleted.
 
 Bodies are generated from a seed: what EC2 sends, and that with parts replaced, left out, cut off or overwritten. A
 plain generator makes 100,000 in seconds; hypothesis, which looks for small examples, is beside it in test_parsers.

@@ -52,7 +52,7 @@ def test_what_healed_begins_anew() -> None:
 
 
 def test_a_failed_check_is_due_now_and_its_latency_counts_from_its_beginning() -> None:
-    """INT-24."""
+    """INT-24: time of a notice."""
     ailment = Ailment("i-1", INSTANCE_STATUS, since=NOW - 300)
     found = notice_of(ailment, NOW - 300, now=NOW)
     assert (found.at, found.deadline, found.source) == (NOW - 300, NOW, STATUS_CHECKS)

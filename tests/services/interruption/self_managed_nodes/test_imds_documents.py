@@ -37,7 +37,7 @@ def scheduled(*events: Any) -> Any:
     "state", ["InService", "Standby", "Detached", "Warmed:Stopped", "", "<html>"]
 )
 def test_only_a_group_that_ends_the_instance_is_a_notice(state: str) -> None:
-    """INT-41."""
+    """INT-41: lifecycle hooks."""
     found = imds_documents.lifecycle_notice(" Terminated\n", "i-1", now=NOW)
     assert found is not None
     assert (found.kind, found.instances, found.source, found.hook) == (

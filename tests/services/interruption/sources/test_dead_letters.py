@@ -1,4 +1,4 @@
-"""Unreadable messages are kept once, whenever the service is killed (INT-04, scenario 77)."""
+"""Unreadable messages are kept once, whenever the service is killed (INT-04, ACC-77)."""
 
 from __future__ import annotations
 

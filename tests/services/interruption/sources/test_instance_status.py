@@ -50,7 +50,7 @@ def source(world: World, *script: Any, period: float = 0.01) -> InstanceStatusSo
 
 
 async def test_an_impaired_instance_of_ours_is_deleted_without_grace(world: World) -> None:
-    """INT-30, 8.3; a foreign one and one that fails for a moment only are left alone."""
+    """INT-30, INT-16; a foreign one and one that fails for a moment only are left alone."""
     since = world.clock.now() - 121
     ailments = (
         Ailment(OURS, SYSTEM_STATUS, since=since),
@@ -123,7 +123,7 @@ async def test_a_closed_node_is_opened_when_its_instance_passes_for_two_minutes(
 async def test_without_permission_it_says_so_once_and_stops_asking(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """INT-30."""
+    """INT-30: status checks."""
     denied = Unauthorized("allow ec2:DescribeInstanceStatus", code="UnauthorizedOperation")
     looking, stop = source(world, denied), asyncio.Event()
     running = asyncio.create_task(looking.run(stop))
@@ -134,6 +134,30 @@ async def test_without_permission_it_says_so_once_and_stops_asking(
     assert looking.statuses.asked == 1
     assert capsys.readouterr().out.count("cannot read instance statuses") == 1
     assert looking.progress() > 0
+    assert looking.complaint() == "", "a right that was not given is a choice"
+
+
+async def test_two_failures_in_a_row_are_no_progress_and_are_told(world: World) -> None:
+    """Readiness must know: who cannot read the statuses deletes no impaired machine."""
+    away = Unavailable("EC2 is away")
+    looking, stop = source(world, away, away, away, ()), asyncio.Event()
+    looking.statuses = answers = Answers(away, away, away, ())
+    told: list[tuple[int, str, float]] = []
+    ask = looking._ask
+
+    async def noted() -> bool:
+        answered = await ask()
+        told.append((answers.asked, looking.complaint(), looking.last_progress))
+        return answered
+
+    looking._ask = noted  # type: ignore[method-assign]
+    running = asyncio.create_task(looking.run(stop))
+    await wait_until(lambda: looking.last_progress > 0, "it is read")
+    stop.set()
+    await running
+    assert [bool(complaint) for _, complaint, _ in told[:4]] == [False, True, True, False]
+    assert "2 times in a row: EC2 is away" in told[1][1]
+    assert [progress for _, _, progress in told[:4]] == [0.0] * 4
 
 
 async def test_any_other_failure_is_tried_again(

@@ -1,4 +1,4 @@
-"""The queue as a source, by the emulator's SQS (INT-01..04, scenarios 40, 77, 78)."""
+"""The queue as a source, by the emulator's SQS (INT-01..04, ACC-40, ACC-77, ACC-78)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def send(cloud: Cloud, aws_url: str, body: str) -> None:
 async def test_a_message_is_deleted_once_kubernetes_knows(
     world: World, cloud: Cloud, control: Control
 ) -> None:
-    """INT-03, INT-04, scenarios 77, 78: one of ours twice, and a foreign one."""
+    """INT-03, INT-04, ACC-77, ACC-78: one of ours twice, and a foreign one."""
     ours = INSTANCES["Machine"]
     interrupt(control, ours, ours, FOREIGN)
     source = world.queue_source(cloud)
@@ -66,7 +66,7 @@ async def test_a_message_is_deleted_once_kubernetes_knows(
 async def test_what_cannot_be_read_is_kept_and_deleted(
     world: World, cloud: Cloud, control: Control, aws_emulator_url: str
 ) -> None:
-    """INT-04, scenario 77: its first 4 KiB are among the dead letters; the others are handled."""
+    """INT-04, ACC-77: its first 4 KiB are among the dead letters; the others are handled."""
     await send(cloud, aws_emulator_url, '{"detail": ' + "x" * 5000)
     interrupt(control, INSTANCES["Machine"])
     source = world.queue_source(cloud)
@@ -185,7 +185,7 @@ async def test_an_empty_setting_idles_with_one_line_and_is_ready(
     world: World, cloud: Cloud, control: Control, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """INT-01, scenario 40; a queue that is named later is read without a restart (OPS-04)."""
+    """INT-01, ACC-40; a queue that is named later is read without a restart (OPS-04)."""
     monkeypatch.setattr(module, "SETTING_SECONDS", 0.01)
     source = world.queue_source(cloud)
     source.settings = world.settings.model_copy(update={"interruption_queue": ""})

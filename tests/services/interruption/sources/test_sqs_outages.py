@@ -1,4 +1,4 @@
-"""The API server or Redis is away while messages are handled (issue 7, INT-04, INT-21, scenario 77; F8).
+"""The API server or Redis is away while messages are handled (INT-04, INT-21, ACC-77; F8).
 
 What cannot be handled then comes back and is handled once. The queue is the benchmark's, whose visibility timeout the
 test may shorten; both servers are real, behind proxies that cut them off.

@@ -91,7 +91,7 @@ async def test_pods_are_looked_at_again_before_a_long_round_goes_on(
 
 
 async def test_an_evicted_pod_hears_why(world: World, node: Node, events: Any) -> None:
-    """TRM-08."""
+    """TRM-08: eviction with growing pauses."""
     pod = pod_of(world, world.pod("web", node.name))
     await ask(world, node, pod)
     await events()

@@ -102,7 +102,7 @@ def test_a_held_pod_that_leaves_by_itself_is_waited_for() -> None:
 
 
 def test_under_a_deadline_each_pod_goes_early_enough_for_its_own_grace() -> None:
-    """TRM-11, scenario 75: T - 60 s with 60 s of grace, whatever the annotation or the tier."""
+    """TRM-11, ACC-75: T - 60 s with 60 s of grace, whatever the annotation or the tier."""
     held = make_bound_pod("held", "n", do_not_disrupt="true", grace_seconds=60)
     late = make_bound_pod("late", "n", grace_seconds=10, priority_class=CRITICAL)
     before = step_of(held, late, deadline=NOW + 61)

@@ -53,7 +53,7 @@ def test_each_condition_is_tolerated_for_its_time(
 
 
 def test_there_are_no_other_unhealthy_conditions() -> None:
-    """TRM-20."""
+    """TRM-20: which conditions are repaired."""
     assert len(TOLERATED_SECONDS) == 7
     healthy = [("Ready", "True"), ("StorageReady", "Unknown"), ("MemoryPressure", "True")]
     assert (
@@ -62,7 +62,7 @@ def test_there_are_no_other_unhealthy_conditions() -> None:
 
 
 def test_of_several_conditions_the_one_that_is_due_first_counts() -> None:
-    """TRM-20."""
+    """TRM-20: which conditions are repaired."""
     long_ill = ("Ready", "Unknown", SINCE - 1500)
     found = unhealthy_condition(node_with(long_ill, ("AcceleratedHardwareReady", "False", SINCE)))
     assert found == Unhealthy("Ready", "Unknown", SINCE + 300)
@@ -70,7 +70,7 @@ def test_of_several_conditions_the_one_that_is_due_first_counts() -> None:
 
 @pytest.mark.parametrize("status", [None, {"conditions": "ill"}, {"conditions": [{}]}, []])
 def test_a_node_that_cannot_be_read_is_not_ill(status: object) -> None:
-    """F27."""
+    """F27: faulty objects."""
     assert unhealthy_condition({"metadata": {"name": "n"}, "status": status}) is None
     undated = {"type": "Ready", "status": "False", "lastTransitionTime": "yesterday"}
     assert unhealthy_condition({"metadata": {}, "status": {"conditions": [undated]}}) is None
@@ -84,7 +84,7 @@ def one(
 
 
 def test_only_what_is_due_and_does_not_go_already_is_repaired() -> None:
-    """TRM-20, TRM-22."""
+    """TRM-20: which conditions are repaired; TRM-22: a repair does not wait."""
     now = SINCE
     ill = one("ill", ILL)
     others = [
@@ -100,7 +100,7 @@ def test_only_what_is_due_and_does_not_go_already_is_repaired() -> None:
     [(1, 1, False), (1, 4, False), (2, 5, True), (2, 6, False), (2, 10, False), (3, 10, True), (3, 11, False)],
 )  # fmt: skip
 def test_more_than_a_fifth_rounded_up_are_too_many(ill: int, all_: int, blocked: bool) -> None:
-    """TRM-21."""
+    """TRM-21: a limit on repairs."""
     group = [one(str(n), ILL if n < ill else None) for n in range(all_)]
     assert too_many_unhealthy(group) is blocked
 

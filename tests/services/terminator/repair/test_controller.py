@@ -142,6 +142,6 @@ async def test_an_earlier_end_stays(world: World, repair: NodeRepair) -> None:
 
 
 def test_metrics_name_conditions_in_snake_case() -> None:
-    """TRM-22."""
+    """TRM-22: a repair does not wait."""
     assert snake_case("AcceleratedHardwareReady") == "accelerated_hardware_ready"
     assert snake_case("Ready") == "ready"

@@ -185,7 +185,7 @@ def test_a_standby_counts_and_serves_nothing(watched: Watched) -> None:
 
 
 def test_reasons_without_end_become_one(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MET-13."""
+    """MET-13: few series."""
     monkeypatch.setattr(counted, "MOST_SERIES", 2)
     for number in range(5):
         watched.see(("Launched", "False", f"Request{number}", 5), name=f"n{number}")

@@ -98,7 +98,7 @@ def test_a_pod_without_a_node_belongs_to_no_pool(watched: Watched) -> None:
 
 
 def test_a_pod_that_is_gone_has_no_series(watched: Watched) -> None:
-    """MET-13."""
+    """MET-13: few series."""
     watched.see("a")
     watched.see("b")
     watched.gauges.forget(KIND["Pod"], "uid-a")

@@ -71,7 +71,7 @@ def pods_of(reader: MirrorReader) -> dict[str, Any]:
 async def test_a_burst_arrives_complete_and_is_announced_once(
     journal: Journal, bus: Bus, redis_url: str, published: Any
 ) -> None:
-    """Scenario 400 pods: mirror and stream agree; a message's generation is in the mirror."""
+    """ACC-02, 400 pods at once: mirror and stream agree; a message's generation is in the mirror."""
     async with running(journal, bus, redis_url) as reader:
         for number in range(700):
             note(journal, "pods", make_pod(f"p{number:03d}"))

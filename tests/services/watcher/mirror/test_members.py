@@ -58,7 +58,7 @@ def test_a_member_says_what_its_record_says() -> None:
 
 
 def test_hashes_of_another_making_are_to_be_adopted_unless_they_decided_something() -> None:
-    """NP-20."""
+    """NP-20: a new version of the hash."""
     old = make_machine()
     drifted = replace(old, conditions={DRIFTED: Condition("True")})
     ours = replace(old, annotations={keys.HASHED_BY: METHOD})

@@ -95,7 +95,7 @@ def test_a_v1_pool_is_ready_when_it_is_valid_and_its_class_is_ready() -> None:
 def test_what_is_wrong_is_the_reason_in_both_generations(
     validation: Condition, class_ready: Condition, reason: str
 ) -> None:
-    """NP-16."""
+    """NP-16: reasons of a pool's conditions."""
     assert conditions(status_of(V1, validation, class_ready))["Ready"] == ("False", reason)
     status = status_of(V1ALPHA5, validation, class_ready)
     assert conditions(status) == {"Active": ("False", reason)}
@@ -149,7 +149,7 @@ def test_rubbish_in_a_status_counts_as_absent() -> None:
 def test_a_class_is_missing_terminating_unknown_unready_or_ready(
     raw: dict[str, Any] | None, status: str, reason: str
 ) -> None:
-    """NP-16."""
+    """NP-16: reasons of a pool's conditions."""
     said = class_verdict("default", raw)
     assert (said.status, said.reason) == (status, reason)
 
@@ -161,7 +161,7 @@ def test_a_class_that_is_ours_to_make_is_awaited_not_missing() -> None:
 
 
 def test_faults_are_said_all_at_once_and_have_an_end() -> None:
-    """F27."""
+    """F27: faulty objects."""
     said = validation_verdict(("spec.a: x", "spec.b: y"), "ValidationFailed")
     assert said == Condition("False", "ValidationFailed", "spec.a: x; spec.b: y")
     assert len(validation_verdict(("x" * 5000,), "r").message) == LONGEST_MESSAGE
@@ -193,7 +193,7 @@ def test_a_faulty_class_is_not_ready_in_its_own_words() -> None:
 def test_two_failed_registrations_of_the_last_four_are_not_healthy(
     outcomes: tuple[bool, ...], status: str
 ) -> None:
-    """NP-15, LCH-77."""
+    """NP-15: conditions of a pool; LCH-77: registrations count for the pool."""
     assert registration_verdict(outcomes).status == status
 
 

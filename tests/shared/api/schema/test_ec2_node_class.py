@@ -41,7 +41,7 @@ def test_an_api_server_takes_the_definition(kind: type[Resource]) -> None:
 
 
 def test_names_and_columns_are_those_of_karpenter() -> None:
-    """API-02."""
+    """API-02: kinds of v1."""
     spec = custom_resource_definition(EC2NodeClass)["spec"]
     assert (spec["group"], spec["scope"]) == ("karpenter.k8s.aws", "Cluster")
     assert spec["names"]["plural"] == "ec2nodeclasses"
@@ -104,7 +104,7 @@ def test_the_api_server_and_the_parser_say_the_same(
 
 
 def test_the_api_server_fills_in_metadata_options() -> None:
-    """EC-13."""
+    """EC-13: metadata options."""
     filled = with_defaults(stored(LEAST), root_schema(EC2NodeClass))["spec"]
     assert filled["metadataOptions"]["httpPutResponseHopLimit"] == 1
     partly = with_defaults(stored(changed(metadataOptions={})), root_schema(EC2NodeClass))["spec"]
@@ -112,7 +112,7 @@ def test_the_api_server_fills_in_metadata_options() -> None:
 
 
 def test_only_settings_of_the_kubelet_may_be_unknown() -> None:
-    """EC-10."""
+    """EC-10: kubelet settings."""
     spec = changed(kubelet={"topologyManagerPolicy": "none"}, roles="a")
     _, dropped = prune(stored(spec), root_schema(EC2NodeClass))
     assert dropped == ["spec.roles"]

@@ -43,13 +43,13 @@ def columns(kind: type[Resource], priority: int) -> list[str]:
     ],
 )
 def test_kubectl_shows_the_usual_columns(kind: type[Resource], narrow: str, wide: str) -> None:
-    """NP-14, NC-04."""
+    """NP-14: columns of a NodePool; NC-04: columns of a NodeClaim."""
     assert columns(kind, 0) == narrow.split()
     assert columns(kind, 1) == wide.split()
 
 
 def test_a_node_pool_can_be_scaled() -> None:
-    """NP-13."""
+    """NP-13: static pools."""
     assert version(NodePool)["subresources"]["scale"] == {
         "specReplicasPath": ".spec.replicas",
         "statusReplicasPath": ".status.nodes",
@@ -57,7 +57,7 @@ def test_a_node_pool_can_be_scaled() -> None:
 
 
 def test_the_server_writes_the_defaults_of_v1() -> None:
-    """NP-07..NP-10."""
+    """NP-07..NP-10: defaults of the disruption block."""
     spec = spec_schema(NodePool)["properties"]
     whole = {
         "consolidateAfter": "0s",
@@ -77,7 +77,7 @@ def test_the_server_writes_the_defaults_of_v1() -> None:
 
 
 def test_what_may_not_change_is_said_as_transition_rules() -> None:
-    """NP-04, NP-13, NC-01."""
+    """NP-04: reference to the node class; NP-13: static pools; NC-01: the spec of a NodeClaim is immutable."""
     template = spec_schema(NodePool)["properties"]["template"]["properties"]["spec"]
     reference = rules(template["properties"]["nodeClassRef"])
     assert reference == ["self.group == oldSelf.group", "self.kind == oldSelf.kind"]
@@ -99,6 +99,6 @@ def test_a_claim_is_read_with_its_defaults() -> None:
 
 
 def test_a_claim_without_a_class_is_refused() -> None:
-    """NC-01."""
+    """NC-01: the spec of a NodeClaim is immutable."""
     _, faults = read(NodeClaim, {"spec": {"requirements": []}})
     assert [str(fault) for fault in faults] == ["spec.nodeClassRef: is required"]

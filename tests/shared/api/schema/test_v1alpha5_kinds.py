@@ -100,7 +100,7 @@ def test_a_misspelt_field_is_told_with_the_right_one() -> None:
 
 
 def test_keys_that_old_files_carry_in_line_are_known() -> None:
-    """T-13."""
+    """T-13: provider in line."""
     spec = {
         "provider": {**NETWORKS, "apiVersion": "extensions.karpenter.sh/v1alpha1", "kind": "AWS"}
     }
@@ -108,7 +108,7 @@ def test_keys_that_old_files_carry_in_line_are_known() -> None:
 
 
 def test_the_kinds_are_those_of_karpenter() -> None:
-    """API-01."""
+    """API-01: kinds of v1alpha5."""
     infos = [kind.INFO for kind in (Provisioner, Machine, AWSNodeTemplate)]
     assert [(info.api_version, info.kind, info.plural) for info in infos] == [
         ("karpenter.sh/v1alpha5", "Provisioner", "provisioners"),

@@ -10,7 +10,7 @@ from tests.support.boot_data import bootstrap, bootstrap_command, extra_words, f
 
 @pytest.mark.parametrize("family", ["AL2", "Ubuntu"])
 def test_bootstrap_sh_gets_labels_taints_and_pods(family: str) -> None:
-    """LCH-30, scenario 24."""
+    """LCH-30: boot data of AL2; ACC-24: kubelet settings in the boot data."""
     text = render(
         family,
         bootstrap(
@@ -63,7 +63,7 @@ def test_the_command_line_is_karpenters() -> None:
 
 
 def test_kubelet_settings_become_flags() -> None:
-    """P-20..P-23, EC-10."""
+    """P-20..P-23, EC-10: kubelet settings."""
     kubelet = {
         "podsPerCore": 4,
         "systemReserved": {"cpu": "100m"},

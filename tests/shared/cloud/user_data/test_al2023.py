@@ -64,7 +64,7 @@ def test_every_kubelet_setting_is_passed_on() -> None:
 
 
 def test_the_clusters_dns_is_the_usual_one() -> None:
-    """LCH-40."""
+    """LCH-40: endpoint, certificate and DNS of the cluster."""
     text = render("AL2023", bootstrap(cluster_dns="fd00::a"))
     assert node_config(text)["kubelet"]["config"] == {"clusterDNS": ["fd00::a"]}
 

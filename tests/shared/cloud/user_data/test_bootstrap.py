@@ -7,7 +7,7 @@ from tests.support.boot_data import bootstrap
 
 
 def test_labels_a_kubelet_may_not_set_are_left_to_the_controller() -> None:
-    """LCH-37."""
+    """LCH-37: labels that the kubelet may set."""
     allowed = {
         "team": "a",
         "example.com/x": "1",
@@ -22,13 +22,13 @@ def test_labels_a_kubelet_may_not_set_are_left_to_the_controller() -> None:
 
 
 def test_machines_boot_with_the_unregistered_taint() -> None:
-    """LCH-38."""
+    """LCH-38: taints at boot."""
     one = ("a", "b", "NoSchedule")
     assert boot_taints([one], [one]) == (one, ("karpenter.sh/unregistered", "", "NoExecute"))
 
 
 def test_the_clusters_dns_is_taken_where_the_settings_name_none() -> None:
-    """LCH-40."""
+    """LCH-40: endpoint, certificate and DNS of the cluster."""
     own = bootstrap(cluster_dns="10.100.0.10", kubelet={"clusterDNS": ["10.9.0.1", "10.9.0.2"]})
     assert own.dns_addresses == ["10.9.0.1", "10.9.0.2"]
     assert bootstrap(cluster_dns="10.100.0.10", kubelet={"clusterDNS": []}).dns_addresses == [

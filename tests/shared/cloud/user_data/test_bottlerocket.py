@@ -18,7 +18,7 @@ def settings_of(**changes: Any) -> dict[str, Any]:
 
 
 def test_settings_say_all_that_the_node_must_know() -> None:
-    """LCH-33."""
+    """LCH-33: boot data of Bottlerocket."""
     taints = [("t", "a", "NoSchedule"), ("t", "", "NoExecute"), ("u", "b", "NoSchedule")]
     found = settings_of(
         labels={"team": "a", "karpenter.sh/nodepool": "default"},

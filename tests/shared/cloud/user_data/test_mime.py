@@ -25,7 +25,7 @@ def test_a_users_mime_document_is_taken_apart_and_ours_comes_last() -> None:
 
 
 def test_the_document_has_karpenters_boundary() -> None:
-    """LCH-30."""
+    """LCH-30: boot data of AL2."""
     text = document("", OURS)
     assert text.startswith(
         'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n--//\n'
@@ -39,7 +39,7 @@ def test_parts_in_parts_are_one_list() -> None:
 
 
 def test_a_document_of_nodeadm_is_a_part_of_its_kind() -> None:
-    """LCH-32."""
+    """LCH-32: boot data of AL2023."""
     own = "# mine\napiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig # nodeadm\n"
     (first, second) = parts(document(own, node_config_part("kind: NodeConfig\n")))
     assert first.get_content_type() == second.get_content_type() == "application/node.eks.aws"
@@ -51,7 +51,7 @@ def test_a_document_of_nodeadm_is_a_part_of_its_kind() -> None:
     ["echo NodeConfig: [", "# kind: NodeConfig", "#!/bin/sh\ncat <<X\nkind: NodeConfig\nX"],
 )
 def test_what_only_speaks_of_it_is_a_script(script: str) -> None:
-    """LCH-31."""
+    """LCH-31: user data that is not MIME."""
     assert parts(document(script, OURS))[0].get_content_type() == "text/x-shellscript"
 
 

@@ -100,7 +100,7 @@ def test_the_same_bootstrap_is_always_the_same_text(family: str) -> None:
 
 
 def test_custom_user_data_is_passed_as_it_is() -> None:
-    """LCH-35."""
+    """LCH-35: boot data of Custom."""
     asked = bootstrap(user_data="anything\r\n<at> all", labels={"a": "b"}, max_pods=3)
     assert render("Custom", asked) == "anything\r\n<at> all"
     assert render("Custom", bootstrap()) == ""
@@ -108,7 +108,7 @@ def test_custom_user_data_is_passed_as_it_is() -> None:
 
 @pytest.mark.parametrize("family", [*RENDERED, "Custom"])
 def test_more_than_16_kib_is_refused_with_the_reason_of_the_condition(family: str) -> None:
-    """LCH-36, EC-17."""
+    """LCH-36: size of user data; EC-17: reasons of conditions."""
     with pytest.raises(InvalidObject, match=str(LIMIT_BYTES)) as raised:
         render(family, bootstrap(user_data="#" * (LIMIT_BYTES + 1)))
     assert raised.value.field == "spec.userData"

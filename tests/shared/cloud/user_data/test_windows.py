@@ -15,7 +15,7 @@ FAMILIES = ("Windows2019", "Windows2022", "Windows2025")
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_ekss_script_gets_labels_taints_and_pods(family: str) -> None:
-    """LCH-34, IT-14."""
+    """LCH-34: boot data of Windows; IT-14: pods of Windows nodes."""
     text = render(
         family,
         bootstrap(
@@ -51,7 +51,7 @@ def test_ekss_script_gets_labels_taints_and_pods(family: str) -> None:
      "<PowerShell>Write-Host 'hi'\n$x = 1</PowerShell>"],
 )  # fmt: skip
 def test_the_users_lines_come_first_with_or_without_tags(users: str) -> None:
-    """LCH-34."""
+    """LCH-34: boot data of Windows."""
     text = render("Windows2022", bootstrap(user_data=users))
     assert text.startswith("<powershell>\nWrite-Host 'hi'\n$x = 1\n[string]$EKSBootstrapScriptFile")
 

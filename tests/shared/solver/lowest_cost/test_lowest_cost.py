@@ -105,7 +105,7 @@ def test_the_heaviest_pool_takes_all_that_it_can_hold() -> None:
 
 
 def test_limits_hold_for_the_largest_type_of_every_machine() -> None:
-    """SCH-100."""
+    """SCH-100: limits during a round."""
     pool = make_pool(limits=amounts(cpu="100"))
     snapshot = make_snapshot(*make_pods(80, cpu="900m"), pools=(pool,), catalogue=market())
     plan = lowest(snapshot)
@@ -156,7 +156,7 @@ def test_no_machine_is_larger_than_allowed_unless_a_pod_needs_it() -> None:
 
 
 def test_min_values_hold_for_packed_machines() -> None:
-    """SCH-12."""
+    """SCH-12: minValues."""
     wanted = Expression(keys.AWS_PREFIX + "instance-family", "Exists", (), 3)
     pool = make_pool(requirements=(*DEFAULT_REQUIREMENTS, wanted))
     snapshot = make_snapshot(

@@ -1,0 +1,4 @@
+"""What is applied to a cluster and to an account: CRDs, manifests, rights in AWS.
+
+The local stack reads them too, so they are part of the package.
+"""

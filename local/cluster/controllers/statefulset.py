@@ -1,0 +1,239 @@
+"""StatefulSets keep pods with names and claims of their own: ``web-0``, ``web-1`` and so on.
+
+Pods start in order, each when the one before is ready, and stop in the opposite order (``OrderedReady``), or all at
+once (``Parallel``). An outdated pod is replaced from the last one on, one at a time, down to ``partition``. Claims
+stay when pods go, as they do by default; ``persistentVolumeClaimRetentionPolicy`` and ``maxUnavailable`` are not
+modelled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from local.cluster.controllers.pod_templates import (
+    is_active,
+    is_ready,
+    owner_reference,
+    phase,
+    pod_from_template,
+    ready_for,
+    template_hash,
+)
+from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
+from local.cluster.recorder import EventRecorder
+from local.cluster.store import Store
+from shared.clock import Clock
+
+GROUP = "apps"
+COMPONENT = "statefulset-controller"
+REVISION_LABEL = "controller-revision-hash"
+NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+INDEX_LABEL = "apps.kubernetes.io/pod-index"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a StatefulSet asks for."""
+
+    first: int
+    replicas: int
+    parallel: bool
+    partition: int
+    on_delete: bool
+    least_ready: float
+    revision: str
+
+    @staticmethod
+    def of(stateful_set: Obj) -> Wanted:
+        """Its spec with the defaults filled in."""
+        spec = stateful_set["spec"]
+        strategy = spec.get("updateStrategy") or {}
+        return Wanted(
+            first=(spec.get("ordinals") or {}).get("start") or 0,
+            replicas=spec.get("replicas", 1),
+            parallel=spec.get("podManagementPolicy") == "Parallel",
+            partition=(strategy.get("rollingUpdate") or {}).get("partition") or 0,
+            on_delete=strategy.get("type") == "OnDelete",
+            least_ready=spec.get("minReadySeconds") or 0,
+            revision=f"{stateful_set['metadata']['name']}-{template_hash(spec['template'])}",
+        )
+
+    @property
+    def ordinals(self) -> range:
+        """Of the pods that there shall be."""
+        return range(self.first, self.first + self.replicas)
+
+
+def ordinal_of(pod: Obj) -> int:
+    """The number at the end of the pod's name; -1 for a name of somebody else's making."""
+    number = pod["metadata"]["name"].rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def revision_of(pod: Obj) -> str:
+    """The template that the pod was made from."""
+    return str((pod["metadata"].get("labels") or {}).get(REVISION_LABEL, ""))
+
+
+class StatefulSetController:
+    """StatefulSet -> claims and pods."""
+
+    name = "statefulset"
+
+    def __init__(self, store: Store, pods: KeyIndex, recorder: EventRecorder, clock: Clock) -> None:
+        self._store, self._pods, self._recorder, self._clock = store, pods, recorder, clock
+        self.queue = WorkQueue()
+
+    def register(self, informers: Informers) -> None:
+        """StatefulSets and the pods they own."""
+        informers.on("statefulsets", self._on_stateful_set, group=GROUP)
+        informers.on("pods", self._on_pod)
+
+    def _on_stateful_set(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        if event_type != "DELETED":
+            self.queue.add(key_of(obj))
+
+    def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
+        for owner in controllers_of(obj, "StatefulSet"):
+            self.queue.add(owner)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One step: start what is missing, else stop what is too much, else replace what is outdated."""
+        stateful_set = find(self._store, "statefulsets", key, group=GROUP)
+        if stateful_set is None or stateful_set["metadata"].get("deletionTimestamp"):
+            return None
+        wanted, pods = Wanted.of(stateful_set), self._members(stateful_set)
+        for pod in pods.values():
+            if phase(pod) in ("Succeeded", "Failed"):
+                self._delete(stateful_set, pod)
+        if self._start(stateful_set, wanted, pods) and self._stop(stateful_set, wanted, pods):
+            self._replace(stateful_set, wanted, pods)
+        return self._write_status(key, wanted)
+
+    def _members(self, stateful_set: Obj) -> dict[int, Obj]:
+        found = self._pods.members(stateful_set["metadata"]["uid"])
+        return {ordinal_of(pod): pod for pod in sorted(found, key=ordinal_of)}
+
+    def _start(self, stateful_set: Obj, wanted: Wanted, pods: dict[int, Obj]) -> bool:
+        """False while a pod that others wait for is not ready."""
+        for ordinal in wanted.ordinals:
+            pod = pods.get(ordinal)
+            if pod is None:
+                self._create(stateful_set, wanted, ordinal)
+            if not wanted.parallel and not (pod and self._available(pod, wanted)):
+                return False
+        return True
+
+    def _stop(self, stateful_set: Obj, wanted: Wanted, pods: dict[int, Obj]) -> bool:
+        """False while a surplus pod is there."""
+        surplus = [ordinal for ordinal in reversed(pods) if ordinal not in wanted.ordinals]
+        for ordinal in surplus:
+            self._delete(stateful_set, pods[ordinal])
+            if not wanted.parallel:
+                return False
+        return not surplus
+
+    def _replace(self, stateful_set: Obj, wanted: Wanted, pods: dict[int, Obj]) -> None:
+        if wanted.on_delete:
+            return
+        for ordinal in reversed(wanted.ordinals):
+            pod = pods.get(ordinal)
+            if pod is None or ordinal < wanted.first + wanted.partition:
+                return
+            if revision_of(pod) != wanted.revision:
+                self._delete(stateful_set, pod)
+                return
+            if not self._available(pod, wanted):
+                return
+
+    def _available(self, pod: Obj, wanted: Wanted) -> bool:
+        ready = is_active(pod) and is_ready(pod)
+        return ready and ready_for(pod, self._clock.now()) >= wanted.least_ready
+
+    def _create(self, stateful_set: Obj, wanted: Wanted, ordinal: int) -> None:
+        metadata, spec = stateful_set["metadata"], stateful_set["spec"]
+        name, claims = f"{metadata['name']}-{ordinal}", dict[str, str]()
+        for template in spec.get("volumeClaimTemplates") or ():
+            volume = template["metadata"]["name"]
+            claims[volume] = f"{volume}-{name}"
+            self._create_claim(stateful_set, template, claims[volume])
+        pod = _pod(stateful_set, name, claims)
+        labels = {REVISION_LABEL: wanted.revision, NAME_LABEL: name, INDEX_LABEL: str(ordinal)}
+        pod["metadata"]["labels"] |= labels
+        self._pods.add(self._store.create("pods", pod, namespace=metadata["namespace"]))
+        text = f"create Pod {name} in StatefulSet {metadata['name']} successful"
+        self._tell(stateful_set, "SuccessfulCreate", text)
+
+    def _create_claim(self, stateful_set: Obj, template: Obj, name: str) -> None:
+        namespace = stateful_set["metadata"]["namespace"]
+        if find(self._store, "persistentvolumeclaims", Key(namespace, name)) is not None:
+            return
+        selected = (stateful_set["spec"].get("selector") or {}).get("matchLabels") or {}
+        labels = {**(template["metadata"].get("labels") or {}), **selected}
+        annotations = dict(template["metadata"].get("annotations") or {})
+        metadata = {"name": name, "labels": labels, "annotations": annotations}
+        body = {"metadata": metadata, "spec": template["spec"]}
+        self._store.create("persistentvolumeclaims", body, namespace=namespace)
+
+    def _delete(self, stateful_set: Obj, pod: Obj) -> None:
+        metadata = pod["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return
+        self._store.delete(
+            "pods", metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+        )
+        name = stateful_set["metadata"]["name"]
+        text = f"delete Pod {metadata['name']} in StatefulSet {name} successful"
+        self._tell(stateful_set, "SuccessfulDelete", text)
+
+    def _tell(self, stateful_set: Obj, reason: str, text: str) -> None:
+        self._recorder.record(stateful_set, reason, text, component=COMPONENT)
+
+    def _write_status(self, key: Key, wanted: Wanted) -> float | None:
+        stateful_set = find(self._store, "statefulsets", key, group=GROUP)
+        if stateful_set is None:
+            return None
+        before = stateful_set.get("status") or {}
+        pods = list(self._members(stateful_set).values())
+        ready = [pod for pod in pods if is_active(pod) and is_ready(pod)]
+        available = sum(self._available(pod, wanted) for pod in ready)
+        updated = sum(revision_of(pod) == wanted.revision for pod in pods)
+        whole = updated == len(ready) == len(pods) == wanted.replicas
+        status: dict[str, Any] = {
+            **before,
+            "replicas": len(pods),
+            "readyReplicas": len(ready),
+            "availableReplicas": available,
+            "updatedReplicas": updated,
+            "currentReplicas": len(pods) if whole else len(pods) - updated,
+            "currentRevision": wanted.revision
+            if whole
+            else before.get("currentRevision", wanted.revision),
+            "updateRevision": wanted.revision,
+            "observedGeneration": stateful_set["metadata"].get("generation", 1),
+        }
+        if status != before:
+            changed = {**stateful_set, "status": status}
+            self._store.update("statefulsets", changed, group=GROUP, subresource="status")
+        return 1.0 if wanted.least_ready and available < len(ready) else None
+
+
+def _pod(stateful_set: Obj, name: str, claims: dict[str, str]) -> Obj:
+    """The pod with its own host name and claims; a claim replaces a volume of the same name."""
+    metadata, spec = stateful_set["metadata"], stateful_set["spec"]
+    owner = owner_reference(stateful_set, kind="StatefulSet", api_version="apps/v1")
+    pod = pod_from_template(
+        spec["template"], name=name, namespace=metadata["namespace"], owner=owner
+    )
+    pod["metadata"]["generateName"] = f"{metadata['name']}-"
+    kept = [one for one in pod["spec"].get("volumes") or () if one["name"] not in claims]
+    own = [
+        {"name": volume, "persistentVolumeClaim": {"claimName": claim}}
+        for volume, claim in claims.items()
+    ]
+    pod["spec"] |= {"hostname": name, "volumes": [*kept, *own]}
+    if service := spec.get("serviceName"):
+        pod["spec"]["subdomain"] = service
+    return pod

@@ -1,0 +1,141 @@
+"""Attaches volumes to the nodes of the pods that mount them, and detaches them when no pod there does any more.
+
+One VolumeAttachment for each volume and node. A volume of which one node at a time may have the use waits until the
+node before has let it go; the pod that waits for it is told, in the words of kube-controller-manager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from local.cluster.controllers.pod_templates import phase
+from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.errors import ApiError
+from local.cluster.informers import Informers, Key, KeyIndex, Obj
+from local.cluster.recorder import EventRecorder
+from local.cluster.store import Store
+from local.cluster.volumes.attaching import (
+    ATTACHMENTS,
+    STORAGE,
+    Attachment,
+    attachment_name,
+    volumes_of,
+)
+
+COMPONENT = "attachdetach-controller"
+RECHECK_SECONDS = 0.5
+"""Between two looks at a volume that another node has."""
+SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+
+
+def attached_node(attachment: Obj) -> list[str]:
+    """The node of a VolumeAttachment, for an index."""
+    return [attachment["spec"]["nodeName"]]
+
+
+def attached_volume(attachment: Obj) -> list[str]:
+    """The PersistentVolume of a VolumeAttachment, for an index; none for an inline one."""
+    name = (attachment["spec"].get("source") or {}).get("persistentVolumeName")
+    return [name] if name else []
+
+
+class AttachmentController:
+    """Pods on a node -> VolumeAttachments of the node. Keys are nodes."""
+
+    name = "attachments"
+
+    def __init__(
+        self, store: Store, informers: Informers, pods_by_node: KeyIndex, recorder: EventRecorder
+    ) -> None:
+        self._store, self._pods, self._recorder = store, pods_by_node, recorder
+        self._by_node = KeyIndex(store, informers, ATTACHMENTS, attached_node, group=STORAGE)
+        self._by_volume = KeyIndex(store, informers, ATTACHMENTS, attached_volume, group=STORAGE)
+        self.queue = WorkQueue()
+
+    def register(self, informers: Informers) -> None:
+        """Pods that mount claims, and attachments that somebody else deletes."""
+        informers.on("pods", self._on_pod)
+        informers.on(ATTACHMENTS, self._on_attachment, group=STORAGE)
+
+    def _on_pod(self, _event_type: str, obj: Obj, _old: Obj | None) -> None:
+        node = obj["spec"].get("nodeName")
+        if node and any(
+            volume.get("persistentVolumeClaim") or volume.get("ephemeral")
+            for volume in obj["spec"].get("volumes") or ()
+        ):
+            self.queue.add(Key("", node))
+
+    def _on_attachment(self, event_type: str, obj: Obj, _old: Obj | None) -> None:
+        if event_type == "DELETED":
+            self.queue.add(Key("", obj["spec"]["nodeName"]))
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Detach what no pod on the node mounts, attach what one does."""
+        wanted = {
+            attachment: pod
+            for pod in self._mounting(key.name)
+            for attachment in volumes_of(self._store, pod)
+        }
+        names = {attachment_name(one, key.name) for one in wanted}
+        for present in self._by_node.members(key.name):
+            if present["metadata"]["name"] not in names:
+                self._detach(present)
+        waits = [not self._attach(one, pod, key.name) for one, pod in wanted.items()]
+        return RECHECK_SECONDS if any(waits) else None
+
+    def _mounting(self, node: str) -> Iterator[Obj]:
+        for pod in self._pods.members(node):
+            if phase(pod) not in ("Succeeded", "Failed"):
+                yield pod
+
+    def _attach(self, attachment: Attachment, pod: Obj, node: str) -> bool:
+        """False when another node has the volume."""
+        name = attachment_name(attachment, node)
+        if self._store.find(ATTACHMENTS, name, group=STORAGE) is not None:
+            return True
+        if self._held_elsewhere(attachment.volume, node):
+            text = (
+                f'Multi-Attach error for volume "{attachment.volume}" Volume is already '
+                "exclusively attached to one node and can't be attached to another"
+            )
+            self._tell(pod, "FailedAttachVolume", text, "Warning")
+            return False
+        self._create(attachment, name, node)
+        text = f'AttachVolume.Attach succeeded for volume "{attachment.volume}"'
+        self._tell(pod, "SuccessfulAttachVolume", text, "Normal")
+        return True
+
+    def _held_elsewhere(self, volume: str, node: str) -> bool:
+        found = self._store.find("persistentvolumes", volume)
+        modes = (found["spec"].get("accessModes") or ()) if found else ()
+        if SHARED_MODES.intersection(modes):
+            return False
+        return any(one["spec"]["nodeName"] != node for one in self._by_volume.members(volume))
+
+    def _create(self, attachment: Attachment, name: str, node: str) -> None:
+        body = {
+            "metadata": {"name": name},
+            "spec": {
+                "attacher": attachment.driver,
+                "nodeName": node,
+                "source": {"persistentVolumeName": attachment.volume},
+            },
+        }
+        created = self._store.create(ATTACHMENTS, body, group=STORAGE)
+        self._by_node.add(created)
+        self._by_volume.add(created)
+        status = {"status": {"attached": True}}
+        self._store.patch(ATTACHMENTS, name, status, group=STORAGE, subresource="status")
+
+    def _detach(self, attachment: Obj) -> None:
+        metadata = attachment["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return
+        try:
+            self._store.delete(ATTACHMENTS, metadata["name"], group=STORAGE, uid=metadata["uid"])
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    def _tell(self, pod: Obj, reason: str, text: str, event_type: str) -> None:
+        self._recorder.record(pod, reason, text, component=COMPONENT, event_type=event_type)

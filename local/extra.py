@@ -1,0 +1,24 @@
+"""The extra ``local``: packages that the embedded cluster and the AWS emulator need, and the services do not."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from shared.errors import ConfigurationError
+
+MODULES = ("cel", "flask", "flask_cors", "jsonpatch", "jsonschema", "moto", "werkzeug")
+"""By the names under which they are imported."""
+
+
+def missing_extra(module: str) -> ConfigurationError:
+    """What to tell whoever needs ``module``."""
+    return ConfigurationError(
+        f"this needs the package {module}, which the extra 'local' installs: pip install 'dovetail[local]'"
+    )
+
+
+def require_extra() -> None:
+    """Raises ConfigurationError when one of the packages is not installed."""
+    for module in MODULES:
+        if find_spec(module) is None:
+            raise missing_extra(module)

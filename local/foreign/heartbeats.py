@@ -1,0 +1,61 @@
+"""The Leases of played nodes: without them a real control plane takes a node for dead after 40 seconds or so."""
+
+from __future__ import annotations
+
+import asyncio
+
+from local.cluster.informers import Obj
+from local.cluster.kubelet.fleet import Fleet
+from local.foreign.remote_store import RemoteStore
+from shared.clock import Clock, rfc3339
+from shared.errors import AlreadyExists, NotFound
+from shared.kube.client import Kube
+from shared.kube.resources import LEASES
+
+NAMESPACE = "kube-node-lease"
+RENEW_SECONDS, LEASE_SECONDS = 10.0, 40
+"""As kubelets have it."""
+
+
+class Heartbeats:
+    """Renews the Lease of each node that the fleet serves."""
+
+    def __init__(
+        self, store: RemoteStore, kube: Kube, fleet: Fleet, clock: Clock, labels: dict[str, str]
+    ) -> None:
+        self._store, self._kube, self._fleet = store, kube, fleet
+        self._clock, self._labels = clock, labels
+
+    async def run(self) -> None:
+        """Until cancelled. Raises what a write raises; whoever supervises starts it again."""
+        while True:
+            await self.renew_all()
+            await asyncio.sleep(RENEW_SECONDS)
+
+    async def renew_all(self) -> None:
+        """One round. Raises what a write raises."""
+        for node in list(self._store.objects["nodes"].values()):
+            if self._fleet.lives_on(node):
+                await self._renew(node)
+
+    async def _renew(self, node: Obj) -> None:
+        name = node["metadata"]["name"]
+        renewed = {"renewTime": _micro_time(self._clock.now())}
+        try:
+            await self._kube.patch(LEASES, name, {"spec": renewed}, NAMESPACE)
+        except NotFound:
+            await self._create(node, renewed)
+
+    async def _create(self, node: Obj, renewed: dict[str, str]) -> None:
+        name, uid = node["metadata"]["name"], node["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+        metadata = {"name": name, "labels": self._labels, "ownerReferences": [owner]}
+        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, **renewed}
+        try:
+            await self._kube.create(LEASES, {"metadata": metadata, "spec": spec}, NAMESPACE)
+        except AlreadyExists:
+            return  # another wrote it in between: the next round renews it
+
+
+def _micro_time(now: float) -> str:
+    return f"{rfc3339(now).removesuffix('Z')}.{int(now % 1 * 1e6):06d}Z"

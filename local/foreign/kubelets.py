@@ -1,0 +1,122 @@
+"""``python -m local.foreign.kubelets``: the local kubelets on an API server of others.
+
+Instances of the AWS emulator become its nodes, and pods that it binds run, exactly as in the embedded cluster. Told
+what to do by ``KUBECONFIG``, ``KUBELETS_READY_FILE``, ``STACK_ID`` and the settings of ``local.cluster``. What may go
+wrong: a write that the server refuses is logged and tried again; started again, the kubelets take their nodes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from local.cluster.control_plane import node_of
+from local.cluster.errors import ApiError
+from local.cluster.informers import Informers, KeyIndex
+from local.cluster.kubelet.fleet import BootTimes, Fleet
+from local.cluster.kubelet.instances import InstanceClient
+from local.cluster.kubelet.node_objects import fixed_node
+from local.cluster.kubelet.pods import PodRunner, PodTimes
+from local.cluster.recorder import EventRecorder
+from local.cluster.settings import ClusterSettings
+from local.cluster.store import Store
+from local.cluster.supervision import supervise
+from local.foreign.heartbeats import Heartbeats
+from local.foreign.kubeconfig import pick
+from local.foreign.objects import LABEL
+from local.foreign.remote_store import RemoteInformers, RemoteStore
+from shared.clock import SystemClock, rfc3339
+from shared.kube.client import Kube
+from shared.log import configure
+
+
+class NoEvents:
+    """The kubelets write no Events on a cluster of others."""
+
+    def record(self, *_event: object, **_more: object) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the kubelets are made of."""
+
+    fleet: Fleet
+    runner: PodRunner
+    informers: RemoteInformers
+    heartbeats: Heartbeats
+    store: RemoteStore
+
+
+def assemble(settings: ClusterSettings, kubeconfig: Path, kube: Kube, stack: str) -> Program:
+    """All parts, not yet running. Raises ConfigurationError."""
+    clock, labels = SystemClock(), {LABEL: stack} if stack else {}
+    remote = RemoteStore(pick(kubeconfig), labels)
+    remote_informers = RemoteInformers(remote, kube)
+    # They have the few methods that kubelets call, and no more.
+    store, informers = cast(Store, remote), cast(Informers, cast(Any, remote_informers))
+    pods = KeyIndex(store, informers, "pods", node_of)
+    times = BootTimes(
+        settings.boot_seconds, settings.ready_seconds, settings.node_monitor_grace_seconds
+    )
+    recorder = cast(EventRecorder, NoEvents())
+    fleet = Fleet(store, recorder, clock, settings.cluster_name, times)
+    pod_times = PodTimes(settings.pod_start_seconds, settings.pod_stop_seconds)
+    runner = PodRunner(store, fleet, pods, clock, pod_times)
+    runner.register(informers)
+    heartbeats = Heartbeats(remote, kube, fleet, clock, labels)
+    return Program(fleet, runner, remote_informers, heartbeats, remote)
+
+
+def create_fixed_nodes(store: RemoteStore, settings: ClusterSettings, now: float) -> None:
+    """A cluster without any node gets some before there is an instance."""
+    if store.objects["nodes"]:
+        return
+    for number in range(settings.fixed_nodes):
+        try:
+            store.create("nodes", fixed_node(number, settings.aws_region, now, rfc3339(now)))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+
+
+async def run(
+    settings: ClusterSettings, kubeconfig: Path, stack: str, ready: Callable[[], None]
+) -> None:
+    """Until cancelled; ``ready`` is called when the kubelets work."""
+    kube = await Kube.connect(
+        str(kubeconfig),
+        clock=SystemClock(),
+        random=random.Random(),
+        user_agent="dovetail-local-kubelets",
+    )
+    program = assemble(settings, kubeconfig, kube, stack)
+    async with asyncio.TaskGroup() as tasks, InstanceClient(settings.aws_endpoint_url or "") as aws:
+        tasks.create_task(program.informers.run())
+        await program.informers.listed.wait()
+        create_fixed_nodes(program.store, settings, SystemClock().now())
+        tasks.create_task(supervise("pods", program.runner.run))
+        tasks.create_task(supervise("heartbeats", program.heartbeats.run))
+        tasks.create_task(
+            supervise("kubelets", lambda: program.fleet.run(aws, settings.kubelet_poll_seconds))
+        )
+        ready()
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    own = ClusterSettings()
+    configure(own.log_level)
+    asyncio.run(
+        run(
+            own,
+            Path(os.environ["KUBECONFIG"]),
+            os.environ["STACK_ID"],
+            Path(os.environ["KUBELETS_READY_FILE"]).touch,
+        )
+    )

@@ -1,0 +1,88 @@
+"""What a stack creates on a cluster that it did not start, and how it finds that again.
+
+Each object carries ``LABEL``, whose value names the stack: no list of them must survive a kill. Pure.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from local.cluster.manifests import ACCOUNT_KINDS, read_manifests
+from local.stack_plan import KUBELETS, NAMESPACE, PROJECT, stack_id
+from shared.kube.resources import NAMESPACES, Resource
+
+Object = dict[str, Any]
+LABEL = "local.dovetail.sh/stack"
+DIRECTORY = "local.dovetail.sh/directory"
+"""Annotation of the namespace: where the stack runs that made it."""
+RBAC = "rbac.authorization.k8s.io"
+CRDS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
+)
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True)
+CREATED = (
+    CRDS,
+    NAMESPACES,
+    SERVICE_ACCOUNTS,
+    Resource(RBAC, "v1", "clusterroles", "ClusterRole", False),
+    Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", False),
+    Resource(RBAC, "v1", "roles", "Role", True),
+    Resource(RBAC, "v1", "rolebindings", "RoleBinding", True),
+)
+"""In the order of creation."""
+_KUBELETS_RULES = [
+    {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["create", "patch", "delete"]},
+    {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
+    {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["update"]},
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "patch"]},
+]
+
+
+def wanted(directory: Path) -> list[tuple[Resource, Object]]:
+    """All objects in the order of creation, marked. Raises ConfigurationError."""
+    read = read_manifests(PROJECT / "deploy" / "crds")
+    accounts = read_manifests(PROJECT / "deploy" / "kubernetes", "ACCOUNTS_DIRECTORY")
+    documents = [document for _, document in read]
+    documents += [document for _, document in accounts if document.get("kind") in ACCOUNT_KINDS]
+    documents += _kubelets_account()
+    kinds = {resource.kind: resource for resource in CREATED}
+    found = [(kinds[document["kind"]], document) for document in documents]
+    found.sort(key=lambda one: CREATED.index(one[0]))
+    return [(resource, _marked(document, directory)) for resource, document in found]
+
+
+def _marked(document: Object, directory: Path) -> Object:
+    metadata = document["metadata"]
+    labels = {**(metadata.get("labels") or {}), LABEL: stack_id(directory)}
+    annotations = {**(metadata.get("annotations") or {}), DIRECTORY: str(directory.resolve())}
+    return {**document, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
+
+
+def _kubelets_account() -> list[Object]:
+    """Of the program that plays the nodes: the rights of kubelets on all nodes, no others."""
+    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": KUBELETS}
+    subject = {"kind": "ServiceAccount", "name": KUBELETS, "namespace": NAMESPACE}
+    version = f"{RBAC}/v1"
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": KUBELETS, "namespace": NAMESPACE},
+        },
+        {
+            "apiVersion": version,
+            "kind": "ClusterRole",
+            "metadata": {"name": KUBELETS},
+            "rules": _KUBELETS_RULES,
+        },
+        {
+            "apiVersion": version,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": KUBELETS},
+            "roleRef": role,
+            "subjects": [subject],
+        },
+    ]

@@ -1,0 +1,180 @@
+"""What the local kubelets ask of the embedded cluster's store and informers, on an API server of others.
+
+Reads come from what the watches brought; writes go to the server one after another, and wait for its answer: it is on
+the same machine or near it. What may go wrong: no answer (ApiError 503). A connection that the server closed while
+nothing was said is opened again at once; a create that happened for all that answers AlreadyExists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.client
+import json
+import ssl
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+from urllib.parse import urlsplit
+
+from local.cluster.errors import ApiError
+from local.cluster.informers import Handler, Key, Obj, key_of
+from local.cluster.supervision import supervise
+from local.foreign.kubeconfig import Picked
+from shared.errors import Gone
+from shared.kube.client import MERGE_PATCH, Kube
+from shared.kube.resources import CSI_NODES, NODES, PODS, VOLUME_ATTACHMENTS, Resource
+
+WATCHED = {one.plural: one for one in (PODS, NODES, CSI_NODES, VOLUME_ATTACHMENTS)}
+SECONDS = 30.0
+
+
+class RemoteStore:
+    """What kubelets watch, of one API server. ``labels``: what created objects get beside their own."""
+
+    def __init__(self, config: Picked, labels: Mapping[str, str]) -> None:
+        self._config, self._labels = config, labels
+        self._token = str(config.user.get("token") or "")
+        self._connection: http.client.HTTPConnection | None = None
+        self.objects: dict[str, dict[Key, Obj]] = defaultdict(dict)
+
+    def find(self, plural: str, name: str, *, group: str = "", namespace: str | None = None) -> Any:
+        """The object as the watch brought it last, or None."""
+        assert group == WATCHED[plural].group
+        return self.objects[plural].get(Key(namespace or "", name))
+
+    def create(self, plural: str, document: Obj, *, group: str = "") -> Obj:
+        assert group == WATCHED[plural].group
+        metadata = document["metadata"]
+        marked = {**metadata, "labels": {**(metadata.get("labels") or {}), **self._labels}}
+        return self._send("POST", self._path(plural), {**document, "metadata": marked})
+
+    def update(self, plural: str, document: Obj, *, subresource: str) -> Obj:
+        key = key_of(document)
+        return self._send("PUT", self._path(plural, key, subresource), document)
+
+    def patch(self, plural: str, name: str, body: Obj, *, subresource: str = "") -> Obj:
+        return self._send("PATCH", self._path(plural, Key("", name), subresource), body)
+
+    def delete(
+        self,
+        plural: str,
+        name: str,
+        *,
+        uid: str = "",
+        group: str = "",
+        namespace: str = "",
+        grace_seconds: int | None = None,
+    ) -> Obj:
+        assert group == WATCHED[plural].group
+        options: Obj = {"preconditions": {"uid": uid}} if uid else {}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        return self._send("DELETE", self._path(plural, Key(namespace, name)), options)
+
+    def _path(self, plural: str, key: Key | None = None, subresource: str = "") -> str:
+        resource = WATCHED[plural]
+        root = f"/apis/{resource.group}/v1" if resource.group else "/api/v1"
+        if key is None:
+            return f"{root}/{plural}"
+        place = f"namespaces/{key.namespace}/{plural}" if key.namespace else plural
+        return f"{root}/{place}/{key.name}" + (f"/{subresource}" if subresource else "")
+
+    def _send(self, method: str, path: str, body: Obj) -> Obj:
+        reused = self._connection is not None
+        try:
+            code, answer = self._exchange(method, path, body)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            self._connection = None
+            if reused:
+                return self._send(method, path, body)
+            raise ApiError(503, "ServiceUnavailable", f"{method} {path}: {error}") from error
+        if code >= 400:
+            raise ApiError(code, answer.get("reason", ""), answer.get("message", ""))
+        return answer
+
+    def _exchange(self, method: str, path: str, body: Obj) -> tuple[int, Obj]:
+        if self._connection is None:
+            self._connection = _connection(self._config)
+        headers = {"Content-Type": MERGE_PATCH if method == "PATCH" else "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        prefix = urlsplit(self._config.server).path.rstrip("/")
+        self._connection.request(method, prefix + path, json.dumps(body), headers)
+        answer = self._connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+def _connection(config: Picked) -> http.client.HTTPConnection:
+    parts = urlsplit(config.server)
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(parts.netloc, timeout=SECONDS)
+    data = config.cluster.get("certificate-authority-data")
+    context = ssl.create_default_context(
+        cafile=config.cluster.get("certificate-authority"),
+        cadata=base64.b64decode(data).decode() if data else None,
+    )
+    if config.cluster.get("insecure-skip-tls-verify"):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return http.client.HTTPSConnection(parts.netloc, context=context, timeout=SECONDS)
+
+
+class RemoteInformers:
+    """Fans what the watches bring out to handlers, in the order in which they were registered."""
+
+    def __init__(self, store: RemoteStore, kube: Kube) -> None:
+        self._store, self._kube = store, kube
+        self._handlers: dict[str, list[Handler]] = defaultdict(list)
+        self._unlisted = set(WATCHED)
+        self.listed = asyncio.Event()
+        """Set when both are known: a kubelet must not take a node for missing that is only not read yet."""
+
+    def on(self, plural: str, handler: Handler, *, group: str = "") -> None:
+        """Call ``handler(type, object, old)`` for every event of a watched kind."""
+        assert group == WATCHED[plural].group
+        self._handlers[plural].append(handler)
+
+    async def run(self) -> None:
+        """Follow all until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for plural, resource in WATCHED.items():
+                tasks.create_task(supervise(f"watch {plural}", self._follow(plural, resource)))
+
+    def _follow(self, plural: str, resource: Resource) -> Callable[[], Any]:
+        async def follow() -> None:
+            while True:
+                version = await self._list(plural, resource)
+                try:
+                    await self._watch(plural, resource, version)
+                except Gone:
+                    continue
+
+        return follow
+
+    async def _list(self, plural: str, resource: Resource) -> str:
+        listed = await self._kube.list(resource)
+        there = {key_of(raw) for raw in listed.items}
+        for key, gone in list(self._store.objects[plural].items()):
+            if key not in there:
+                self._dispatch(plural, "DELETED", gone)
+        for raw in listed.items:
+            self._dispatch(plural, "ADDED", raw)
+        self._unlisted.discard(plural)
+        if not self._unlisted:
+            self.listed.set()
+        return listed.resource_version
+
+    async def _watch(self, plural: str, resource: Resource, version: str) -> None:
+        async with aclosing(self._kube.watch(resource, version)) as events:
+            async for event in events:
+                if event.type != "BOOKMARK":
+                    self._dispatch(plural, event.type, event.object)
+
+    def _dispatch(self, plural: str, event_type: str, obj: Obj) -> None:
+        known, key = self._store.objects[plural], key_of(obj)
+        old = known.pop(key, None)
+        if event_type != "DELETED":
+            known[key] = obj
+        for handler in self._handlers[plural]:
+            handler(event_type, obj, old)

@@ -1,0 +1,124 @@
+"""Reads NodeOverlays: for launches, which go by corrected prices, and to say on each whether it holds (NO-01).
+
+What may go wrong: an overlay that cannot be read, or contradicts another. It says so in its condition Ready and is
+left out; the others hold. With the gate NodeOverlay off nothing is read and nothing is corrected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
+from shared.api.faults import texts_of
+from shared.api.node_overlays import parse_node_overlay
+from shared.clock import Clock
+from shared.domain.machines import Condition
+from shared.domain.overlays import Overlay, judged
+from shared.errors import Conflict, DovetailError, NotFound
+from shared.kube.client import Kube
+from shared.kube.resources import NODE_OVERLAYS
+from shared.log import get_logger
+from shared.mirror.offerings import CatalogueSource
+
+log = get_logger(__name__)
+
+PERIOD_SECONDS = 10.0
+LIST_FRESH_SECONDS = 1.0
+INVALID = "ValidationFailed"
+CONFLICT = "Conflict"
+LONGEST_MESSAGE = 1000
+Json = Mapping[str, Any]
+
+
+async def listed_overlays(kube: Kube) -> list[dict[str, Any]]:
+    """All that stay, as stored; none where the cluster does not know the kind. Raises TransientError."""
+    try:
+        items = (await kube.list(NODE_OVERLAYS)).items
+    except NotFound:
+        return []
+    return [raw for raw in items if not raw["metadata"].get("deletionTimestamp")]
+
+
+@dataclass
+class ListedOverlays:
+    """The overlays of this very moment, for launches: what is bought must not go by a price that was corrected since.
+
+    A call for each of hundreds of machines that come up together would be too many: a list serves for a second.
+    """
+
+    kube: Kube
+    clock: Clock
+    _found: tuple[Overlay, ...] = ()
+    _listed_at: float = float("-inf")
+    _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def __call__(self) -> tuple[Overlay, ...]:
+        """Those that can be read. Raises TransientError."""
+        async with self._listing:
+            if self.clock.monotonic() - self._listed_at >= LIST_FRESH_SECONDS:
+                began = self.clock.monotonic()
+                read = map(parse_node_overlay, await listed_overlays(self.kube))
+                self._found = tuple(one.record for one in read if one.record is not None)
+                self._listed_at = began
+            return self._found
+
+
+@dataclass
+class Overlays:
+    """Judges all of them together, again and again."""
+
+    kube: Kube
+    catalogues: CatalogueSource
+    """EC2's own facts, uncorrected."""
+    clock: Clock
+    enabled: bool
+    """The gate NodeOverlay."""
+
+    async def check_all(self) -> None:
+        """Write on each whether it holds."""
+        catalogue = await self.catalogues.get() if self.enabled else None
+        if catalogue is None:
+            return
+        listed = await listed_overlays(self.kube)
+        read: dict[str, Overlay] = {}
+        refused: dict[str, tuple[str, str]] = {}
+        for raw in listed:
+            parsed = parse_node_overlay(raw)
+            if parsed.record is None:
+                name = str(raw["metadata"]["name"])
+                refused[name] = (INVALID, "; ".join(texts_of(parsed.faults)))
+            else:
+                read[parsed.record.name] = parsed.record
+        found = await asyncio.to_thread(judged, tuple(read.values()), catalogue)
+        refused |= {name: (CONFLICT, text) for name, text in found.refused.items()}
+        for raw in listed:
+            await self._write(raw, refused.get(str(raw["metadata"]["name"])))
+
+    async def _write(self, raw: Json, problem: tuple[str, str] | None) -> None:
+        """Write the condition where the object has another one."""
+        old = known_conditions(raw.get("status"))
+        status, (reason, message) = ("False", problem) if problem else ("True", (READY, ""))
+        fresh = Condition(status, reason, message[:LONGEST_MESSAGE], self.clock.now())
+        fresh = replace(fresh, generation=int(raw["metadata"].get("generation") or 0))
+        conditions = with_condition(old, READY, fresh)
+        if conditions == old:
+            return
+        meta = raw["metadata"]
+        body = {
+            "metadata": {"resourceVersion": meta["resourceVersion"]},
+            "status": {"conditions": condition_objects(conditions)},
+        }
+        try:
+            await self.kube.patch(NODE_OVERLAYS, meta["name"], body, subresource="status")
+        except (NotFound, Conflict):
+            return  # changed meanwhile: the next check reads it
+        except DovetailError as error:
+            log.warning("cannot write to overlay", overlay=meta["name"], error=error.message)
+            return
+        if problem:
+            log.warning("overlay is not used", overlay=meta["name"], reason=message)

@@ -1,0 +1,153 @@
+"""The sweep that finds what crashed launches and deletions by hand left behind (LCH-80, LCH-81, F24).
+
+Four kinds of garbage: instances without a Machine (``orphaned_instances``), Machines without an instance or a node
+(``lost_machines``), nodes without either (``orphaned_nodes``), and records of launches that nobody wants any more. The
+first three are judged by absence and therefore slowly; the last by what the record says, at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.launcher.garbage_collection.confirmation import Breaker
+from services.launcher.garbage_collection.held_deletions import HeldDeletions
+from services.launcher.garbage_collection.inventory import Inventory, take_inventory
+from services.launcher.garbage_collection.lost_machines import (
+    INSTANCE_VISIBLE_SECONDS,
+    LostMachines,
+)
+from services.launcher.garbage_collection.orphaned_instances import OrphanedInstances
+from services.launcher.garbage_collection.orphaned_nodes import OrphanedNodes
+from services.launcher.machine_writer import MachineWriter
+from shared.clock import Clock, parse_rfc3339
+from shared.cloud.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
+from shared.cloud.session import Cloud
+from shared.concurrency.waiting import pause
+from shared.domain.launches import is_wanted
+from shared.errors import NotFound
+from shared.kube.client import Kube
+from shared.kube.machines import Machines
+from shared.kube.resources import LAUNCH_RECORDS
+from shared.log import get_logger
+from shared.metrics import Metrics
+from shared.mirror.pool_health import PoolHealth
+from shared.mirror.shifted_zones import ShiftedZones
+from shared.settings import LauncherSettings
+
+log = get_logger(__name__)
+
+FIRST_ROUNDS = 20
+FIRST_ROUNDS_SECONDS = 10.0
+"""After a start there may be more to find (LCH-81)."""
+SUSPICIOUS_SECONDS = 30.0
+"""While something seems lost the second sweep comes soon."""
+
+
+@dataclass
+class GarbageCollection:
+    """Sweeps again and again through everything that is ours."""
+
+    kube: Kube
+    store: Machines
+    cloud: Cloud
+    clock: Clock
+    settings: LauncherSettings
+    writer: MachineWriter
+    metrics: Metrics
+    health: PoolHealth
+    shifted: ShiftedZones
+    last_progress: float = field(init=False)
+    _rounds: int = 0
+    _suspicious: bool = False
+    deletions: HeldDeletions = field(init=False)
+    _orphaned_instances: OrphanedInstances = field(init=False)
+    _lost_machines: LostMachines = field(init=False)
+    _orphaned_nodes: OrphanedNodes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.last_progress = self.clock.monotonic()
+        breaker = Breaker()
+        self.deletions = HeldDeletions(self.kube, self.writer.recorder, self.metrics)
+        self._orphaned_instances = OrphanedInstances(
+            self.kube, self.store, self.writer, self.clock, self.settings, breaker, self.deletions
+        )
+        self._orphaned_nodes = OrphanedNodes(self.kube, self.cloud, self.clock, self.settings)
+        self._lost_machines = LostMachines(
+            self.kube, self.cloud, self.clock, self.settings, self.metrics, self.writer,
+            self.health, breaker, self.deletions,
+        )  # fmt: skip
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Sweep until ``stop``."""
+        while not stop.is_set():
+            await self.sweep()
+            self.last_progress = self.clock.monotonic()
+            await pause(stop, self.pause_seconds())
+
+    def pause_seconds(self) -> float:
+        """10 s for the first 20 rounds, then every two minutes, sooner while something seems lost (LCH-81)."""
+        usual = self.settings.garbage_period
+        if self._rounds < FIRST_ROUNDS:
+            return min(FIRST_ROUNDS_SECONDS, usual)
+        return min(SUSPICIOUS_SECONDS, usual) if self._suspicious else usual
+
+    async def sweep(self) -> None:
+        """Take an inventory, and end what is garbage by it."""
+        self._rounds += 1
+        inventory = await take_inventory(
+            self.kube,
+            self.store,
+            self.cloud.ec2,
+            self.settings.cluster_name,
+            await self.shifted.current(),
+        )
+        # All judge by one inventory: a Machine that is deleted here still owns its instance in the next step, so the
+        # terminator ends it once, with its node.
+        await self._lost_machines.end(inventory)
+        await self._orphaned_instances.end(inventory)
+        await self._orphaned_nodes.end(inventory)
+        stale = [
+            record
+            for record in inventory.records.values()
+            if not is_wanted(record, inventory.machines, inventory.unreadable_uids)
+        ]
+        for record in stale:
+            await self._end_record(record, inventory)
+        seen = (
+            self._orphaned_instances.seen,
+            self._lost_machines.without_instance,
+            self._lost_machines.without_node,
+            self._orphaned_nodes.seen,
+        )
+        self._suspicious = bool(stale) or any(one.first for one in seen)
+
+    async def _end_record(self, record: Mapping[str, Any], inventory: Inventory) -> None:
+        """Order the end of what the token started for nobody, and drop the record once EC2 shows nothing (F20)."""
+        token = str(record["spec"]["clientToken"])
+        tags = {cluster_tag(self.settings.cluster_name): "owned", TOKEN_TAG: token}
+        found = await self.cloud.ec2.instances(tags=tags)
+        stray = [
+            one.id
+            for one in found
+            if one.state not in GONE_STATES and one.id not in inventory.owned
+        ]
+        age = self.clock.now() - parse_rfc3339(str(record["spec"]["createdAt"]))
+        reachable = [
+            one.id for one in found if one.id in stray and one.zone not in inventory.shifted
+        ]
+        if reachable and inventory.readable:
+            log.warning(
+                "the instances of a launch that nobody wants are to end", instances=reachable
+            )
+            await self.writer.end_instances(reachable, "nobody wants its launch")
+        elif age > INSTANCE_VISIBLE_SECONDS and not stray:
+            await self._drop(token)
+
+    async def _drop(self, token: str) -> None:
+        try:
+            await self.kube.delete(LAUNCH_RECORDS, token)
+        except NotFound:
+            return

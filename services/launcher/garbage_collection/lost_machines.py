@@ -1,0 +1,207 @@
+"""Machines whose instance or node is gone are deleted (LCH-80, LCH-67, F24).
+
+What EC2 itself calls terminated is proof. What is merely absent is not (F20): then the list must show other instances
+of ours, the Machine must be old enough for EC2 to know it, and no more may go than the breaker allows. A node that was
+taken off the API server by force, or deleted before it was registered, leaves its Machine lost too, although the
+instance runs.
+
+A Machine must be lost in every sweep for a grace time (R7). A node that is Ready proves its instance, whatever EC2
+lists.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from services.launcher.garbage_collection.confirmation import Breaker, Confirmation
+from services.launcher.garbage_collection.held_deletions import ANY_POOL, HeldDeletions
+from services.launcher.garbage_collection.inventory import Inventory
+from services.launcher.lifecycle.stages import worded
+from services.launcher.machine_writer import MachineWriter
+from shared.api.nodes import parse_node
+from shared.clock import Clock
+from shared.cloud.endings import ENDED, ending_of, would_end_again
+from shared.cloud.ownership import GONE_STATES
+from shared.cloud.session import Cloud
+from shared.domain import labels as keys
+from shared.domain.machines import LAUNCHED, REGISTERED, Machine
+from shared.domain.nodes import provider_instance_id, provider_zone
+from shared.errors import InvalidObject, NotFound
+from shared.kube.client import Kube
+from shared.kube.resources import NODES
+from shared.log import get_logger
+from shared.metrics import Metrics
+from shared.mirror.pool_health import PoolHealth
+from shared.settings import LauncherSettings
+
+log = get_logger(__name__)
+
+WITHOUT_INSTANCE = "machines without an instance"
+WITHOUT_NODE = "machines without a node"
+TOO_MANY = "so many at once look like a wrong list; delete them by hand if it is right"
+REMOVED = "NodeRemoved"
+"""Reason of the event."""
+INSTANCE_VISIBLE_SECONDS = 120.0
+"""EC2 may not list a new instance for a minute and more (F20)."""
+
+
+def without_instance(inventory: Inventory) -> list[Machine]:
+    """Machines whose instance EC2 does not list as alive, and of which no node is Ready (LCH-80)."""
+    ready = {node.provider_id for node in inventory.nodes.readable if node.ready}
+    return [
+        machine
+        for machine in _launched(inventory)
+        if not inventory.alive(provider_instance_id(machine.provider_id))
+        and machine.provider_id not in ready
+    ]
+
+
+def without_node(inventory: Inventory) -> list[Machine]:
+    """Machines whose node was seen before and is missing, while their instance runs (F24)."""
+    return [
+        machine
+        for machine in _launched(inventory)
+        if (machine.has(REGISTERED) or _joined(machine))
+        and machine.provider_id not in inventory.nodes.provider_ids
+        and inventory.alive(provider_instance_id(machine.provider_id))
+    ]
+
+
+def _joined(machine: Machine) -> str:
+    """Name of its node when it was last seen; empty when none was."""
+    return machine.node_name or machine.annotations.get(keys.JOINED_ANNOTATION, "")
+
+
+def _launched(inventory: Inventory) -> Iterable[Machine]:
+    for machine in inventory.machines:
+        if (
+            provider_instance_id(machine.provider_id)
+            and not machine.terminating
+            and provider_zone(machine.provider_id) not in inventory.shifted
+        ):
+            yield machine
+
+
+@dataclass
+class LostMachines:
+    """Deletes Machines whose loss is confirmed."""
+
+    kube: Kube
+    cloud: Cloud
+    clock: Clock
+    settings: LauncherSettings
+    metrics: Metrics
+    writer: MachineWriter
+    health: PoolHealth
+    breaker: Breaker
+    deletions: HeldDeletions
+    without_instance: Confirmation = field(default_factory=Confirmation)
+    without_node: Confirmation = field(default_factory=Confirmation)
+
+    async def end(self, inventory: Inventory) -> None:
+        """Delete those that this sweep confirms: first without instance, then without node."""
+        found = self._confirmed(self.without_instance, without_instance(inventory))
+        held = await self._end_without_instance(found, inventory) if found else set()
+        self.deletions.release(WITHOUT_INSTANCE, held)
+        found = self._confirmed(self.without_node, without_node(inventory))
+        held = await self._end_without_node(found, inventory) if found else set()
+        self.deletions.release(WITHOUT_NODE, held)
+
+    def _confirmed(self, seen: Confirmation, lost: list[Machine]) -> list[Machine]:
+        by_uid = {machine.uid: machine for machine in lost}
+        now, grace = self.clock.monotonic(), self.settings.garbage_grace
+        return [by_uid[uid] for uid in seen.confirmed(by_uid, now=now, grace=grace)]
+
+    async def _end_without_instance(self, lost: list[Machine], inventory: Inventory) -> set[str]:
+        """Returns the pools that are held back."""
+        ids = [provider_instance_id(machine.provider_id) for machine in lost]
+        known = {one.id: one for one in await self.cloud.ec2.instances(ids=ids)}
+        if any(one.state not in GONE_STATES for one in known.values()):
+            why = "EC2 knows them by id but does not list them by tag"
+            await self.deletions.hold(WITHOUT_INSTANCE, ANY_POOL, [m.name for m in lost], why)
+            return {ANY_POOL}
+        absent = []
+        for machine in lost:
+            instance = known.get(provider_instance_id(machine.provider_id))
+            if instance is not None:
+                again = would_end_again(instance)
+                await self._delete(machine, ENDED, ending_of(instance), again=again)
+            elif self._age(machine) > INSTANCE_VISIBLE_SECONDS:
+                absent.append(machine)
+        if absent and not inventory.instances:
+            why = "EC2 lists no instance at all; are region and account right?"
+            await self.deletions.hold(WITHOUT_INSTANCE, ANY_POOL, [m.name for m in absent], why)
+            return {ANY_POOL}
+        text = "its instance is gone and EC2 does not say why; was it terminated by hand?"
+        return await self._end_few(WITHOUT_INSTANCE, absent, inventory, (ENDED, text))
+
+    async def _end_without_node(self, lost: list[Machine], inventory: Inventory) -> set[str]:
+        """Each node is read by name once more. Returns the pools that are held back."""
+        names = [machine.name for machine in lost]
+        why = ""
+        if not inventory.nodes.provider_ids:
+            why = "the API server lists no node at all"
+        for machine in lost if not why else ():
+            if await self._has_node(machine):
+                why = f"the list of nodes left out {_joined(machine)}"
+                break
+        if why:
+            await self.deletions.hold(WITHOUT_NODE, ANY_POOL, names, why)
+            return {ANY_POOL}
+        said = (REMOVED, "its node was taken off the cluster while the instance ran")
+        return await self._end_few(WITHOUT_NODE, lost, inventory, said)
+
+    async def _has_node(self, machine: Machine) -> bool:
+        name = _joined(machine)
+        if not name:
+            return False
+        try:
+            node = parse_node(await self.kube.get(NODES, name))
+        except NotFound:
+            return False
+        except InvalidObject:
+            return True
+        return node.provider_id == machine.provider_id
+
+    async def _end_few(
+        self, direction: str, lost: list[Machine], inventory: Inventory, said: tuple[str, str]
+    ) -> set[str]:
+        """Delete what the breaker lets through, pool by pool. Returns the pools that are held back."""
+        pools: dict[str, list[Machine]] = defaultdict(list)
+        for machine in lost:
+            pools[machine.pool_key].append(machine)
+        held = set()
+        for pool, found in pools.items():
+            total = sum(machine.pool_key == pool for machine in inventory.machines)
+            names = [machine.name for machine in found]
+            if not self.breaker.admits(pool, names, total, now=self.clock.monotonic()):
+                await self.deletions.hold(direction, pool, names, TOO_MANY)
+                held.add(pool)
+                continue
+            for machine in found:
+                await self._delete(machine, *said)
+        return held
+
+    def _age(self, machine: Machine) -> float:
+        launched = machine.conditions.get(LAUNCHED)
+        since = launched.since if launched and launched.since else machine.created_at
+        return self.clock.now() - since
+
+    async def _delete(
+        self, machine: Machine, reason: str, text: str, *, again: bool = True
+    ) -> None:
+        """``again``: the next machine like this one may end the same way (LCH-67)."""
+        log.info(
+            worded(machine, "garbage collecting nodeclaim with no cloudprovider representation"),
+            machine=machine.name,
+            provider_id=machine.provider_id,
+            cause=text,
+        )
+        if not await self.writer.delete(machine, reason):
+            return
+        self.metrics.count_disrupted(machine, "garbage_collected")
+        await self.writer.event(machine, "Warning", reason, text)
+        if again and not machine.has(REGISTERED):
+            await self.health.failed(machine)

@@ -1,0 +1,196 @@
+"""The exact CreateFleet request: pure (LCH-50..56).
+
+``fleet_request`` says what machines want: launch templates by id and version, overrides in price order, tags. Machines
+that want the same go into one call, to which ``addressed`` adds their number and the client token. The whole is stored
+in the LaunchRecord before it is sent, and sent again unchanged after a crash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from services.launcher.launch_template.variants import INTERRUPTIBLE_MARKET, Choice, Template
+from shared.cloud.ownership import TOKEN_TAG
+from shared.cloud.records import tag_specification, tags_from
+from shared.domain import labels as keys
+from shared.domain.instance_types import Offering
+from shared.domain.machines import Machine
+from shared.domain.reservations import CAPACITY_BLOCK
+
+MOST_TYPES = 60
+"""Types in one request (LCH-46)."""
+MOST_OVERRIDES = 300
+"""EC2 takes no more capacity pools in one fleet."""
+MOST_CONFIGURATIONS = 50
+"""EC2 takes no more launch templates in one fleet."""
+RESERVED_CAPACITY = "reserved-capacity"
+Json = dict[str, Any]
+
+
+def launch_token(attempts: Iterable[tuple[str, int]]) -> str:
+    """EC2 client token (64 characters at most) and name of the LaunchRecord: one per attempt (F1).
+
+    ``attempts``: uid and attempt of every machine of the call, in any order.
+    """
+    text = ",".join(f"{uid}|{attempt}" for uid, attempt in sorted(attempts))
+    return f"lr-{hashlib.sha256(text.encode()).hexdigest()[:56]}"
+
+
+def fleet_request(
+    capacity_type: str,
+    choices: Iterable[Choice],
+    templates: Iterable[Template],
+    subnets: Mapping[str, str],
+    tags: Mapping[str, str],
+    context: str,
+) -> Json:
+    """LCH-50..52: what to ask for, without number and token. ``subnets``: zone -> subnet id.
+
+    Empty of configurations when no template starts any of the choices.
+    """
+    listed = tuple(choices)
+    overrides = _cheapest(_pools(listed, templates, subnets))
+    return {
+        "Type": "instant",
+        "TargetCapacitySpecification": {
+            "DefaultTargetCapacityType": _target_type(capacity_type, listed)
+        },
+        "LaunchTemplateConfigs": _configurations(overrides),
+        "TagSpecifications": [
+            tag_specification(kind, dict(tags)) for kind in ("instance", "volume", "fleet")
+        ],
+        **_strategy(capacity_type, listed),
+        **({"Context": context} if context else {}),
+    }
+
+
+def _target_type(capacity_type: str, choices: Sequence[Choice]) -> str:
+    """EC2's word for it. Ordinary reservations are a kind of on-demand; all offerings of a call are of one kind."""
+    if capacity_type == keys.SPOT:
+        return keys.SPOT
+    offering = choices[0].offerings[0] if choices else None
+    if offering is not None and offering.reservation_type == CAPACITY_BLOCK:
+        return CAPACITY_BLOCK
+    return RESERVED_CAPACITY if offering is not None and offering.interruptible else keys.ON_DEMAND
+
+
+def _strategy(capacity_type: str, choices: Sequence[Choice]) -> Json:
+    """LCH-51. EC2 knows its own prices only: where an administrator corrected any, the order of ours decides.
+
+    Of capacity blocks and interruptible reservations there is nothing to choose.
+    """
+    target = _target_type(capacity_type, choices)
+    if target == CAPACITY_BLOCK:
+        return {}
+    if target == RESERVED_CAPACITY:
+        return {"ReservedCapacityOptions": {"ReservationTypes": [INTERRUPTIBLE_MARKET]}}
+    corrected = any(offering.overlaid for choice in choices for offering in choice.offerings)
+    if capacity_type == keys.SPOT:
+        name = "capacity-optimized-prioritized" if corrected else "price-capacity-optimized"
+        return {"SpotOptions": {"AllocationStrategy": name}}
+    name = "prioritized" if corrected else "lowest-price"
+    return {"OnDemandOptions": {"AllocationStrategy": name}}
+
+
+_Pool = tuple[Template, int, Json]
+"""A template, a price, and the override that starts from it."""
+
+
+def _pools(
+    choices: Iterable[Choice], templates: Iterable[Template], subnets: Mapping[str, str]
+) -> list[_Pool]:
+    """One override per type and zone: EC2 refuses a request that names a pool twice (LCH-52)."""
+    found: dict[tuple[str, str], _Pool] = {}
+    listed = tuple(templates)
+    for choice in choices:
+        for offering in choice.offerings:
+            template = _template_of(choice.type.name, offering, listed)
+            if template is None or offering.zone not in subnets:
+                continue
+            override = _override(choice.type.name, offering, subnets[offering.zone], template)
+            pool = (template, offering.price_micro_usd_per_hour, override)
+            found.setdefault((choice.type.name, offering.zone), pool)
+    return list(found.values())
+
+
+def _template_of(name: str, offering: Offering, templates: Sequence[Template]) -> Template | None:
+    suiting = (
+        template
+        for template in templates
+        if name in template.types and template.reservation_id == offering.reservation_id
+    )
+    return next(suiting, None)
+
+
+def _override(type_name: str, offering: Offering, subnet: str, template: Template) -> Json:
+    return {
+        "InstanceType": type_name,
+        "SubnetId": subnet,
+        "AvailabilityZone": offering.zone,
+        "Priority": offering.price_micro_usd_per_hour / 1_000_000,
+        **({"ImageId": template.image} if template.image else {}),
+    }
+
+
+def _cheapest(pools: list[_Pool]) -> list[_Pool]:
+    """The cheapest ones, as many as EC2 takes in one fleet."""
+    return sorted(pools, key=lambda pool: pool[1])[:MOST_OVERRIDES]
+
+
+def _configurations(pools: Iterable[_Pool]) -> list[Json]:
+    """Overrides by template, those with the cheapest first."""
+    by_template: dict[tuple[str, int], list[Json]] = {}
+    for template, _, override in pools:
+        by_template.setdefault((template.id, template.version), []).append(override)
+    return [
+        {
+            "LaunchTemplateSpecification": {
+                "LaunchTemplateId": template_id,
+                "Version": str(version),
+            },
+            "Overrides": overrides,
+        }
+        for (template_id, version), overrides in list(by_template.items())[:MOST_CONFIGURATIONS]
+    ]
+
+
+def digest(request: Json) -> str:
+    """Machines whose requests have the same digest go into one call (LCH-54)."""
+    return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def addressed(request: Json, machines: Sequence[Machine], token: str) -> Json:
+    """The request for these machines: one instance each, the token also as a tag to find them by (F1).
+
+    Only an instance that is asked for alone carries its machine's name: a call has one set of tags.
+    """
+    ours = {TOKEN_TAG: token}
+    if len(machines) == 1:
+        ours[keys.MACHINE_TAG] = machines[0].name
+    target = {**request["TargetCapacitySpecification"], "TotalTargetCapacity": len(machines)}
+    specifications = [
+        tag_specification(one["ResourceType"], {**tags_from(one["Tags"]), **ours})
+        for one in request["TagSpecifications"]
+    ]
+    return {
+        **request,
+        "ClientToken": token,
+        "TargetCapacitySpecification": target,
+        "TagSpecifications": specifications,
+    }
+
+
+def overrides_of(request: Mapping[str, Any]) -> list[Json]:
+    """All overrides of a stored request."""
+    found = (config.get("Overrides") or () for config in request.get("LaunchTemplateConfigs") or ())
+    return [override for overrides in found for override in overrides]
+
+
+def capacity_type_of(request: Mapping[str, Any]) -> str:
+    """The capacity type that a stored request asks for, in EC2's word."""
+    target = request.get("TargetCapacitySpecification") or {}
+    return str(target.get("DefaultTargetCapacityType") or keys.ON_DEMAND)

@@ -1,0 +1,1 @@
+"""Launch templates in EC2: their content, when they are made and when they are deleted."""

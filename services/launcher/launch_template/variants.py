@@ -1,0 +1,95 @@
+"""Which instance types of a launch share a launch template: pure (LCH-21).
+
+What differs between the types of one launch is a ``Variant``; each variant has a template of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from services.launcher.resolved_class import Resolved
+from shared.domain import labels as keys
+from shared.domain.instance_types import EFA, InstanceType, Offering
+from shared.domain.machines import Machine
+from shared.domain.nodepools import V1
+from shared.domain.reservations import CAPACITY_BLOCK
+from shared.domain.resources import PODS
+from shared.errors import InvalidObject
+
+INTERRUPTIBLE_MARKET = "interruptible-capacity-reservation"
+"""The market type of an instance in an interruptible reservation."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One type with the offerings that may be asked for, cheapest first."""
+
+    type: InstanceType
+    offerings: tuple[Offering, ...]
+
+    @property
+    def price(self) -> int:
+        """Of the cheapest offering."""
+        return self.offerings[0].price_micro_usd_per_hour
+
+
+class Template(msgspec.Struct, frozen=True):
+    """A launch template that exists, and which instance types start from it."""
+
+    id: str
+    version: int
+    image: str
+    types: frozenset[str]
+    reservation_id: str = ""
+    """Only offerings of this capacity reservation start from it; empty: those of none."""
+
+
+class Variant(msgspec.Struct, frozen=True, order=True):
+    """What differs between the instance types of one launch (LCH-21). Variants sort, so requests are repeatable."""
+
+    image: str
+    max_pods: int = 0
+    efa_interfaces: int = 0
+    """0: no pod asks for an Elastic Fabric Adapter (IT-18)."""
+    reservation_id: str = ""
+    reservation_type: str = ""
+    interruptible: bool = False
+    spot: bool = False
+    """Spot instances also come with a request that carries tags."""
+
+    @property
+    def market(self) -> str:
+        """EC2's market type; empty for ordinary instances."""
+        if self.reservation_type == CAPACITY_BLOCK:
+            return CAPACITY_BLOCK
+        return INTERRUPTIBLE_MARKET if self.interruptible else ""
+
+
+def variants(
+    machine: Machine, resolved: Resolved, choices: Iterable[Choice]
+) -> dict[Variant, frozenset[str]]:
+    """Every variant that these choices need, in order, with its instance types. Raises InvalidObject for none."""
+    types: dict[Variant, set[str]] = defaultdict(set)
+    wants_efa = machine.requests.get(EFA, 0) > 0
+    for choice in choices:
+        image = resolved.images.of(choice.type)
+        if image is None:
+            continue
+        capacity = choice.type.capacity
+        efa = capacity.get(EFA, 0) if wants_efa else 0
+        for offering in choice.offerings:
+            variant = Variant(
+                image, capacity.get(PODS, 0), efa, offering.reservation_id,
+                offering.reservation_type, offering.interruptible,
+                offering.capacity_type == keys.SPOT,
+            )  # fmt: skip
+            types[variant].add(choice.type.name)
+    if not types:
+        v1 = resolved.node_class.generation_api == V1
+        raise InvalidObject(
+            "no image suits the instance types that are asked for",
+            field="spec.amiSelectorTerms" if v1 else "spec.amiSelector",
+        )
+    return {variant: frozenset(types[variant]) for variant in sorted(types)}

@@ -1,0 +1,82 @@
+"""Does a node have what its machine was promised? Reports only, never acts (LCH-82).
+
+A node with less than 90 % of a requested resource was planned with a wrong picture of its type: pods that the plan put
+there stay pending for ever, and nobody would know why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.launcher.lifecycle.nodes import cluster_nodes
+from services.launcher.lifecycle.stages import by_provider_id, node_of
+from services.launcher.machine_writer import MachineWriter
+from shared.clock import Clock
+from shared.domain.machines import CONSISTENT, INITIALIZED, Condition, Machine
+from shared.domain.nodepools import V1
+from shared.domain.nodes import Node
+from shared.domain.resources import format_amount
+from shared.errors import DovetailError
+from shared.kube.client import Kube
+from shared.kube.machines import Machines
+from shared.log import get_logger
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+PERIOD_SECONDS = 600.0
+LEAST_SHARE = 0.9
+EVENT_SECONDS = 600.0
+
+
+def shortfalls(machine: Machine, node: Node) -> list[str]:
+    """Pure: one sentence for each requested resource of which the node has less than 90 %."""
+    found = []
+    for resource, amount in sorted(machine.requests.items()):
+        expected, actual = machine.capacity.get(resource, 0), node.capacity.get(resource, 0)
+        if not amount or not expected or actual >= LEAST_SHARE * expected:
+            continue
+        found.append(
+            f"expected {format_amount(resource, expected)} of resource {resource}, but found "
+            f"{format_amount(resource, actual)} ({100 * actual / expected:.1f}% of expected)"
+        )
+    return found
+
+
+@dataclass
+class Consistency:
+    """The timed check of all initialised machines."""
+
+    kube: Kube
+    machines: Machines
+    clock: Clock
+    metrics: Metrics
+    writer: MachineWriter
+
+    async def check_all(self) -> None:
+        """One machine that cannot be written does not stop the others."""
+        nodes = by_provider_id((await cluster_nodes(self.kube)).readable)
+        for machine in await self.machines.list():
+            node, _ = node_of(machine, nodes)
+            if node is None or machine.terminating or not machine.has(INITIALIZED):
+                continue
+            try:
+                await self._check(machine, node)
+            except DovetailError as error:
+                log.warning("cannot say what was found", machine=machine.name, error=error.message)
+
+    async def _check(self, machine: Machine, node: Node) -> None:
+        found = shortfalls(machine, node)
+        for text in found:
+            log.error("failed consistency check", machine=machine.name, node=node.name, error=text)
+            self.metrics.consistency_errors.labels("node_shape").inc()
+            await self.writer.event(
+                machine, "Warning", "FailedConsistencyCheck", text, dedupe_seconds=EVENT_SECONDS
+            )
+        if machine.generation_api != V1:
+            return  # a v1alpha5 Machine has no such condition
+        status, reason = ("False", "ConsistencyCheckFailed") if found else ("True", CONSISTENT)
+        known = machine.conditions.get(CONSISTENT)
+        said = Condition(status, reason, "; ".join(found), self.clock.now())
+        if known is None or (known.status, known.message) != (said.status, said.message):
+            await self.writer.condition(machine, CONSISTENT, said)

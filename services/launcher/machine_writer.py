@@ -1,0 +1,93 @@
+"""What every part of the launcher writes about a Machine: conditions, events, its deletion, and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared import streams
+from shared.api.references import to_machine
+from shared.bus import Bus
+from shared.clock import Clock, rfc3339
+from shared.domain.machines import Condition, Machine
+from shared.kube.machines import Machines
+from shared.kube.recorder import Recorder
+from shared.log import get_logger
+from shared.messages import EndInstance, Message, TerminateMachine, send
+
+log = get_logger(__name__)
+
+MOST_LAUNCHES = 10_000
+"""Launches that are remembered until their nodes are seen."""
+EVENT_SECONDS = 120.0
+"""An equal event within this time is not repeated (EVT-01)."""
+
+
+@dataclass
+class MachineWriter:
+    """Writes with the Machine's UID as a precondition: a new Machine of the same name is never touched."""
+
+    machines: Machines
+    bus: Bus
+    clock: Clock
+    recorder: Recorder
+    _launches: dict[str, str] = field(default_factory=dict)
+    """Provider id -> key of the machine that got this instance lately; incomplete."""
+
+    def remember_launch(self, provider_id: str, key: str) -> None:
+        """Spares whoever sees the node of this instance a list of all machines."""
+        if len(self._launches) >= MOST_LAUNCHES:
+            self._launches.clear()
+        self._launches[provider_id] = key
+
+    def take_launch(self, provider_id: str) -> str | None:
+        """The key of the machine that got this instance lately, once; None when that is not known."""
+        return self._launches.pop(provider_id, None)
+
+    async def condition(
+        self,
+        machine: Machine,
+        name: str,
+        condition: Condition,
+        status: dict[str, Any] | None = None,
+    ) -> None:
+        """Write one condition, and ``status`` fields with it."""
+        await self.machines.write_condition(machine, name, condition, status)
+
+    async def delete(self, machine: Machine, reason: str) -> bool:
+        """Order the termination of this Machine. False when it was gone already."""
+        if not await self.machines.delete(machine):
+            return False
+        order = TerminateMachine.of(machine, reason)
+        await self.send(streams.TERMINATIONS, order, machine.uid)
+        return True
+
+    async def end_instances(self, ids: Iterable[str], reason: str) -> None:
+        """Order the end of instances that no machine owns. The terminator reads whose they are before it acts.
+
+        A sweep that finds one again orders it again, so a lost order costs the time until the next sweep.
+        """
+        cause = rfc3339(self.clock.now())
+        for instance in ids:
+            await self.send(
+                streams.TERMINATIONS, EndInstance(instance=instance, reason=reason), cause
+            )
+
+    async def send(self, stream: str, message: Message, cause: str) -> None:
+        """Publish a message. ``cause`` distinguishes a new message from a repeat of the same one."""
+        await send(self.bus, stream, message, cause=cause, clock=self.clock)
+
+    async def event(
+        self,
+        machine: Machine,
+        kind: str,
+        reason: str,
+        text: str,
+        *,
+        dedupe_seconds: float = EVENT_SECONDS,
+    ) -> None:
+        """A Kubernetes event on the Machine."""
+        await self.recorder.publish(
+            to_machine(machine), kind, reason, text, dedupe_seconds=dedupe_seconds
+        )

@@ -1,0 +1,193 @@
+"""Looks up everything that a node class selects in AWS, all parts at once, and says which parts fail (EC-15..17).
+
+A part that finds nothing, or may not look, becomes a ``Problem`` and the others are looked up all the same: a user
+mends a class once. What may go wrong beyond that (EC2 throttles, no network) is raised: nothing is known then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from services.launcher.node_class import (
+    capacity_reservations,
+    images,
+    placement_groups,
+    user_launch_template,
+)
+from services.launcher.node_class import instance_profiles as profiles
+from services.launcher.node_class.capacity_reservations import CapacityReservations
+from services.launcher.node_class.images import Images, described
+from services.launcher.node_class.instance_profiles import InstanceProfiles
+from services.launcher.node_class.placement_groups import PlacementGroups
+from services.launcher.node_class.problems import (
+    AMIS_READY,
+    CAPACITY_RESERVATIONS_READY,
+    INSTANCE_PROFILE_READY,
+    PLACEMENT_GROUP_READY,
+    SECURITY_GROUPS_READY,
+    SUBNETS_READY,
+    VALIDATION_SUCCEEDED,
+    Findings,
+    Problem,
+    part,
+)
+from services.launcher.node_class.volume_checks import snapshots_of, volume_problems
+from services.launcher.resolved_class import BootImage
+from shared.cloud.eks import EksCluster
+from shared.cloud.records import (
+    CapacityReservation,
+    LaunchTemplate,
+    PlacementGroup,
+    SecurityGroup,
+    Subnet,
+)
+from shared.cloud.session import Cloud
+from shared.cloud.user_data.bootstrap import Bootstrap
+from shared.cloud.user_data.rendering import render
+from shared.domain.nodepools import V1, NodeClass, SelectorTerm
+from shared.errors import InvalidObject, Unauthorized
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+UNKNOWN_CLUSTER = EksCluster("", "", "", "")
+
+
+@dataclass
+class Discovery:
+    """Asks EC2, SSM and IAM."""
+
+    cloud: Cloud
+    images: Images
+    profiles: InstanceProfiles
+    placement_groups: PlacementGroups
+    reservations: CapacityReservations
+
+    async def find(self, node_class: NodeClass, cluster: EksCluster) -> Findings:
+        """Everything of this class, for nodes of this cluster. Raises TransientError."""
+        problems = problems_of(node_class, cluster)
+        subnets, groups, found, profile, snapshots, (reserved, group) = await asyncio.gather(
+            part(self._subnets(node_class), SUBNETS_READY, "SubnetsNotFound", problems),
+            part(
+                self._groups(node_class), SECURITY_GROUPS_READY, "SecurityGroupsNotFound", problems
+            ),
+            part(self._images(node_class, cluster), AMIS_READY, images.NOT_FOUND, problems),
+            part(
+                self.profiles.resolve(node_class),
+                INSTANCE_PROFILE_READY,
+                profiles.NOT_FOUND,
+                problems,
+            ),
+            self._snapshots(node_class),
+            self._capacity(node_class, problems),
+        )
+        own, listed = found or (None, ())
+        if own is None:
+            problems += volume_problems(node_class, (item.image for item in listed), snapshots)
+        return Findings(
+            tuple(subnets or ()),
+            tuple(groups or ()),
+            listed,
+            profile or "",
+            own,
+            tuple(sorted(problems, key=lambda problem: (problem.condition, problem.message))),
+            reserved,
+            group,
+        )
+
+    async def _capacity(
+        self, node_class: NodeClass, problems: list[Problem]
+    ) -> tuple[tuple[CapacityReservation, ...], PlacementGroup | None]:
+        """Its reservations and its placement group."""
+        found, group = await asyncio.gather(
+            part(
+                self.reservations.find(node_class),
+                CAPACITY_RESERVATIONS_READY,
+                capacity_reservations.NOT_FOUND,
+                problems,
+            ),
+            part(
+                self.placement_groups.find(node_class),
+                PLACEMENT_GROUP_READY,
+                placement_groups.NOT_FOUND,
+                problems,
+            ),
+        )
+        return found or (), group
+
+    async def _images(
+        self, node_class: NodeClass, cluster: EksCluster
+    ) -> tuple[LaunchTemplate | None, tuple[BootImage, ...]]:
+        """The user's own template with its image, or the images that the class selects."""
+        if node_class.launch_template:
+            own = await user_launch_template.find(self.cloud, node_class.launch_template)
+            return own.template, own.images
+        return None, await self.images.find(node_class, cluster.version)
+
+    async def _snapshots(self, node_class: NodeClass) -> dict[str, int] | None:
+        """Sizes in GiB of those that the class's volumes start from; None when we may not ask."""
+        wanted = snapshots_of(node_class)
+        if not wanted:
+            return {}
+        try:
+            return await self.cloud.ec2.snapshot_sizes(wanted)
+        except Unauthorized as error:
+            log.warning(
+                "cannot check the snapshots", node_class=node_class.key, error=error.message
+            )
+            return None
+
+    async def _subnets(self, node_class: NodeClass) -> list[Subnet]:
+        found = await self.cloud.ec2.subnets(node_class.subnet_terms)
+        if not found:
+            raise InvalidObject(
+                f"no subnet has {_shown(node_class.subnet_terms)}; tag the subnets or mend the selector",
+                field=_field(node_class, "subnetSelector"),
+            )
+        return found
+
+    async def _groups(self, node_class: NodeClass) -> list[SecurityGroup]:
+        if node_class.launch_template:
+            return []  # T-07: the template names them
+        found = await self.cloud.ec2.security_groups(node_class.security_group_terms)
+        if not found:
+            raise InvalidObject(
+                f"no security group has {_shown(node_class.security_group_terms)}; "
+                "tag a group or mend the selector",
+                field=_field(node_class, "securityGroupSelector"),
+            )
+        return found
+
+
+def problems_of(node_class: NodeClass, cluster: EksCluster = UNKNOWN_CLUSTER) -> list[Problem]:
+    """What is wrong with a class whatever AWS holds: settings that no machine could be started with."""
+    found = []
+    try:
+        render(node_class.ami_family, _least_bootstrap(node_class, cluster))
+    except InvalidObject as error:
+        reason = str(error.context.get("reason") or "UserDataInvalid")
+        found.append(Problem(VALIDATION_SUCCEEDED, reason, str(error)))
+    return found
+
+
+def _least_bootstrap(node_class: NodeClass, cluster: EksCluster) -> Bootstrap:
+    """What every machine of the class boots with; each adds its labels and taints."""
+    return Bootstrap(
+        cluster_name="",
+        endpoint=cluster.endpoint,
+        ca_bundle=cluster.certificate_authority,
+        kubelet=node_class.kubelet,
+        user_data=node_class.user_data,
+        service_cidr=cluster.service_cidr,
+        raid0_instance_store=node_class.instance_store_policy == "RAID0",
+    )
+
+
+def _field(node_class: NodeClass, name: str) -> str:
+    return f"spec.{name}Terms" if node_class.generation_api == V1 else f"spec.{name}"
+
+
+def _shown(terms: Iterable[SelectorTerm]) -> str:
+    return "; nor ".join(described(term) for term in terms) or "no selector"

@@ -1,0 +1,107 @@
+"""What the scheduler does to Machines, whatever the reason: create, request the launch, delete, request the
+termination.
+
+The object is written to the API server before the message is sent. A message that gets lost costs time and no work: the
+launcher and the terminator list what there is to do themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.scheduler.state.view import View
+from shared import streams
+from shared.api.node_claims import planned_object
+from shared.bus import Bus
+from shared.clock import Clock
+from shared.domain.machines import MACHINE_KINDS, Machine
+from shared.domain.nodepools import POOL_KINDS, NodePool
+from shared.domain.snapshot import Snapshot
+from shared.errors import AlreadyExists
+from shared.kube.machines import Machines, Stored
+from shared.leadership import Leadership
+from shared.messages import LaunchMachine, TerminateMachine, send
+from shared.metrics import Metrics
+from shared.mirror.pending_writes import PendingWrites
+from shared.solver.plan import PlannedMachine
+
+
+@dataclass
+class MachineActions:
+    """Writes Machines and remembers what the mirror does not show of it yet."""
+
+    view: View
+    machines: Machines
+    bus: Bus
+    clock: Clock
+    metrics: Metrics
+    leadership: Leadership
+    _deleted: PendingWrites[str, None] = field(default_factory=PendingWrites)
+    """By UID."""
+
+    async def create(
+        self, planned: PlannedMachine, snapshot: Snapshot, *, plan: str, reason: str
+    ) -> Machine:
+        """Write one Machine, which is not launched yet. Raises AlreadyExists and other DovetailErrors."""
+        pool, body = self._body(planned, snapshot, plan)
+        return self._note(await self.machines.create(body), planned, pool, reason)
+
+    async def create_or_adopt(
+        self, planned: PlannedMachine, snapshot: Snapshot, *, plan: str, reason: str
+    ) -> Machine:
+        """As ``create``, but a Machine of this name will do that a crashed scheduler created, unless it terminates."""
+        pool, body = self._body(planned, snapshot, plan)
+        try:
+            stored = await self.machines.create(body)
+        except AlreadyExists:
+            stored = await self.machines.stored(key_of(planned))
+            if stored.machine.terminating:
+                raise
+        return self._note(stored, planned, pool, reason)
+
+    def _body(
+        self, planned: PlannedMachine, snapshot: Snapshot, plan: str
+    ) -> tuple[NodePool, dict[str, Any]]:
+        pool = next(pool for pool in snapshot.pools if pool.key == planned.pool_key)
+        node_class = next(c for c in snapshot.node_classes if c.key == pool.node_class_key)
+        epoch = self.leadership.epoch
+        return pool, planned_object(planned, pool, node_class, plan=plan, epoch=epoch)
+
+    def _note(
+        self, stored: Stored, planned: PlannedMachine, pool: NodePool, reason: str
+    ) -> Machine:
+        self.view.assume(stored)
+        relaxed = planned.min_values_relaxed
+        self.metrics.count_created(reason, pool.name, pool.generation_api, relaxed=relaxed)
+        return stored.machine
+
+    async def request_launch(self, key: str, cause: str) -> None:
+        """Ask the launcher for an instance of the Machine with this key."""
+        message = LaunchMachine(machine=key)
+        await send(self.bus, streams.LAUNCHES, message, cause=cause, clock=self.clock)
+
+    async def delete(self, machine: Machine) -> bool:
+        """Order its deletion. False when it is gone, or another machine has its name."""
+        if not await self.machines.delete(machine):
+            return False
+        self._deleted.note(machine.uid, None)
+        return True
+
+    def deleted(self, machines: Iterable[Machine]) -> set[str]:
+        """UIDs of the machines that we deleted and ``machines``, as the view has them, show as staying."""
+        staying = {machine.uid for machine in machines if not machine.terminating}
+        return set(self._deleted.unshown(lambda uid, _: uid not in staying))
+
+    async def request_termination(self, machine: Machine, reason: str, cause: str) -> None:
+        """Ask the terminator to drain and end a deleted machine."""
+        message = TerminateMachine.of(machine, reason)
+        await send(self.bus, streams.TERMINATIONS, message, cause=cause, clock=self.clock)
+
+
+def key_of(planned: PlannedMachine) -> str:
+    """The key of the Machine that a planned machine becomes."""
+    kind = planned.pool_key.partition("/")[0]
+    generation = next(g for g, k in POOL_KINDS.items() if k == kind)
+    return f"{MACHINE_KINDS[generation]}/{planned.name}"

@@ -1,0 +1,1 @@
+"""Disruption: which running machines are deleted or replaced, and the commands that do it."""

@@ -1,0 +1,80 @@
+"""Conditions that say how far a machine is from being disrupted: pure (DIS-20, DIS-32, DIS-33, M-03).
+
+They are kept on the machine so that a restart of the scheduler does not start a clock anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+
+import msgspec
+
+from shared.domain.machines import CONSOLIDATABLE, EMPTY, EXPIRED, INITIALIZED, Machine
+from shared.domain.nodepools import V1, NodePool
+from shared.domain.pods import Pod, is_reschedulable
+
+
+class ConditionChange(msgspec.Struct, frozen=True):
+    """One condition to write."""
+
+    machine: Machine
+    condition: str
+    is_true: bool
+
+
+def occupied_nodes(pods: Iterable[Pod]) -> set[str]:
+    """Nodes that hold a pod which counts: no daemon, no mirror, not finished (DIS-16). A terminating one counts."""
+    return {
+        pod.node_name
+        for pod in pods
+        if pod.node_name and (is_reschedulable(pod) or _is_terminating(pod))
+    }
+
+
+def due(
+    machines: Iterable[Machine],
+    pools: Mapping[str, NodePool],
+    occupied: Set[str],
+    nominated: Set[str],
+    *,
+    now: float,
+) -> list[ConditionChange]:
+    """What to write now. ``pools`` by key; ``occupied`` and ``nominated``: names of nodes (and machines)."""
+    found = []
+    for machine in machines:
+        pool = pools.get(machine.pool_key)
+        if pool is None or machine.terminating:
+            continue
+        if pool.generation_api == V1:
+            wanted = {CONSOLIDATABLE: is_consolidatable(machine, pool, now=now)}
+        else:
+            busy = machine.node_name in occupied or bool(
+                {machine.node_name, machine.name} & nominated
+            )
+            wanted = {
+                EMPTY: pool.empty_ttl_seconds is not None and machine.has(INITIALIZED) and not busy,
+                EXPIRED: _is_expired(machine, pool, now=now),
+            }
+        found += [
+            ConditionChange(machine, c, want)
+            for c, want in wanted.items()
+            if want != machine.has(c)
+        ]
+    return found
+
+
+def is_consolidatable(machine: Machine, pool: NodePool, *, now: float) -> bool:
+    """DIS-20: consolidateAfter has passed since the last pod came or went, and since initialisation."""
+    after = pool.consolidate_after_seconds
+    if after is None or not machine.has(INITIALIZED):
+        return False
+    quiet_since = max(machine.last_pod_event_at, machine.conditions[INITIALIZED].since)
+    return now - quiet_since >= after
+
+
+def _is_expired(machine: Machine, pool: NodePool, *, now: float) -> bool:
+    return pool.expire_seconds is not None and now - machine.created_at >= pool.expire_seconds
+
+
+def _is_terminating(pod: Pod) -> bool:
+    return pod.terminating and not pod.is_daemon and not pod.is_mirror and not pod.is_terminal

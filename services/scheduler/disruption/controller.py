@@ -1,0 +1,308 @@
+"""Decides which machines go, one command at a time, and has ``commands`` carry it out (DIS-01..05, DIS-27).
+
+Each step: let running commands go on, bring the conditions of machines up to date, delete v1 machines that expired, and
+now and then evaluate all machines for a new command. The methods are tried in their generation's order; the first that
+finds something wins. A consolidation is validated again after a delay and dropped when it is not right any more.
+Nothing is decided on a mirror that is incomplete or old (OPS-13).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from services.scheduler.actions import MachineActions
+from services.scheduler.disruption.commands import Commands
+from services.scheduler.disruption.condition_writer import ConditionWriter
+from services.scheduler.disruption.conditions import ConditionChange
+from services.scheduler.disruption.findings import Findings
+from services.scheduler.disruption.methods import (
+    CONSOLIDATIONS,
+    Inputs,
+    Method,
+    allowed_in,
+    delayed,
+    inputs_of,
+    methods_of,
+)
+from services.scheduler.disruption.ports import Provisioning
+from services.scheduler.disruption.reporting import DisruptionReporter
+from services.scheduler.state.cluster import ClusterState
+from services.scheduler.static_capacity.controller import StaticCapacity
+from shared.clock import Clock
+from shared.disruption import expiration
+from shared.disruption.budgets import REASONS, allowed_now, by_budget, usage
+from shared.disruption.candidates import offering_prices, survey
+from shared.disruption.churn import Churn
+from shared.disruption.records import Command, Proposal, Rejection, World
+from shared.disruption.validation import validate
+from shared.domain.machines import EMPTY, Machine
+from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.nodes import Node
+from shared.domain.snapshot import Snapshot
+from shared.errors import TransientError
+from shared.log import get_logger
+from shared.mirror.disruption_rate import DisruptionRate
+from shared.settings import SchedulerSettings
+
+log = get_logger(__name__)
+
+UNCHANGED_SECONDS = 300.0
+"""How long a pass that found nothing stands while the cluster does not change (DIS-27)."""
+MOST_POSTPONED_SECONDS = 30.0
+"""Pods that wait come first, but not without end."""
+
+
+@dataclass
+class Pending:
+    """A command that waits for its validation. ``due``: monotonic seconds."""
+
+    command: Command
+    due: float
+
+
+@dataclass
+class Schedule:
+    """When one generation is evaluated again. Times are monotonic seconds."""
+
+    next_pass: float = 0.0
+    pending: Pending | None = None
+    quiet: Inputs | None = None
+    """What the pass saw that found nothing to consolidate."""
+    quiet_since: float = 0.0
+    unseen: frozenset[str] = frozenset()
+    """Machines that the last pass had no time for."""
+
+
+@dataclass
+class Disruption:
+    """The voluntary removal of machines."""
+
+    settings: SchedulerSettings
+    clock: Clock
+    cluster: ClusterState
+    provisioning: Provisioning
+    actions: MachineActions
+    commands: Commands
+    conditions: ConditionWriter
+    static_capacity: StaticCapacity
+    reporter: DisruptionReporter
+    rate: DisruptionRate
+    findings: Findings = field(default_factory=Findings)
+    _schedules: dict[str, Schedule] = field(
+        default_factory=lambda: {V1ALPHA5: Schedule(), V1: Schedule()}
+    )
+
+    def status(self) -> dict[str, object]:
+        """For ``/status``. ``off``: nothing is disrupted, whoever switched it off; ``poolsOff``: keys."""
+        pools = self.cluster.view.pools()
+        halted = sorted(key for key, pool in pools.items() if pool.disruption_off)
+        return {
+            "off": self._is_off() or (bool(pools) and len(halted) == len(pools)),
+            "offBySetting": self._is_off(),
+            "poolsOff": halted,
+            "candidates": len(self.findings.candidates),
+            "waitingForASecondLook": [
+                {"method": c.method, "reason": c.reason, "text": c.text} for c in self.pending()
+            ],
+            "commands": [
+                {"id": r.id, "method": r.method, "reason": r.reason, "text": r.text}
+                for r in self.commands.records()
+            ],
+            "stay": self.findings.stay(),
+        }
+
+    def pending(self) -> list[Command]:
+        """Those that wait for their validation."""
+        return [one.pending.command for one in self._schedules.values() if one.pending]
+
+    async def step(self) -> None:
+        """Evaluate every machine once."""
+        if self.cluster.not_synced():
+            return
+        # Running commands first: what they came to decides what budgets have left for new ones.
+        await self.commands.step()
+        await self.commands.clean()
+        for change in await self.conditions.step():
+            self._hasten(change)
+        if not self._is_off():
+            await self._expire()
+        if self.settings.feature_gates.static_capacity:
+            await self._keep_replicas()
+        for generation in (V1ALPHA5, V1):
+            await self._decide(generation, self._schedules[generation])
+
+    def _is_off(self) -> bool:
+        return self.settings.disruption == "off"
+
+    def _hasten(self, change: ConditionChange) -> None:
+        """A machine may be due before the next regular pass."""
+        if not change.is_true:
+            return
+        pool = self.cluster.view.pools().get(change.machine.pool_key)
+        ttl = (pool.empty_ttl_seconds or 0.0) if pool and change.condition == EMPTY else 0.0
+        schedule = self._schedules[change.machine.generation_api]
+        schedule.next_pass = min(schedule.next_pass, self.clock.monotonic() + ttl)
+
+    async def _expire(self) -> None:
+        """Delete v1 machines whose time is up, without budgets, replacements or simulation (DIS-60). A pool's kill
+        switch holds them."""
+        view = self.cluster.view
+        pools = view.pools()
+        for machine in expiration.forceful(view.machines(), now=self.clock.now()):
+            pool = pools.get(machine.pool_key)
+            if pool is not None and pool.disruption_off:
+                continue
+            if await self.actions.delete(machine):
+                self.reporter.expired(machine)
+                await self.actions.request_termination(machine, "expired", machine.uid)
+
+    async def _keep_replicas(self) -> None:
+        """Static pools get their number of machines (GAT-01)."""
+        if not any(pool.is_static for pool in self.cluster.view.pools().values()):
+            return
+        snapshot = await self.cluster.snapshot()
+        if snapshot is not None:
+            held, options = self.commands.candidates(), self.provisioning.solver_settings()
+            await self.static_capacity.reconcile(snapshot, held, options)
+
+    async def _decide(self, generation: str, schedule: Schedule) -> None:
+        now = self.clock.monotonic()
+        if schedule.pending is not None:
+            if now >= schedule.pending.due:
+                await self._validate(generation, schedule, schedule.pending.command)
+            return
+        if now < schedule.next_pass or self._must_wait(generation, schedule, now):
+            return
+        world = await self._world(generation)
+        if world is None:
+            return
+        found = await self._first_command(world, generation, schedule)
+        if found is None:
+            schedule.next_pass = now + self.settings.disruption_period
+        elif delayed(found):
+            schedule.pending = Pending(found, now + self.settings.validation_delay)
+            await self.reporter.proposed(found)
+        else:
+            await self.commands.start(found, world.snapshot)
+
+    def _must_wait(self, generation: str, schedule: Schedule, now: float) -> bool:
+        """v1alpha5: one command at a time (DIS-05). Pods that wait are planned for first, but not without end."""
+        if generation == V1ALPHA5 and any(
+            key.startswith("Machine/") for key in self.commands.candidates()
+        ):
+            return True
+        return self.provisioning.is_batching() and now - schedule.next_pass < MOST_POSTPONED_SECONDS
+
+    async def _world(self, generation: str) -> World | None:
+        snapshot = await self.cluster.snapshot()
+        if snapshot is None:
+            return None
+        nodes = {node.name: node for node in snapshot.nodes}
+        busy = self.commands.busy()
+        nominated = self.provisioning.nominated() | self.commands.targets()
+        now = self.clock.now()
+        prices = offering_prices(snapshot.catalogue)
+        found = survey(snapshot, prices, nominated=nominated, busy=busy, now=now)
+        self.findings.surveyed, self.findings.candidates = found.rejections, found.candidates
+        allowed = allowed_now(
+            snapshot.pools,
+            snapshot.machines,
+            nodes,
+            busy,
+            now=now,
+            off=self._is_off(),
+            spent=await self._spent(),
+        )
+        self.findings.allowed = allowed
+        await self._report(snapshot, nodes, busy, now=now)
+        return World(
+            snapshot=snapshot,
+            candidates=tuple(c for c in found.candidates if c.machine.generation_api == generation),
+            allowed=allowed,
+            now=now,
+            gates=self.settings.feature_gates,
+            solver=self.provisioning.solver_settings(),
+        )
+
+    async def _report(
+        self, snapshot: Snapshot, nodes: Mapping[str, Node], busy: Set[str], *, now: float
+    ) -> None:
+        """What the survey found, whatever comes of it."""
+        reporter = self.reporter
+        reporter.eligible(self.findings.candidates)
+        reporter.consuming(snapshot, usage(snapshot.machines, nodes, busy)[1], REASONS)
+        budgets = by_budget(snapshot.pools, snapshot.machines, nodes, now=now)
+        await reporter.budgets(snapshot, budgets)
+        await reporter.annotations(snapshot.pods, now=now)
+
+    async def _spent(self) -> dict[str, int]:
+        try:
+            return await self.rate.spent()
+        except TransientError as error:
+            log.warning("rate of disruptions not known", error=error.message)
+            return {}
+
+    async def _first_command(
+        self, world: World, generation: str, schedule: Schedule
+    ) -> Command | None:
+        """Of the first method that finds something (DIS-03, DIS-05)."""
+        churn = self._churn()
+        inputs = inputs_of(world, churn)
+        quiet = self._is_quiet(inputs, schedule)
+        for method in methods_of(generation, self.settings.consolidation, schedule.unseen, churn):
+            if quiet and method.name in CONSOLIDATIONS:
+                continue
+            proposal = await self._propose(method, world, generation)
+            if method.remembers:
+                schedule.unseen = frozenset(proposal.unseen)
+            if proposal.commands:
+                return proposal.commands[0]
+        if not quiet and allowed_in(world):
+            schedule.quiet = inputs
+            schedule.quiet_since = self.clock.monotonic()
+        return None
+
+    def _churn(self) -> Churn:
+        return Churn(
+            move_cost_micro_usd=round(self.settings.consolidation_move_cost * 1_000_000),
+            payback_seconds=max(1, round(self.settings.consolidation_payback)),
+            rest_seconds=self.settings.consolidation_rest,
+        )
+
+    def _is_quiet(self, inputs: Inputs, schedule: Schedule) -> bool:
+        """Would consolidation find nothing again (DIS-27)?"""
+        same = schedule.quiet == inputs and not schedule.unseen
+        return same and self.clock.monotonic() - schedule.quiet_since < UNCHANGED_SECONDS
+
+    async def _propose(self, method: Method, world: World, generation: str) -> Proposal:
+        started = self.clock.monotonic()
+        proposal = await asyncio.to_thread(method.propose, world)
+        seconds = self.clock.monotonic() - started
+        late = bool(proposal.unseen)
+        self.reporter.pass_done(method.name, generation, seconds=seconds, late=late)
+        self.reporter.weighed(world.weighed)
+        world.weighed.clear()
+        self.findings.by_method[method.name, generation] = proposal.rejections
+        await self._explain(proposal.rejections, world)
+        return proposal
+
+    async def _explain(self, rejections: Sequence[Rejection], world: World) -> None:
+        nodes = {node.name: node for node in world.snapshot.nodes}
+        machines: dict[str, Machine] = {m.key: m for m in world.snapshot.machines}
+        await self.reporter.rejected(rejections, nodes, machines)
+
+    async def _validate(self, generation: str, schedule: Schedule, command: Command) -> None:
+        """Start the command if it is still right (CON-11, DIS-31)."""
+        schedule.pending = None
+        world = await self._world(generation)
+        if world is None:
+            return
+        verdict = await asyncio.to_thread(validate, world, command, self._churn())
+        if verdict.command is None:
+            await self.reporter.invalid(command, verdict)
+            schedule.next_pass = self.clock.monotonic() + self.settings.disruption_period
+            return
+        await self.reporter.approved(verdict.command, command)
+        await self.commands.start(verdict.command, world.snapshot)

@@ -1,0 +1,120 @@
+"""Which methods of disruption are tried, in which order: pure (DIS-03, DIS-05, DIS-31, CON-11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from shared.disruption import (
+    drift,
+    emptiness,
+    expiration,
+    global_plan,
+    multi_node,
+    rebalance,
+    single_node,
+    static_drift,
+)
+from shared.disruption.churn import Churn
+from shared.disruption.records import Command, Proposal, World
+from shared.domain.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED, V1ALPHA5
+from shared.domain.snapshot import OfferingKey
+
+CONSOLIDATIONS = frozenset({global_plan.METHOD, multi_node.METHOD, single_node.METHOD})
+_DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
+
+
+class Method(msgspec.Struct, frozen=True):
+    """One way to find a command."""
+
+    name: str
+    propose: Callable[[World], Proposal]
+    remembers: bool = False
+    """What a pass did not reach comes first in the next."""
+
+
+def methods_of(
+    generation: str, consolidation: str, unseen: frozenset[str], churn: Churn
+) -> list[Method]:
+    """In order; recommendations first, their time is short. ``consolidation``: of pools that do not say; ``unseen``:
+    of the last pass (CON-10); ``churn``: what Global's moves may cost."""
+    empty = Method(emptiness.METHOD, emptiness.propose)
+    drifted = Method(drift.METHOD, drift.propose)
+    first = (
+        [Method(expiration.METHOD, expiration.propose), drifted, empty]
+        if generation == V1ALPHA5
+        else [empty, Method(static_drift.METHOD, static_drift.propose), drifted]
+    )
+    leaving = Method(rebalance.METHOD, rebalance.propose)
+    return [leaving, *first, *_consolidations(consolidation, unseen, churn)]
+
+
+def _consolidations(consolidation: str, unseen: frozenset[str], churn: Churn) -> list[Method]:
+    """Each evaluates only the candidates of pools that chose it."""
+
+    def whole(world: World) -> Proposal:
+        return global_plan.propose(of_consolidator(world, GLOBAL, consolidation), churn)
+
+    def multi(world: World) -> Proposal:
+        return multi_node.propose(of_consolidator(world, KARPENTER, consolidation))
+
+    def single(world: World) -> Proposal:
+        return single_node.propose(of_consolidator(world, KARPENTER, consolidation), first=unseen)
+
+    return [
+        Method(global_plan.METHOD, whole),
+        Method(multi_node.METHOD, multi),
+        Method(single_node.METHOD, single, remembers=True),
+    ]
+
+
+def of_consolidator(world: World, wanted: str, default: str) -> World:
+    """The same world with the candidates whose pools are consolidated this way."""
+    return replace(
+        world,
+        candidates=tuple(c for c in world.candidates if (c.pool.consolidator or default) == wanted),
+    )
+
+
+def delayed(command: Command) -> bool:
+    """Does it wait for a validation? v1alpha5's TTL has waited already (DIS-32)."""
+    if command.method not in _DELAYED:
+        return False
+    first = command.candidates[0]
+    ttl = first.pool.empty_ttl_seconds
+    waited = first.machine.generation_api == V1ALPHA5 and ttl is not None
+    return not (command.method == emptiness.METHOD and waited)
+
+
+class Inputs(NamedTuple):
+    """All that consolidation's answer depends on: equal inputs get equal answers (DIS-27)."""
+
+    generation: int
+    """Of the mirror; what follows changes without it, with time or by our own writes."""
+    catalogue: str
+    unavailable: frozenset[OfferingKey]
+    allowed: tuple[tuple[tuple[str, str], int], ...]
+    candidates: frozenset[tuple[str, str, bool]]
+    """(machine UID, what blocks it, whether it rests): without those that are nominated or in a command."""
+
+
+def inputs_of(world: World, churn: Churn) -> Inputs:
+    """The inputs of this pass."""
+    return Inputs(
+        world.snapshot.generation,
+        world.snapshot.catalogue.generation,
+        world.snapshot.unavailable,
+        tuple(sorted(world.allowed.items())),
+        frozenset(
+            (c.machine.uid, c.blocker, churn.rests(c, now=world.now)) for c in world.candidates
+        ),
+    )
+
+
+def allowed_in(world: World) -> bool:
+    """Did no budget hold consolidation back (DIS-27)?"""
+    pools = {c.machine.pool_key for c in world.candidates}
+    return all(world.left(key, UNDERUTILIZED) > 0 for key in pools)

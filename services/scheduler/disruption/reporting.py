@@ -1,0 +1,264 @@
+"""What users see of a disruption: logs, events and metrics (EXE-01, EXE-04..06, EVT-02, MET-06).
+
+Each generation has its own texts: Karpenter's users match on them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from services.scheduler.disruption import metrics as counts
+from services.scheduler.disruption.conditions import ConditionChange
+from shared.api.references import to_machine, to_node, to_pod, to_pool
+from shared.disruption import drift, emptiness, expiration, static_drift
+from shared.disruption.budgets import Allowance
+from shared.disruption.pod_blocks import note_on
+from shared.disruption.records import (
+    APPROVED,
+    BLOCKED,
+    PROPOSED,
+    REJECTED,
+    Candidate,
+    Command,
+    Rejection,
+    Weighed,
+)
+from shared.disruption.verdict import CHURN, Verdict
+from shared.domain.commands import CommandRecord
+from shared.domain.machines import EMPTY, INITIALIZED, Machine
+from shared.domain.nodepools import V1ALPHA5, NodePool
+from shared.domain.nodes import Node
+from shared.domain.pods import Pod
+from shared.domain.snapshot import Snapshot
+from shared.kube.recorder import Recorder
+from shared.log import get_logger
+from shared.metrics import EVENTUAL, GRACEFUL, Metrics
+
+log = get_logger(__name__)
+
+REJECTED_SECONDS = 900.0
+"""An event about a machine that stays is repeated after so long (CON-01)."""
+NOTED_SECONDS = 3600.0
+"""An event about a pod's annotation is repeated after so long."""
+FIRST_NAMES = 5
+MOST_REPORTED = 50
+"""Machines of one command that get an event: two each, and the recorder's queue is for others too."""
+
+
+@dataclass
+class DisruptionReporter:
+    """Reports; decides nothing."""
+
+    recorder: Recorder
+    metrics: Metrics
+
+    def disrupting(self, command: Command, id_: str) -> None:
+        """A command begins (EXE-01). ``id_``: of its record."""
+        counts.count_command(self.metrics, command)
+        names = [c.node.name for c in command.candidates]
+        if command.candidates[0].machine.generation_api == V1ALPHA5:
+            log.info(_deprovisioning(command), command=id_)
+            return
+        log.info(
+            "disrupting node(s)",
+            **{"command-id": id_, "disrupted-node-count": len(names)},
+            command=command.text,
+            reason=command.reason.lower(),
+            decision=command.decision,
+            **{
+                "replacement-node-count": len(command.replacements),
+                "pod-count": command.moved_pods,
+                "disrupted-nodes": names[:FIRST_NAMES],
+                "replacement-nodes": [
+                    {
+                        "capacity-type": planned.offering.capacity_type,
+                        "instance-types": ", ".join(planned.instance_types[:FIRST_NAMES]),
+                    }
+                    for planned in command.replacements[:FIRST_NAMES]
+                ],
+                "saving-micro-usd-per-hour": command.saving_micro_usd_per_hour,
+            },
+        )
+
+    async def launching(self, machine: Machine, reason: str) -> None:
+        """A replacement was created (EXE-04)."""
+        text = f"Launching {machine.kind}: {reason}"
+        await self.recorder.publish(to_machine(machine), "Normal", "DisruptionLaunching", text)
+
+    async def waiting(self, replacements: Iterable[Machine]) -> None:
+        """A command waits for these replacements (EXE-04)."""
+        for machine in replacements:
+            if not machine.has(INITIALIZED):
+                await self.recorder.publish(
+                    to_machine(machine), "Normal", "DisruptionWaitingReadiness",
+                    "Waiting on readiness to continue disruption",
+                )  # fmt: skip
+
+    def replaced(self, record: CommandRecord, machines: Mapping[str, Machine]) -> None:
+        """Its replacements are ready (MET-12). ``machines``: by key."""
+        counts.count_replaced(self.metrics, record, machines)
+
+    async def terminating(
+        self,
+        record: CommandRecord,
+        machine: Machine,
+        pool: NodePool | None,
+        node: Node | None,
+        moving: int,
+    ) -> None:
+        """A command deleted this machine (EXE-06). ``moving``: how many pods have to move."""
+        timed = _timed_ending(record, machine, pool)
+        decision = "Replace" if record.replacements else "Delete"
+        text = timed or f"Disrupting {machine.kind}: {record.reason}/{decision}"
+        log.info(text, node=machine.node_name, machine=machine.name)
+        reported = [(to_machine(machine), text)]
+        if node is not None:
+            reported.append((to_node(node), timed or f"Disrupting Node: {record.reason}"))
+        for involved, message in reported:
+            await self.recorder.publish(involved, "Normal", "DisruptionTerminating", message)
+        mode = EVENTUAL if record.method in (drift.METHOD, static_drift.METHOD) else GRACEFUL
+        policy = pool.consolidation_policy if pool else ""
+        self.metrics.count_disrupted(machine, record.reason.lower(), mode, policy=policy)
+        self.metrics.pods_disrupted.labels(record.reason.lower()).inc(moving)
+
+    def condition_changed(self, change: ConditionChange, pool: NodePool | None) -> None:
+        """Emptiness as Karpenter v0.x logs it (DIS-32); other conditions are not logged."""
+        if change.condition != EMPTY:
+            return
+        text = "added TTL to empty node" if change.is_true else "removed emptiness TTL from node"
+        ttl = pool.empty_ttl_seconds if pool else None
+        machine = change.machine
+        log.info(text, node=machine.node_name, machine=machine.name, ttl_seconds=ttl)
+
+    def expired(self, machine: Machine) -> None:
+        """A v1 machine was deleted because of its age (DIS-60)."""
+        log.info("deleting expired nodeclaim", NodeClaim=machine.name, Node=machine.node_name)
+        self.metrics.count_disrupted(machine, "expired")
+
+    async def annotations(self, pods: Iterable[Pod], *, now: float) -> None:
+        """What the annotations by which pods ask to stay have the effect of (DIS-11)."""
+        for pod in pods:
+            if pod.node_name and (note := note_on(pod, now=now)):
+                await self.recorder.publish(to_pod(pod), *note, dedupe_seconds=NOTED_SECONDS)
+
+    def consuming(
+        self, snapshot: Snapshot, consuming: Mapping[str, int], reasons: Iterable[str]
+    ) -> None:
+        """How many nodes use up budgets (DIS-25). ``consuming``: by pool key."""
+        used: Counter[tuple[str, str]] = Counter()
+        for reason in reasons:
+            for pool in snapshot.pools:
+                used[pool.name, reason] += consuming.get(pool.key, 0)
+        self.metrics.consuming_budgets.replace(used)
+
+    async def budgets(
+        self, snapshot: Snapshot, allowed: Mapping[tuple[str, str], Allowance]
+    ) -> None:
+        """Gauges, and an event where a budget allows nothing although there are nodes (DIS-25). Nodes that go already
+        do not count for the event: they are no fault of the budget."""
+        most: Counter[tuple[str, str]] = Counter()
+        pools = {pool.key: pool for pool in snapshot.pools}
+        for (key, reason), allowance in allowed.items():
+            most[pools[key].name, reason] += allowance.most
+            if allowance.blocks:
+                text = (
+                    f"No allowed disruptions for disruption reason {reason} due to blocking budget"
+                )
+                await self.recorder.publish(
+                    to_pool(pools[key]), "Normal", BLOCKED, text, dedupe_seconds=60
+                )
+        self.metrics.allowed_disruptions.replace(most)
+
+    def eligible(self, candidates: Collection[Candidate]) -> None:
+        """Of the last survey, both generations."""
+        counts.count_eligible(self.metrics, candidates)
+
+    def pass_done(self, method: str, generation: str, *, seconds: float, late: bool) -> None:
+        """One method evaluated the candidates of a generation. ``late``: not all of them (CON-10)."""
+        counts.count_pass(self.metrics, method, generation, seconds=seconds, late=late)
+
+    def weighed(self, moves: Iterable[Weighed]) -> None:
+        """Moves that a Balanced pool judged (CON-12)."""
+        counts.count_weighed(self.metrics, moves)
+
+    async def proposed(self, command: Command) -> None:
+        """The command waits for its validation (CON-15)."""
+        await self._of_candidates(command.candidates, PROPOSED, command.text)
+
+    async def approved(self, command: Command, first: Command) -> None:
+        """The command, or a part of it, is still right (CON-15). ``first``: as it was proposed."""
+        await self._of_candidates(command.candidates, APPROVED, command.text)
+        kept = {candidate.machine.uid for candidate in command.candidates}
+        dropped = [c for c in first.candidates if c.machine.uid not in kept]
+        text = f"{CHURN}: without this node the command is still right"
+        await self._of_candidates(dropped, REJECTED, text)
+
+    async def _of_candidates(self, candidates: Iterable[Candidate], reason: str, text: str) -> None:
+        """On the node and on its machine (CON-15)."""
+        for candidate in list(candidates)[:MOST_REPORTED]:
+            for involved in (to_node(candidate.node), to_machine(candidate.machine)):
+                await self.recorder.publish(involved, "Normal", reason, text)
+
+    async def invalid(self, command: Command, verdict: Verdict) -> None:
+        """The command is dropped (CON-11, CON-15)."""
+        log.info(
+            "disruption is not right any more",
+            command=command.text,
+            cause=verdict.cause,
+            why=verdict.text,
+        )
+        self.metrics.failed_validations.labels(command.method).inc()
+        text = f"{verdict.cause}: {verdict.text}"
+        await self._of_candidates(command.candidates, REJECTED, text)
+
+    def failed(self, record: CommandRecord, why: str, unready: int) -> None:
+        """The command was rolled back (EXE-05). ``unready``: replacements that were deleted again."""
+        log.warning("disruption rolled back", command=record.id, why=why, replacements=unready)
+        counts.count_failed(self.metrics, record, unready)
+
+    async def rejected(
+        self,
+        rejections: Iterable[Rejection],
+        nodes: Mapping[str, Node],
+        machines: Mapping[str, Machine],
+    ) -> None:
+        """Why a machine stays: on its node, or on the machine while it has none (DIS-10)."""
+        for rejection in rejections:
+            node, machine = nodes.get(rejection.node), machines.get(rejection.machine_key)
+            involved = to_node(node) if node else to_machine(machine) if machine else None
+            if involved is None:
+                continue
+            pod = f", pod {rejection.pod}" if rejection.pod else ""
+            await self.recorder.publish(
+                involved, "Normal", rejection.event, f"{rejection.text}{pod}",
+                dedupe_seconds=REJECTED_SECONDS,
+            )  # fmt: skip
+
+
+def _deprovisioning(command: Command) -> str:
+    """The line of v0.x when a command begins (EXE-01)."""
+    names = ", ".join(
+        f"{c.node.name}/{c.machine.instance_type}/{c.machine.capacity_type}"
+        for c in command.candidates[:FIRST_NAMES]
+    )
+    action = f"deprovisioning via {command.method} {command.decision}"
+    text = f"{action}, terminating {len(command.candidates)} machines {names}"
+    for planned in command.replacements:
+        types = ", ".join(planned.instance_types[:FIRST_NAMES])
+        text += f" and replacing with {planned.offering.capacity_type} machine from types {types}"
+        more = len(planned.instance_types) - FIRST_NAMES
+        text += f" and {more} other(s)" if more > 0 else ""
+    return text
+
+
+def _timed_ending(record: CommandRecord, machine: Machine, pool: NodePool | None) -> str:
+    """What v0.x logs for v1alpha5 (DIS-32, DIS-61); empty where it logs nothing of its own."""
+    if machine.generation_api == V1ALPHA5 and pool is not None:
+        ttl = pool.empty_ttl_seconds
+        if record.method == emptiness.METHOD and ttl is not None:
+            return f"triggering termination after {ttl:.0f}s for empty node"
+        if record.method == expiration.METHOD and pool.expire_seconds is not None:
+            return f"triggering termination for expired node after TTL {pool.expire_seconds:.0f}s"
+    return ""

@@ -1,1 +1,0 @@
-"""What the scheduler tells of single pods."""

@@ -1,0 +1,1 @@
+"""Provisioning: pods that wait are batched, planned for, and given new Machines."""

@@ -1,0 +1,260 @@
+"""Provisioning rounds: wait until the window closes, take a snapshot, compute a plan, create its Machines.
+
+Rounds never overlap (BAT-07). Machines are written to the API server before any message is sent: a crash after the
+first one loses nothing, because the launcher lists Machines without an instance, and the next plan counts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from services.scheduler.provisioning import logs
+from services.scheduler.provisioning.backoff import CHECK_SECONDS, ProvisioningBackoff
+from services.scheduler.provisioning.batching import Window
+from services.scheduler.provisioning.creation import MachineCreation
+from services.scheduler.provisioning.decision_latency import DecisionLatency
+from services.scheduler.provisioning.handover import Handover
+from services.scheduler.provisioning.pod_latency import PodLatency, placed_by
+from services.scheduler.provisioning.preferences import PreferenceLog
+from services.scheduler.provisioning.reporting import PlanReporter
+from services.scheduler.provisioning.solver import Solver
+from services.scheduler.state.cluster import ClusterState
+from services.scheduler.state.view import pods_to_move, waiting_pods
+from shared.clock import Clock
+from shared.concurrency.waiting import pause
+from shared.domain.pods import Pod, is_provisionable
+from shared.domain.snapshot import Snapshot
+from shared.errors import DovetailError
+from shared.kube.machines import Machines
+from shared.log import get_logger
+from shared.metrics import Metrics
+from shared.metrics.scheduling import PROVISIONER
+from shared.mirror.pending_writes import PendingWrites
+from shared.settings import SchedulerSettings
+from shared.solver.plan import Plan, PlannedMachine
+from shared.solver.reasons import OUT_OF_TIME
+from shared.solver.relaxation import IGNORE
+
+log = get_logger(__name__)
+
+TICK_SECONDS = 0.02
+"""How often an open window is checked: a part of the 300 ms between its end and CreateFleet."""
+RECHECK_SECONDS = 10.0
+"""Pods that still wait trigger a new round this often (BAT-01)."""
+LACKING_SECONDS = 1.0
+"""The same while the catalogue lacks what some node class offers: the launcher adds it within seconds."""
+NOT_SYNCED_PAUSE_SECONDS = 1.0
+VERIFY_SECONDS = 3.0
+"""Longer than between two heartbeats of the watcher: by then a picture is verified or wrong."""
+
+
+@dataclass
+class Planner:
+    """Owns the batching window and the rounds."""
+
+    settings: SchedulerSettings
+    clock: Clock
+    cluster: ClusterState
+    machines: Machines
+    solver: Solver
+    creation: MachineCreation
+    handover: Handover
+    reporter: PlanReporter
+    metrics: Metrics
+    pod_latency: PodLatency
+    decision_latency: DecisionLatency
+    window: Window = field(init=False)
+    backoff: ProvisioningBackoff = field(default_factory=ProvisioningBackoff)
+    preferences: PreferenceLog = field(default_factory=PreferenceLog)
+    rounds: int = 0
+    last_progress: float = 0.0
+    """Monotonic time of the last check of the window."""
+    last_plan: Plan | None = None
+    problem: str = ""
+    """Why no round is made now; empty for no reason."""
+    _backoff_checked_at: float = float("-inf")
+    _must_recheck: bool = False
+    _lacking: bool = False
+    """Did the last round's catalogue lack anything?"""
+    _nominated: PendingWrites[str, None] = field(default_factory=PendingWrites)
+    """Names of nodes and machines to which a recent plan gave pods."""
+
+    def __post_init__(self) -> None:
+        self.window = Window(self.settings.batch_idle_duration, self.settings.batch_max_duration)
+
+    def trigger(self, uid: str) -> None:
+        """A pod, a node or a machine (by UID or name) needs a plan."""
+        now = self.clock.monotonic()
+        self.window.add(uid, now)
+        self.decision_latency.see(uid, now=now)
+
+    def trigger_waiting(self) -> None:
+        """All pods that wait need a plan."""
+        for pod in self.waiting():
+            self.trigger(pod.uid)
+
+    def trigger_unbound(self) -> None:
+        """Pods that are promised a machine too: the mirror may not show yet that theirs is the one that is gone."""
+        for pod in waiting_pods(self.cluster.view.pods()):
+            self.trigger(pod.uid)
+        self.trigger_waiting()
+
+    def reconsider(self) -> None:
+        """A pool or a node class changed: what no plan could place may have a place now."""
+        self._must_recheck = True
+
+    def is_batching(self) -> bool:
+        """Is a window open?"""
+        return self.window.opened_at is not None
+
+    def nominated(self) -> set[str]:
+        """Nodes and machines to which a recent plan gave pods, or which pods are nominated to (BAT-11)."""
+        recent = self._nominated.unshown(lambda *_: False, now=self.clock.monotonic())
+        return {*recent, *self.handover.nodes()}
+
+    def waiting(self) -> list[Pod]:
+        """Pods that wait for capacity now, also those whose nomination came to nothing (POD-01)."""
+        return waiting_pods(self.handover.settled(self.cluster.view.pods()))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Plan whenever a window closes, until ``stop``."""
+        await self._adopt(stop)
+        checked = self.clock.monotonic()
+        while not stop.is_set():
+            now = self.last_progress = self.clock.monotonic()
+            # Both may change while we run: they are in a ConfigMap (OPS-04).
+            self.window.idle_seconds = self.settings.batch_idle_duration
+            self.window.max_seconds = self.settings.batch_max_duration
+            recheck = LACKING_SECONDS if self._lacking else RECHECK_SECONDS
+            if self._must_recheck or now - checked > recheck:
+                checked, self._must_recheck = now, False
+                # Before the first batch waits for it: a new catalogue takes a while to decode.
+                await self.cluster.catalogues.get()
+                self._recheck()
+            self._check_backoff(now)
+            closes = self.window.closes_at()
+            if closes is not None and now >= closes:
+                await self._round(stop)
+            await pause(stop, TICK_SECONDS)
+
+    async def _adopt(self, stop: asyncio.Event) -> None:
+        """Count what the scheduler before us created right before its end: the mirror may not show it yet."""
+        while not stop.is_set():
+            self.last_progress = self.clock.monotonic()
+            try:
+                for stored in await self.machines.list_stored():
+                    self.cluster.view.assume(stored)
+                return
+            except DovetailError as error:
+                self.problem = f"machines cannot be listed: {error.message}"
+                log.warning("not planning yet", reason=self.problem)
+                await pause(stop, NOT_SYNCED_PAUSE_SECONDS)
+
+    def _check_backoff(self, now: float) -> None:
+        """Did pods run on the machines that were created for them?"""
+        if self.backoff.has_attempts and now - self._backoff_checked_at >= CHECK_SECONDS:
+            self._backoff_checked_at = now
+            view = self.cluster.view
+            machines = {machine.name: machine for machine in view.machines()}
+            self.backoff.check(machines, view.pods(), now=self.clock.now())
+
+    def _recheck(self) -> None:
+        """Trigger pods that wait, and terminating machines, whose pods will wait (BAT-01)."""
+        self.trigger_waiting()
+        for machine in self.cluster.view.machines():
+            if machine.terminating:
+                self.trigger(machine.key)
+
+    async def _round(self, stop: asyncio.Event) -> None:
+        snapshot = await self._snapshot(stop)
+        if snapshot is None:
+            return
+        moving = pods_to_move(snapshot, now=self.clock.now())
+        waiting = waiting_pods(snapshot.pods)
+        if not waiting and not moving:
+            return
+        logs.considering(waiting, moving)
+        if self.settings.preference_policy != IGNORE:
+            self.preferences.note(waiting, now=self.clock.monotonic())
+        plan, seconds = await self._plan(snapshot, moving)
+        self._measure_latency(plan, waiting)
+        wanted = await self._held_back(plan, snapshot, seconds)
+        created = await self.creation.create(wanted, plan, snapshot)
+        self._nominate(plan, created)
+        self.handover.promise(plan, (machine.name for machine in created), snapshot.pods)
+        self.rounds += 1
+        self.last_plan = plan
+        await self.reporter.report(plan, snapshot, created)
+
+    async def _snapshot(self, stop: asyncio.Event) -> Snapshot | None:
+        """What this round plans from, and the window is closed; None, and it stays open, while nothing may be
+        planned."""
+        view = self.cluster.view
+        await view.reader.wait_until_verified(VERIFY_SECONDS)
+        self.problem = self.cluster.not_synced()
+        if self.problem:
+            log.info("not planning yet", reason=self.problem)
+            await pause(stop, NOT_SYNCED_PAUSE_SECONDS)
+            return None
+        catalogue = await self.cluster.catalogues.get()
+        if catalogue is None:
+            self.problem = "no catalogue of instance types yet: is the launcher running?"
+            await pause(stop, NOT_SYNCED_PAUSE_SECONDS)
+            return None
+        unavailable = await self.cluster.unavailable.current()
+        # Again: it may have become doubtful while we waited for Redis. From here to the snapshot nothing waits.
+        if not await view.reader.wait_until_verified(VERIFY_SECONDS):
+            return None
+        self._lacking = bool(catalogue.lacking)
+        count, opened = self.window.close()
+        log.info("batched pods", triggers=count, seconds=round(opened, 3))
+        snapshot = view.snapshot(catalogue, unavailable)
+        return replace(snapshot, pods=tuple(self.handover.settled(snapshot.pods)))
+
+    async def _held_back(
+        self, plan: Plan, snapshot: Snapshot, seconds: float
+    ) -> list[PlannedMachine]:
+        """The plan's machines without those that the back-off holds back. ``seconds``: how long planning took."""
+        machines = {machine.name: machine for machine in snapshot.machines}
+        wanted, holds = self.backoff.judge(
+            plan, snapshot.pods, machines, now=self.clock.monotonic()
+        )
+        logs.decided(plan, wanted, snapshot, seconds=seconds)
+        await self.reporter.held_back(holds, snapshot)
+        return wanted
+
+    async def _plan(self, snapshot: Snapshot, moving: frozenset[str]) -> tuple[Plan, float]:
+        """The plan, and how long it took in seconds."""
+        started = self.clock.monotonic()
+        plan = await self.solver.plan(snapshot, moving)
+        seconds = self.clock.monotonic() - started
+        self.metrics.scheduling_seconds.labels(PROVISIONER).observe(seconds)
+        self.metrics.unschedulable_pods.labels(PROVISIONER).set(len(plan.unschedulable))
+        self.metrics.ignored_pods.set(sum(map(self._is_ignored, snapshot.pods)))
+        logs.computed(plan, seconds=seconds)
+        return plan, seconds
+
+    def _measure_latency(self, plan: Plan, waiting: list[Pod]) -> None:
+        """POD-11: a pod that the round had no time for is not decided on."""
+        uids = [pod.uid for pod in waiting]
+        decided = [uid for uid in uids if plan.unschedulable.get(uid) != OUT_OF_TIME]
+        now = self.clock.monotonic()
+        for seconds in self.decision_latency.decide(decided, waiting=uids, now=now):
+            self.metrics.decision_seconds.observe(seconds)
+        targets = (*plan.existing.values(), *(machine.pods for machine in plan.machines))
+        self.pod_latency.place(placed_by(targets, waiting))
+
+    def _is_ignored(self, pod: Pod) -> bool:
+        """Whether no plan places it, whatever there is (POD-03, POD-08)."""
+        devices = pod.claims_devices and self.settings.ignore_dra_requests
+        return is_provisionable(pod) and (bool(pod.faults) or devices)
+
+    def _nominate(self, plan: Plan, created: list[PlannedMachine]) -> None:
+        now = self.clock.monotonic()
+        # Two windows: the pods bind within the next, or a plan is made for them again after it.
+        seconds = max(2 * self.settings.batch_max_duration, self.settings.nomination_minimum)
+        for name in [*plan.existing, *(machine.name for machine in created)]:
+            self._nominated.note(name, None, now=now, most_seconds=seconds)

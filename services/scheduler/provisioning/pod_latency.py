@@ -1,0 +1,117 @@
+"""How long pods that a plan placed wait to be bound and to run: ``karpenter_pods_provisioning_*`` (MET-04).
+
+Times count from the first plan that placed the pod, as this process remembers it; a pod is forgotten when it runs, is
+over or is gone. What may go wrong: the scheduler starts again; then it times the pods that it places itself. A change
+of the mirror is missed; then the next check of all records finds it, some seconds late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from shared.clock import Clock
+from shared.domain.pods import Pod
+from shared.domain.records import PODS, decode_record
+from shared.metrics import Metrics
+from shared.metrics.pods import PLANNED_UNBOUND, PLANNED_UNSTARTED, UNDECIDED
+from shared.metrics.text import block, labelled
+from shared.mirror import Change
+
+MOST_PLACED = 20_000
+"""Pods that are remembered; of more at once the later ones are not timed."""
+RUNNING = "Running"
+
+
+@dataclass(slots=True)
+class Placed:
+    """One pod. ``at``: monotonic seconds of the first plan that placed it."""
+
+    uid: str
+    name: str
+    namespace: str
+    at: float
+    bound: bool = False
+
+
+@dataclass
+class PodLatency:
+    """``text`` runs in the threads of whoever scrapes, all else on the loop."""
+
+    metrics: Metrics
+    clock: Clock
+    _placed: dict[str, Placed] = field(default_factory=dict)
+    """By key in the mirror."""
+
+    def place(self, pods: Iterable[Pod]) -> None:
+        """A plan placed these pods."""
+        now = self.clock.monotonic()
+        for pod in pods:
+            known = self._placed.get(pod.key)
+            if known is not None and known.uid == pod.uid:
+                continue
+            if known is not None or len(self._placed) < MOST_PLACED:
+                self._placed[pod.key] = Placed(pod.uid, pod.name, pod.namespace, now)
+
+    def note(self, change: Change) -> None:
+        """Follow one change of the mirror."""
+        if change.kind != PODS or change.key not in self._placed:
+            return
+        body = change.body
+        try:
+            self._see(change.key, decode_record(PODS, body) if body is not None else None)
+        except msgspec.ValidationError:  # of another version: the view reports it
+            del self._placed[change.key]
+
+    def check(self, pods: Mapping[str, Pod]) -> None:
+        """Compare with all pods of the mirror, by key."""
+        for key in list(self._placed):
+            self._see(key, pods.get(key))
+
+    def forget(self) -> None:
+        """Another scheduler leads: its pods are not ours to time."""
+        self._placed.clear()
+
+    def text(self) -> str:
+        """The gauges of pods that are not bound or do not run yet."""
+        placed = list(self._placed.values())
+        unbound = (one for one in placed if not one.bound)
+        return block(PLANNED_UNBOUND, self._ages(unbound)) + block(
+            PLANNED_UNSTARTED, self._ages(placed)
+        )
+
+    def _ages(self, placed: Iterable[Placed]) -> Iterator[tuple[str, float]]:
+        now = self.clock.monotonic()
+        for one in placed:
+            yield labelled(PLANNED_UNBOUND.labels, (one.name, one.namespace)), round(now - one.at)
+
+    def _see(self, key: str, pod: Pod | None) -> None:
+        known = self._placed[key]
+        if pod is None or pod.uid != known.uid or pod.is_terminal:
+            del self._placed[key]
+            return
+        seconds = self.clock.monotonic() - known.at
+        if pod.node_name and not known.bound:
+            known.bound = True
+            self.metrics.planned_bound_seconds.observe(seconds)
+        if pod.phase == RUNNING:
+            del self._placed[key]
+            self.metrics.planned_startup_seconds.observe(seconds)
+
+
+def placed_by(targets: Iterable[Iterable[str]], waiting: Iterable[Pod]) -> list[Pod]:
+    """Those of ``waiting`` whose UIDs a plan gives to any of its ``targets``."""
+    uids = {uid for target in targets for uid in target}
+    return [pod for pod in waiting if pod.uid in uids]
+
+
+def undecided_text(pods: Iterable[Pod], since: Mapping[str, float], *, now: float) -> str:
+    """Those of ``pods`` that wait for the first decision. ``since``: by UID; it and ``now`` in monotonic seconds."""
+    rows = (
+        (labelled(UNDECIDED.labels, (pod.name, pod.namespace)), round(now - since[pod.uid]))
+        for pod in pods
+        if pod.uid in since and not pod.node_name
+    )
+    return block(UNDECIDED, rows)

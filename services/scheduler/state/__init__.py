@@ -1,0 +1,1 @@
+"""The state of the cluster that decisions are made from: the mirror, our own writes, and what AWS offers."""

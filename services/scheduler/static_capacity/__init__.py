@@ -1,0 +1,1 @@
+"""Static capacity: pools that keep a fixed number of machines (feature gate StaticCapacity)."""

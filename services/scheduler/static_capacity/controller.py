@@ -1,0 +1,65 @@
+"""Creates and deletes machines until each static pool has its number of replicas (GAT-01)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Set
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from services.scheduler.actions import MachineActions
+from services.scheduler.static_capacity.adjustments import Adjustment, adjustments, names_for
+from shared.clock import Clock
+from shared.domain.snapshot import Snapshot
+from shared.errors import DovetailError
+from shared.log import get_logger
+from shared.solver.solve import SolverSettings
+from shared.solver.static import static_machine
+
+log = get_logger(__name__)
+
+
+@dataclass
+class StaticCapacity:
+    """Keeps static pools at their size."""
+
+    actions: MachineActions
+    clock: Clock
+
+    async def reconcile(self, snapshot: Snapshot, held: Set[str], settings: SolverSettings) -> None:
+        """Check all static pools once. One that cannot be filled does not stop the others. ``held``: keys of machines
+        that disruption commands replace."""
+        for adjustment in adjustments(snapshot, held, now=self.clock.now()):
+            try:
+                if adjustment.missing:
+                    await self._fill(adjustment, snapshot, settings)
+                else:
+                    await self._shrink(adjustment)
+            except DovetailError as error:
+                log.warning("static pool waits", pool=adjustment.pool.name, error=error.message)
+
+    async def _fill(
+        self, adjustment: Adjustment, snapshot: Snapshot, settings: SolverSettings
+    ) -> None:
+        pool, missing = adjustment.pool, adjustment.missing
+        planned = await asyncio.to_thread(static_machine, snapshot, pool, settings)
+        if isinstance(planned, str):
+            log.warning("cannot build machines of a static pool", pool=pool.name, why=planned)
+            return
+        log.info(
+            "provisioning nodeclaims to satisfy replica count", NodePool=pool.name, count=missing
+        )
+        mine = [m for m in snapshot.machines if m.pool_key == pool.key]
+        for name in names_for(pool, mine, missing):
+            # The name follows from what there is, so a scheduler that takes over after a crash creates none twice.
+            made = await self.actions.create_or_adopt(
+                replace(planned, name=name), snapshot, plan=f"static/{pool.uid}", reason="static"
+            )
+            await self.actions.request_launch(made.key, f"static/{made.uid}")
+
+    async def _shrink(self, adjustment: Adjustment) -> None:
+        for machine in adjustment.surplus:
+            if await self.actions.delete(machine):
+                log.info("deleting surplus of a static pool", machine=machine.name)
+                await self.actions.request_termination(machine, "static", machine.uid)

@@ -1,0 +1,1 @@
+"""What the status port answers: metrics of the cluster, ``/explain`` and ``/simulate``."""

@@ -1,0 +1,50 @@
+"""Who may use ``/explain`` and ``/simulate`` on the status port (setting QUESTIONS)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import orjson
+
+from services.scheduler.status import explain, simulate
+from services.scheduler.status.explain import Explainer
+from services.scheduler.status.simulate import Simulator
+from shared.kube.token_access import TokenAccess
+from shared.runtime import Answer, Question
+
+OFF = (
+    "questions are switched off here; QUESTIONS=authenticated on the scheduler allows them by token"
+)
+Admit = Callable[[str], Awaitable[Answer | None]]
+
+
+def offered(
+    mode: str, simulator: Simulator, explainer: Explainer, access: TokenAccess
+) -> list[Question]:
+    """Both endpoints; where they are off, the answer says so. ``mode``: off, open or authenticated."""
+    text = "What the planner would do with these objects"
+    planning = (simulate.PATH, text, simulator.answer, simulate.MOST_BYTES)
+    text = "Why this node is still there"
+    explaining = (explain.PATH, text, explainer.answer, explain.MOST_BYTES)
+    return [
+        Question(*planning, admit=_admit(mode, simulate.PATH, access)),
+        Question(*explaining, admit=_admit(mode, explain.PATH, access)),
+    ]
+
+
+def _admit(mode: str, path: str, access: TokenAccess) -> Admit | None:
+    if mode == "open":
+        return None
+
+    async def by_token(authorization: str) -> Answer | None:
+        verdict = await access.judge(authorization, path)
+        return None if verdict.status == 200 else _refusal(verdict.status, verdict.reason)
+
+    async def nobody(_authorization: str) -> Answer | None:
+        return _refusal(403, OFF)
+
+    return by_token if mode == "authenticated" else nobody
+
+
+def _refusal(status: int, text: str) -> Answer:
+    return Answer(status, orjson.dumps({"error": text}))

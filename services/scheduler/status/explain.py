@@ -1,0 +1,163 @@
+"""``POST /explain``: why a node is still there, and what would have to change.
+
+Answers from what the last passes of disruption found; evaluates nothing anew and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from services.scheduler.disruption.commands import Commands
+from services.scheduler.disruption.findings import Findings
+from services.scheduler.state.view import View
+from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
+from shared.disruption.budgets import told_reasons
+from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
+from shared.domain import labels as keys
+from shared.domain.machines import Machine
+from shared.domain.pods import is_reschedulable
+from shared.runtime import Answer
+from shared.settings import SchedulerSettings
+
+PATH = "/explain"
+MOST_BYTES = 4096
+NOT_EVALUATED = "no pass has looked at this node yet; ask again in some seconds"
+
+
+@dataclass
+class Explainer:
+    """Answers about one node at a time."""
+
+    settings: SchedulerSettings
+    view: View
+    findings: Findings
+    commands: Commands
+    proposed: Callable[[], list[Command]]
+    """Commands that wait for their validation."""
+
+    async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
+        """Body or query: ``node`` names a node or a machine."""
+        name = query.get("node") or _named(body)
+        if not name:
+            return _json(400, {"error": 'name a node: {"node": "ip-10-0-0-1"}'})
+        machine = self._machine(name)
+        if machine is None:
+            return _json(404, {"error": f"no machine of ours is or has the node {name[:253]!r}"})
+        return _json(200, self._explain(machine))
+
+    def _machine(self, name: str) -> Machine | None:
+        machines = self.view.machines()
+        return next((m for m in machines if name in (m.node_name, m.name)), None)
+
+    def _explain(self, machine: Machine) -> dict[str, Any]:
+        candidate = next(
+            (c for c in self.findings.candidates if c.machine.uid == machine.uid), None
+        )
+        found = self.commands.record_of(machine.key)
+        proposal = next((c for c in self.proposed() if _takes(c, machine)), None)
+        rejections = list(self.findings.about(machine.key))
+        if not rejections and candidate is None and found is None:
+            rejections = [("", _rejection(machine, NOT_EVALUATED))]
+        if candidate is not None and candidate.blocker and not rejections:
+            # The last pass ended before a method that reports it.
+            text, pod = candidate.blocker, candidate.blocking_pod
+            rejections = [("candidates", candidate.refused(text, event=BLOCKED, pod=pod))]
+        rejections = [*(("", hold) for hold in self._holds(machine)), *rejections]
+        return {
+            "node": machine.node_name,
+            "machine": machine.key,
+            "nodePool": machine.pool_key,
+            "instanceType": machine.instance_type,
+            "zone": machine.zone,
+            "capacityType": machine.capacity_type,
+            "pricePerHour": _price(machine, candidate),
+            "pods": self._pods(machine),
+            "terminating": machine.terminating,
+            "conditions": {
+                name: c.status + (f" ({c.reason})" if c.reason != name else "")
+                for name, c in sorted(machine.conditions.items())
+            },
+            "command": found.text if found else "",
+            "proposal": proposal.text if proposal else "",
+            "candidate": _candidate(candidate) if candidate else None,
+            "staysBecause": [_line(method, r, machine) for method, r in rejections],
+        }
+
+    def _pods(self, machine: Machine) -> list[str]:
+        """Pods that would have to move; daemons stay with their node."""
+        if not machine.node_name:
+            return []
+        return sorted(
+            pod.key
+            for pod in self.view.pods()
+            if pod.node_name == machine.node_name and is_reschedulable(pod)
+        )
+
+    def _holds(self, machine: Machine) -> Iterable[Rejection]:
+        """What holds every machine of its pool."""
+        pool = self.view.pools().get(machine.pool_key)
+        if self.settings.disruption == "off":
+            yield _rejection(machine, SWITCHED_OFF)
+        if pool is None:
+            return
+        if pool.disruption_off:
+            yield _rejection(machine, POOL_SWITCHED_OFF)
+        elif pool.budgets or pool.most_disruptions_per_hour is not None:
+            reported = told_reasons(pool)
+            for reason in filter(reported.__contains__, self.findings.exhausted(pool.key)):
+                yield _rejection(machine, f"{NO_BUDGET} {reason} due to blocking budget")
+
+
+def _takes(command: Command, machine: Machine) -> bool:
+    return any(candidate.machine.uid == machine.uid for candidate in command.candidates)
+
+
+def _rejection(machine: Machine, text: str) -> Rejection:
+    return Rejection(machine.key, machine.node_name, "", text)
+
+
+def _line(method: str, rejection: Rejection, machine: Machine) -> dict[str, str]:
+    return {
+        "method": method,
+        "event": rejection.event,
+        "reason": rejection.reason,
+        "text": rejection.text,
+        "pod": rejection.pod,
+        "change": change_for(rejection.text, machine, rejection.pod),
+    }
+
+
+def _price(machine: Machine, candidate: Candidate | None) -> float | None:
+    """Dollars an hour: of the catalogue now, or what was thought at its launch."""
+    if candidate is not None and candidate.price_micro_usd_per_hour is not None:
+        return candidate.price_micro_usd_per_hour / 1e6
+    noted = machine.annotations.get(keys.PRICE_ANNOTATION, "")
+    return int(noted) / 1e6 if noted.isdecimal() else None
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    price = candidate.price_micro_usd_per_hour
+    return {
+        "pricePerHour": None if price is None else price / 1e6,
+        "pods": [pod.key for pod in candidate.pods],
+        "empty": candidate.empty,
+        "blockedBy": candidate.blocker,
+        "blockingPod": candidate.blocking_pod,
+    }
+
+
+def _named(body: bytes) -> str:
+    try:
+        document = orjson.loads(body or b"{}")
+    except orjson.JSONDecodeError:
+        return ""
+    named = document.get("node") if isinstance(document, dict) else None
+    return named if isinstance(named, str) else ""
+
+
+def _json(status: int, document: Mapping[str, Any]) -> Answer:
+    return Answer(status, orjson.dumps(document))

@@ -1,0 +1,168 @@
+"""``POST /simulate``: what the planner would do with the objects in the body.
+
+Never touches the cluster. One request at a time, in a process of its own that yields to this one, with bounds on its
+time and memory: the rounds that buy never wait for it. A second request gets 429.
+
+What may go wrong: a body that is no JSON (400), too large (413) or too many objects (413), options that nobody knows
+(400), nothing usable among the objects (422), more time or memory than there is (503). Redis without an answer leaves
+the bundled catalogue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from shared.child import Bounds, ChildFailed, in_child
+from shared.clock import SystemClock
+from shared.cloud.bundled import BUNDLED_REGION, bundled_catalogue
+from shared.domain.instance_types import Catalogue, decode_catalogue, encode_catalogue
+from shared.errors import ConfigurationError, DovetailError
+from shared.log import get_logger
+from shared.mirror.offerings import CatalogueSource
+from shared.runtime import Answer
+from shared.simulation.objects import flattened
+from shared.simulation.options import Options, read_options
+from shared.simulation.simulate import Simulation, simulate
+
+log = get_logger(__name__)
+
+PATH = "/simulate"
+MOST_BYTES = 16 * 1024 * 1024
+MOST_OBJECTS = 20_000
+MOST_PODS = 20_000
+"""Replicas included: some seconds of CPU."""
+MOST_EFFORT = 5_000
+MOST_ANSWER_BYTES = 32 * 1024 * 1024
+"""The answer passes through the scheduler, whose RAM is for the cluster."""
+BOUNDS = Bounds("the simulation", seconds=120.0, memory_bytes=640 << 20, niceness=10)
+ENVELOPE = ("objects", "items")
+"""Where the objects are in a body that is neither a list nor an object of Kubernetes."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the simulating process is given. ``catalogue``: that of the cluster, encoded; empty: not known yet."""
+
+    body: bytes
+    query: Mapping[str, str]
+    catalogue: bytes = b""
+
+
+class Refused(Exception):
+    """The request as it is cannot be answered."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+@dataclass
+class Simulator:
+    """Answers one request at a time."""
+
+    catalogues: CatalogueSource
+    bounds: Bounds = BOUNDS
+    _busy: bool = field(default=False, init=False)
+
+    async def answer(self, body: bytes, query: Mapping[str, str]) -> Answer:
+        """The answer to one request. ``query``: the options of ``dovetail simulate``, by the same names."""
+        if self._busy:
+            return _refusal(429, "another simulation runs; try again when it is done")
+        self._busy = True
+        try:
+            request = Request(body, query, await self._held())
+            return await in_child(answer_request, request, self.bounds)
+        except ChildFailed as error:
+            return _refusal(503, f"{error.message}; send fewer objects, or use dovetail simulate")
+        finally:
+            self._busy = False
+
+    async def _held(self) -> bytes:
+        try:
+            held = await self.catalogues.get()
+        except DovetailError as error:
+            log.warning("simulating with the bundled catalogue", error=error.message)
+            return b""
+        return await asyncio.to_thread(encode_catalogue, held) if held else b""
+
+
+def answer_request(request: Request) -> Answer:
+    """The body of the simulating process."""
+    try:
+        return _simulated(request)
+    except Refused as refused:
+        return _refusal(refused.status, refused.message)
+    except ConfigurationError as error:
+        return _refusal(400, error.message)
+
+
+def _simulated(request: Request) -> Answer:
+    documents, said = read_body(request.body)
+    options = read_options({**said, **request.query})
+    if options.settings.effort > MOST_EFFORT:
+        raise Refused(400, f"effort must be at most {MOST_EFFORT} here")
+    held = decode_catalogue(request.catalogue) if request.catalogue else None
+    found = simulate(
+        documents,
+        catalogue=lambda: choose_catalogue(options, held),
+        settings=options.settings,
+        clock=SystemClock(),
+        most_pods=MOST_PODS,
+    )
+    return _answer(found)
+
+
+def _answer(found: Simulation) -> Answer:
+    body = orjson.dumps(found.answer)
+    if len(body) > MOST_ANSWER_BYTES:
+        text = f"the answer has {len(body)} bytes, at most {MOST_ANSWER_BYTES}"
+        raise Refused(413, f"{text}; send fewer pods, or use dovetail simulate")
+    return Answer(200 if found.usable else 422, body)
+
+
+def _refusal(status: int, message: str) -> Answer:
+    return Answer(status, orjson.dumps({"error": message}))
+
+
+def choose_catalogue(options: Options, held: Catalogue | None) -> Catalogue:
+    """That of the cluster's region, before it was ever read the bundled one. Raises Refused for another region."""
+    if held is not None and options.region in ("", held.region):
+        return held
+    if options.region in ("", BUNDLED_REGION):
+        return bundled_catalogue()
+    raise Refused(400, f"no catalogue of {options.region[:40]!r} here; leave region out")
+
+
+def read_body(body: bytes) -> tuple[list[object], dict[str, str]]:
+    """The objects and the options beside them. Raises Refused.
+
+    Taken are a Kubernetes object, a List of them, a JSON list, or ``{"objects": [...], "policy": "LowestCost", ...}``.
+    """
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        fix = "send what kubectl get -o json prints, or a list of objects"
+        raise Refused(400, f"the body is no JSON: {error}; {fix}") from error
+    said: dict[str, str] = {}
+    if isinstance(document, dict) and not document.get("kind"):
+        document, said = _unwrapped(document)
+    documents = list(flattened(document if isinstance(document, list) else [document]))
+    if len(documents) > MOST_OBJECTS:
+        raise Refused(413, f"more than {MOST_OBJECTS} objects")
+    return documents, said
+
+
+def _unwrapped(envelope: Mapping[str, Any]) -> tuple[list[object], dict[str, str]]:
+    names = [name for name in ENVELOPE if name in envelope]
+    objects = envelope[names[0]] if len(names) == 1 else None
+    if not isinstance(objects, list):
+        raise Refused(400, "the body needs a list of Kubernetes objects in 'objects'")
+    others: Iterable[tuple[str, Any]] = envelope.items()
+    said = {name: str(value) for name, value in others if name not in (*names, "apiVersion")}
+    return objects, said

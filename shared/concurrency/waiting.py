@@ -1,0 +1,30 @@
+"""Waiting that ends with the order to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+async def pause(stop: asyncio.Event, seconds: float) -> bool:
+    """Wait ``seconds``, but not beyond the order to stop. True when the whole time passed."""
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Await ``work``, and cancel it when ``stop`` is set first. Raises what ``work`` raises."""
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        working.cancel()
+        stopping.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+    if not working.cancelled():
+        working.result()

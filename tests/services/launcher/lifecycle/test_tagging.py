@@ -1,0 +1,68 @@
+"""Instances carry the names of their node and claim (LCH-56)."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.launcher.lifecycle.tagging import Tagging
+from shared.domain import labels as keys
+from shared.domain.machines import Machine
+from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.nodes import provider_instance_id
+from shared.kube.pacing import TokenBucket
+from tests.services.conftest import Control
+from tests.services.launcher.lifecycle_world import World
+
+
+@pytest.fixture
+def tagging(world: World) -> Tagging:
+    made = Tagging(world.machines, world.cloud, world.clock, world.shifted)
+    made.bucket = TokenBucket(1000, 1000, world.clock)  # the pace is tested by itself
+    return made
+
+
+def tags_of(control: Control, machine: Machine) -> dict[str, str]:
+    wanted = provider_instance_id(machine.provider_id)
+    (found,) = [row["tags"] for row in control.instances() if row["instanceId"] == wanted]
+    return dict(found)
+
+
+async def test_a_registered_claim_names_its_instance_once(
+    world: World, tagging: Tagging, control: Control
+) -> None:
+    """LCH-56: and the claim says that it is done."""
+    machine = await world.registered("default-a", V1)
+    waiting = await world.launched("default-b", V1)
+    await tagging.tag_some()
+    tags = tags_of(control, machine)
+    assert (tags["Name"], tags[keys.NODE_CLAIM_TAG]) == (machine.node_name, "default-a")
+    assert "Name" not in tags_of(control, waiting), "its node did not join yet"
+    done = await world.now(machine)
+    assert done.annotations[keys.TAGGED_ANNOTATION] == "true"
+    await tagging.tag_some()
+    assert await world.now(machine) == done
+
+
+async def test_the_users_own_name_stays(world: World, tagging: Tagging, control: Control) -> None:
+    """LCH-56: tags; ACC-23: options in template and tags."""
+    machine = await world.registered("default-a", V1)
+    await world.cloud.ec2.tag([provider_instance_id(machine.provider_id)], {"Name": "mine"})
+    await tagging.tag_some()
+    tags = tags_of(control, machine)
+    assert (tags["Name"], tags[keys.NODE_CLAIM_TAG]) == ("mine", "default-a")
+
+
+async def test_a_v1alpha5_machine_keeps_the_tags_of_its_launch(
+    world: World, tagging: Tagging, control: Control
+) -> None:
+    """LCH-56: tags."""
+    machine = await world.registered("default-a", V1ALPHA5)
+    before = tags_of(control, machine)
+    await tagging.tag_some()
+    assert tags_of(control, machine) == before
+
+
+def test_tags_are_written_one_a_second(world: World) -> None:
+    """LCH-56: launches need the API calls more."""
+    bucket = Tagging(world.machines, world.cloud, world.clock, world.shifted).bucket
+    assert [bucket.reserve() for _ in range(3)] == [0.0, 1.0, 2.0]

@@ -1,0 +1,56 @@
+"""What is in a zone that the cluster is shifted away from is let be (GAT-03)."""
+
+from __future__ import annotations
+
+from services.launcher.lifecycle.tagging import Tagging
+from shared.domain import labels as keys
+from shared.domain.nodepools import V1, V1ALPHA5
+from shared.mirror.shifted_zones import FRESH_SECONDS
+from tests.services.conftest import Control
+from tests.services.launcher.lifecycle_world import World
+
+
+async def shift(world: World, control: Control, *, active: bool = True) -> None:
+    """Away from the zones of all instances, or back."""
+    zones = {row["zone"] for row in control.instances()} | {"us-west-2a"}
+    await world.shifted.put(zones if active else ())
+    world.clock.advance(FRESH_SECONDS)
+
+
+async def test_nothing_is_judged_by_what_ec2_shows_of_the_zone(
+    world: World, control: Control
+) -> None:
+    """A machine whose instance is gone, one whose node is gone, and an instance without a machine wait for the end of
+    the shift; then each goes its way."""
+    lost = await world.registered("default-a")
+    bare = await world.registered("default-b", V1)
+    orphan = await world.launched("default-c")
+    for number in range(6):
+        await world.registered(f"default-good-{number}", V1 if number % 2 else V1ALPHA5)
+    await world.terminate(lost)
+    await world.report(lost.node_name, ready="Unknown")
+    await world.remove_node(bare)
+    await world.forget(orphan)
+    await shift(world, control)
+    before = control.alive()
+    await world.sweep_twice()
+    assert not await world.is_leaving(lost)
+    assert not await world.is_leaving(bare)
+    assert control.alive() == before
+    await shift(world, control, active=False)
+    await world.sweep_twice()
+    assert await world.is_leaving(lost)
+    assert await world.is_leaving(bare)
+    assert len(control.alive()) == len(before) - 1
+
+
+async def test_no_instance_of_the_zone_is_tagged(world: World, control: Control) -> None:
+    """LCH-56 waits for the end of the shift."""
+    tagging = Tagging(world.machines, world.cloud, world.clock, world.shifted)
+    machine = await world.registered("default-a", V1)
+    await shift(world, control)
+    await tagging.tag_some()
+    assert keys.TAGGED_ANNOTATION not in (await world.now(machine)).annotations
+    await shift(world, control, active=False)
+    await tagging.tag_some()
+    assert (await world.now(machine)).annotations[keys.TAGGED_ANNOTATION] == "true"

@@ -1,0 +1,93 @@
+"""Who may ask the scheduler (QUESTIONS), over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from services.scheduler.status.access import offered
+from services.scheduler.status.simulate import Simulator
+from shared.bus import Bus
+from shared.clock import SystemClock
+from shared.kube.token_access import TokenAccess
+from shared.metrics import Metrics
+from shared.mirror.offerings import CatalogueStore
+from shared.runtime import Service
+from shared.settings import SchedulerSettings, read
+from shared.status import Listener, mount, server_loop
+from tests.services.scheduler.conftest import Scheduler
+from tests.shared.kube.test_token_access import ALLOWED, DENIED, KNOWN
+from tests.support.cluster_fixture import connect, write_kubeconfig
+from tests.support.scripted_api import ScriptedApi, scripted_api
+from tests.support.status_server import free_port, running
+
+CLOCK = SystemClock()
+TOKEN = {"Authorization": "Bearer a-token"}
+
+
+@asynccontextmanager
+async def asked(
+    mode: str, scheduler: Scheduler, bus: Bus, folder: Path
+) -> AsyncIterator[tuple[aiohttp.ClientSession, ScriptedApi]]:
+    """A client of a scheduler's questions, and the API server that the scheduler asks about tokens."""
+    async with scripted_api() as api:
+        kube = await connect(write_kubeconfig(folder / "kubeconfig", api.url))
+        questions = offered(
+            mode,
+            Simulator(CatalogueStore(bus.redis, bus.prefix)),
+            scheduler.parts.explainer,
+            TokenAccess(kube, CLOCK),
+        )
+        service = Service("scheduler", [], Metrics("scheduler"), dict, questions=questions)
+        port = free_port()
+        loop = server_loop(Listener(mount([service], CLOCK), "127.0.0.1", port))
+        async with (
+            running(loop, port),
+            aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
+        ):
+            yield client, api
+        await kube.close()
+
+
+def test_they_are_off_unless_somebody_says_so() -> None:
+    assert read(SchedulerSettings, cluster_name="one").questions == "off"
+
+
+@pytest.mark.parametrize("path", ["/simulate", "/explain"])
+async def test_where_they_are_off_the_answer_says_how_to_switch_them_on(
+    path: str, scheduler: Scheduler, bus: Bus, tmp_path: Path
+) -> None:
+    async with asked("off", scheduler, bus, tmp_path) as (client, api):
+        async with client.post(path, data=b"x" * 100_000, headers=TOKEN) as response:
+            assert response.status == 403
+            assert "QUESTIONS=authenticated" in (await response.json())["error"]
+        assert api.requests == []
+
+
+async def test_where_they_are_open_nobody_is_asked_for_a_token(
+    scheduler: Scheduler, bus: Bus, tmp_path: Path
+) -> None:
+    async with asked("open", scheduler, bus, tmp_path) as (client, api):
+        async with client.post("/explain", json={"node": "n1"}) as response:
+            assert response.status == 404  # no such node
+        assert api.requests == []
+
+
+async def test_a_token_opens_what_its_user_may_post(
+    scheduler: Scheduler, bus: Bus, tmp_path: Path
+) -> None:
+    async with asked("authenticated", scheduler, bus, tmp_path) as (client, api):
+        async with client.post("/explain", json={"node": "n1"}) as response:
+            assert response.status == 401
+            assert "Authorization: Bearer" in (await response.json())["error"]
+        api.others = [KNOWN, ALLOWED, KNOWN, DENIED]
+        async with client.post("/explain", json={"node": "n1"}, headers=TOKEN) as response:
+            assert response.status == 404  # no such node
+        async with client.post("/simulate", json=[], headers=TOKEN) as response:
+            assert response.status == 403
+        async with client.get("/healthz") as response:
+            assert response.status == 200

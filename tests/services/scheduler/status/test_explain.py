@@ -1,0 +1,75 @@
+"""Why a node is still there: ``POST /explain``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from services.scheduler.status.explain import NOT_EVALUATED
+from shared.disruption.pod_blocks import ANNOTATED
+from shared.domain.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED
+from tests.services.scheduler.conftest import Scheduler
+from tests.support.builders import make_node_class, make_pool
+from tests.support.disruption import make_running, pods_on
+
+
+async def ask(scheduler: Scheduler, node: str) -> tuple[int, Any]:
+    found = await scheduler.parts.explainer.answer(orjson.dumps({"node": node}), {})
+    return found.status, orjson.loads(found.body)
+
+
+async def shown(scheduler: Scheduler, policy: str = WHEN_UNDERUTILIZED, **pod: Any) -> None:
+    """One large v1 node with a pod on the mirror; nothing of it exists on the API server."""
+    pool = make_pool(generation_api=V1, consolidation_policy=policy, consolidate_after_seconds=0.0)
+    running = make_running("n1", "m5.x016", pool=pool)
+    await scheduler.show(
+        nodepools=[pool],
+        nodeclasses=[make_node_class(generation_api=V1)],
+        machines=[running.machine],
+        nodes=[running.node],
+        pods=pods_on("n1", 1, **pod),
+    )
+
+
+async def test_before_the_first_pass_it_says_so(scheduler: Scheduler) -> None:
+    await shown(scheduler)
+    status, found = await ask(scheduler, "n1")
+    assert status == 200
+    assert [one["text"] for one in found["staysBecause"]] == [NOT_EVALUATED]
+
+
+@pytest.mark.parametrize("name", ["n1", "machine-n1"])
+async def test_a_pod_that_holds_its_node_is_named(scheduler: Scheduler, name: str) -> None:
+    await shown(scheduler, do_not_disrupt="true")
+    await scheduler.disruption.step()
+    status, found = await ask(scheduler, name)
+    assert (status, found["machine"]) == (200, "NodeClaim/machine-n1")
+    assert found["candidate"]["blockingPod"] == "default/n1-pod-0"
+    assert found["candidate"]["pricePerHour"] == pytest.approx(16 * 0.048)
+    assert {"text": ANNOTATED, "pod": "default/n1-pod-0"}.items() <= found["staysBecause"][
+        0
+    ].items()
+
+
+async def test_a_pool_that_says_no_is_named(scheduler: Scheduler) -> None:
+    await shown(scheduler, WHEN_EMPTY)
+    await scheduler.disruption.step()
+    _, found = await ask(scheduler, "n1")
+    assert "has consolidation policy WhenEmpty" in found["staysBecause"][0]["text"]
+
+
+async def test_a_node_that_is_not_ours_is_not_known(scheduler: Scheduler) -> None:
+    status, found = await ask(scheduler, "somebody")
+    assert status == 404
+    assert "somebody" in found["error"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"node": 3}'])
+async def test_a_question_without_a_node_is_told_how_to_ask(
+    scheduler: Scheduler, body: bytes
+) -> None:
+    found = await scheduler.parts.explainer.answer(body, {})
+    assert found.status == 400
+    assert b'"node"' in orjson.loads(found.body)["error"].encode()

@@ -1,0 +1,38 @@
+"""Waits that the order to stop ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from shared.concurrency.waiting import pause, run_until
+
+
+async def test_a_pause_ends_with_the_order_to_stop() -> None:
+    stop = asyncio.Event()
+    assert await pause(stop, 0.001) is True
+    stop.set()
+    assert await asyncio.wait_for(pause(stop, 3600), 60) is False
+
+
+async def test_work_is_cancelled_by_the_order_to_stop() -> None:
+    stop, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        try:
+            stop.set()
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    await asyncio.wait_for(run_until(stop, work()), 60)
+    assert cancelled.is_set()
+
+
+async def test_an_error_of_the_work_is_raised() -> None:
+    async def work() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await run_until(asyncio.Event(), work())
