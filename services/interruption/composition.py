@@ -12,13 +12,9 @@ from services.interruption.actions.worker import Worker
 from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog
 from services.interruption.notices.notice import Notice
-from shared.bus import Bus
-from shared.clock import Clock
-from shared.kube.client import Kube
+from shared.environment import Environment
 from shared.kube.machines import Machines
 from shared.kube.node_marks import NodeMarks
-from shared.kube.recorder import Recorder
-from shared.metrics import Metrics
 from shared.mirror.offerings import UnavailableOfferings
 from shared.runtime import Loop
 from shared.settings import InterruptionSettings
@@ -36,33 +32,20 @@ class NoticeHandling:
     @classmethod
     def of(
         cls,
-        *,
-        settings: InterruptionSettings,
-        kube: Kube,
-        bus: Bus,
+        env: Environment[InterruptionSettings],
         directory: InstanceLookup,
         webhook: Webhook,
-        clock: Clock,
-        metrics: Metrics,
-        recorder: Recorder,
         take_lifecycle: Callable[[Notice], Awaitable[None]] | None = None,
     ) -> NoticeHandling:
         """For the instances that ``directory`` knows. ``take_lifecycle`` gets the notices of lifecycle hooks."""
-        unavailable = UnavailableOfferings(bus.redis, bus.prefix, clock)
-        notifier = Notifier(settings, bus, unavailable, clock)
+        unavailable = UnavailableOfferings(env.bus.redis, env.bus.prefix, env.clock)
+        notifier = Notifier(env.settings, env.bus, unavailable, env.clock)
         actions = MachineActions(
-            settings,
-            Machines(kube),
-            NodeMarks(kube),
-            directory,
-            notifier,
-            webhook,
-            clock,
-            metrics,
-            recorder,
-        )
+            env.settings, Machines(env.kube), NodeMarks(env.kube), directory, notifier, webhook,
+            env.clock, env.metrics, env.recorder,
+        )  # fmt: skip
         backlog = Backlog()
-        worker = Worker(backlog, directory, actions, clock, metrics, take_lifecycle)
+        worker = Worker(backlog, directory, actions, env.clock, env.metrics, take_lifecycle)
         return cls(backlog, worker, notifier, webhook)
 
     def loops(self) -> list[Loop]:

@@ -8,6 +8,7 @@ from functools import partial
 from services.interruption.actions.webhook import Webhook
 from services.interruption.composition import NoticeHandling
 from services.interruption.directory import KINDS, Directory, list_nodes
+from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations
 from services.interruption.self_managed_nodes.hook_keeper import (
     PERIOD_SECONDS as HOOK_PERIOD_SECONDS,
 )
@@ -35,28 +36,17 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
     directory, mirror = _directory(env)
     webhook = Webhook(env.settings, env.clock, env.random)
     calls = HookCalls(cloud.autoscaling, cloud.ec2)
-    handling = NoticeHandling.of(
-        settings=env.settings,
-        kube=env.kube,
-        bus=env.bus,
-        directory=directory,
-        webhook=webhook,
-        clock=env.clock,
-        metrics=env.metrics,
-        recorder=env.recorder,
-        take_lifecycle=LifecycleHooks.of(env, directory, webhook, calls).take,
-    )
-    keeper = HookKeeper.of(env, cloud.autoscaling, directory, webhook)
+    hooks = LifecycleHooks.of(env, directory, webhook, calls)
+    handling = NoticeHandling.of(env, directory, webhook, hooks.take)
+    keeper = HookKeeper(
+        env.settings, cloud.autoscaling, directory, HookAnnotations(env.kube), webhook,
+        env.clock, env.random, env.metrics, env.recorder,
+    )  # fmt: skip
+    keep = keeping(env.bus.dead_letters(streams.INTERRUPTIONS))
     queue = SqsSource(
-        env.settings,
-        cloud.sqs,
-        handling.backlog,
-        directory,
-        keeping(env.bus.dead_letters(streams.INTERRUPTIONS)),
-        env.clock,
-        env.random,
-        env.metrics,
-    )
+        env.settings, cloud.sqs, handling.backlog, directory, keep,
+        env.clock, env.random, env.metrics,
+    )  # fmt: skip
     statuses = InstanceStatusSource(
         env.settings, cloud.instance_statuses, handling.backlog, directory, env.clock, env.metrics
     )

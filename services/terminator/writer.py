@@ -210,6 +210,7 @@ class Writer:
         finalizers = meta.get("finalizers") or []
         if meta["uid"] != uid or keys.FINALIZER not in finalizers:
             return None
+        # The resource version makes it a compare-and-set: finalizers that others added meanwhile are not lost.
         left = [finalizer for finalizer in finalizers if finalizer != keys.FINALIZER]
         body = {
             "metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}

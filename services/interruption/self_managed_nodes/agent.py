@@ -26,17 +26,8 @@ async def build(env: Environment[InterruptionSettings]) -> Service:
         )
     own = OwnNode(env.kube, Machines(env.kube))
     webhook = Webhook(env.settings, env.clock, env.random)
-    handling = NoticeHandling.of(
-        settings=env.settings,
-        kube=env.kube,
-        bus=env.bus,
-        directory=own,
-        webhook=webhook,
-        clock=env.clock,
-        metrics=env.metrics,
-        recorder=env.recorder,
-        take_lifecycle=LifecycleHooks.of(env, own, webhook).take,
-    )
+    hooks = LifecycleHooks.of(env, own, webhook)
+    handling = NoticeHandling.of(env, own, webhook, hooks.take)
     imds = Imds(env.settings.imds_endpoint, env.clock)
     env.stack.push_async_callback(imds.close)
     source = ImdsSource(

@@ -27,7 +27,6 @@ from shared.concurrency.backoff import Backoff
 from shared.domain import labels as keys
 from shared.domain.lifecycle_actions import Hook, LifecycleAction
 from shared.domain.nodes import Node
-from shared.environment import Environment
 from shared.errors import DovetailError, NotFound
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
@@ -86,27 +85,6 @@ class HookKeeper:
     def waiting(self) -> int:
         """LifecycleHooks that wait for us."""
         return len(self._cases)
-
-    @classmethod
-    def of(
-        cls,
-        env: Environment[InterruptionSettings],
-        autoscaling: AutoScaling,
-        directory: Directory,
-        webhook: Webhook,
-    ) -> HookKeeper:
-        """With the ports of ``env``."""
-        return cls(
-            env.settings,
-            autoscaling,
-            directory,
-            HookAnnotations(env.kube),
-            webhook,
-            env.clock,
-            env.random,
-            env.metrics,
-            env.recorder,
-        )
 
     async def check(self) -> None:
         """Give each hook what it needs now. Failures are reported and tried again."""

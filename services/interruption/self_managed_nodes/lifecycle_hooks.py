@@ -83,16 +83,9 @@ class LifecycleHooks:
     ) -> LifecycleHooks:
         """With the ports of ``env``; without ``calls`` AWS is asked nothing about a hook."""
         return cls(
-            env.settings,
-            calls,
-            directory,
-            HookAnnotations(env.kube),
-            env.bus,
-            webhook,
-            env.clock,
-            env.metrics,
-            env.recorder,
-        )
+            env.settings, calls, directory, HookAnnotations(env.kube), env.bus, webhook,
+            env.clock, env.metrics, env.recorder,
+        )  # fmt: skip
 
     async def take(self, notice: Notice) -> None:
         """Write on the nodes what the notice asks for. Raises TransientError and Unauthorized: it comes again."""

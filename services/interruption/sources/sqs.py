@@ -176,6 +176,7 @@ class SqsSource:
             return
         try:
             body = message.body.encode("utf-8", "replace")[:DEAD_LETTER_BYTES]
+            # Kept before it is deleted: a kill in between keeps it once, because it is known by id and body.
             await self.bury(message.id, body, BadMessage(fault))
         except DovetailError as failure:
             self._dead_letters_from = self.clock.monotonic() + DEAD_LETTER_PAUSE_SECONDS

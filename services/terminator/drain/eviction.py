@@ -63,6 +63,7 @@ class Evictions:
                 node, pod, f"it has the annotation {keys.DO_NOT_DISRUPT} (or {keys.DO_NOT_EVICT})"
             )
         for place, pod in enumerate(step.evict):
+            # A slow API server ends the round early: the rest of the list would be too old.
             if self.clock.monotonic() >= fresh_until:
                 return
             if self._may_try(node, pod):

@@ -52,6 +52,7 @@ class Intake:
         parsed = self._convert(subject, raw)
         with self.faults.contained(subject) as noting:
             self.journal.note(kind, raw, parsed.record)
+        # An object that cannot be noted must not stay in its old state: readers would act on that.
         if noting.failed:
             self._each(subject, partial(self.journal.note, kind, raw, None))
         self._each(

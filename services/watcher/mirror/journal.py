@@ -125,7 +125,7 @@ class Journal:
     _heartbeat_at: float = -inf
     _renewed_at: float = -inf
     _renew: bool = False
-    """A reader found entries that are not ours."""
+    """A reader found entries that this watcher did not write."""
 
     def note(self, kind: Kind, raw: Mapping[str, Any], record: Record) -> None:
         """Remember the present state of one object; ``record`` None: it is unusable.
@@ -206,6 +206,7 @@ class Journal:
 
     async def _begin(self) -> None:
         """Write the whole picture; what is open is announced by the next steps."""
+        # Cleared before the write: a change that is noted while it is under way must queue again.
         self._queue.clear()
         self._unannounced.clear()
         snapshot = await self._write_anew()
@@ -241,6 +242,7 @@ class Journal:
             raise
         finally:
             self._writing = None
+        # Announced only from here on: a reader of a message must find its generation in the mirror.
         for one in batch:
             one.generation = self.generation
             earlier = self._unannounced.pop(one.place, None)
@@ -254,6 +256,7 @@ class Journal:
         await send_all(
             self.bus, [one for pending in batch for one in pending.messages()], self.clock
         )
+        # A newer change of the object may have taken the place meanwhile; that one is still to be announced.
         for pending in batch:
             if self._unannounced.get(pending.place) is pending:
                 del self._unannounced[pending.place]
@@ -300,6 +303,7 @@ class Journal:
         present = self.positions()
         if self._checkpoint is None:
             self._checkpoint = Checkpoint(self._changes, present)
+        # A position says "everything up to here is written": it counts once no older change waits any more.
         if self._oldest() > self._checkpoint.changes:
             self._reached, self._checkpoint = self._checkpoint.positions, None
         return {

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -133,11 +134,10 @@ async def world(
         redis_url, bus.prefix, clock=wall, kinds=KINDS, on_change=directory.note,
         block_milliseconds=20,
     )  # fmt: skip
-    handling = NoticeHandling.of(
-        settings=settings, kube=kube, bus=bus, directory=directory,
-        webhook=Webhook(settings, wall, random.Random(2)), clock=clock, metrics=metrics,
-        recorder=recorder,
-    )  # fmt: skip
+    env: Any = SimpleNamespace(
+        settings=settings, kube=kube, bus=bus, clock=clock, metrics=metrics, recorder=recorder
+    )
+    handling = NoticeHandling.of(env, directory, Webhook(settings, wall, random.Random(2)))
     worker, notifier = handling.worker, handling.notifier
     writer = MirrorWriter(bus.redis, bus.prefix, epoch="a")
     await writer.begin({})

@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,11 +77,11 @@ class Agents:
         kube: Any = Mortal(self.kube, life)
         own = OwnNode(kube, Machines(kube))
         recorder = Recorder(kube, clock=self.clock, random=random.Random(1), seen=self.seen)
-        handling = NoticeHandling.of(
-            settings=settings, kube=kube, bus=self.bus, directory=own,
-            webhook=Webhook(settings, self.clock, random.Random(2)), clock=self.clock,
-            metrics=self.metrics, recorder=recorder,
+        env: Any = SimpleNamespace(
+            settings=settings, kube=kube, bus=self.bus, clock=self.clock, metrics=self.metrics,
+            recorder=recorder,
         )  # fmt: skip
+        handling = NoticeHandling.of(env, own, Webhook(settings, self.clock, random.Random(2)))
         worker, backlog = handling.worker, handling.backlog
         source = ImdsSource(
             settings, self.imds, backlog, own, self.clock, random.Random(3), self.metrics
