@@ -33,7 +33,7 @@ from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.resources import NODES
 from tests.support.kubectl import NEEDS_KUBECTL
 from tests.support.playground import (
-    LOOK_SECONDS,
+    POLL_SECONDS,
     SERVICE_SETTINGS,
     Playground,
     ShellKubectl,
@@ -255,7 +255,7 @@ async def test_a_saboteur_who_taints_every_node_does_not_make_us_buy_for_ever(
             bought: set[str] = set()
             while not saboteur.done():
                 bought |= {machine.name for machine in (await playground.look()).machines}
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
             await saboteur
             assert 2 <= len(bought) <= 10
             reasons = {reason for reason, _ in await playground.warnings("NodePool", "default")}

@@ -26,8 +26,8 @@ from shared.domain.nodepools import V1
 from shared.errors import NotFound, Unavailable
 from shared.kube.resources import EVENTS, MACHINES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from tests.support.playground import (
-    LOOK_SECONDS,
     NAMESPACE,
+    POLL_SECONDS,
     Playground,
     ShellKubectl,
     is_leaving,
@@ -45,7 +45,7 @@ async def seen(
     ground: Playground,
     what: str,
     reached: Callable[[Snapshot], bool],
-    every: float = LOOK_SECONDS,
+    every: float = POLL_SECONDS,
 ) -> Snapshot:
     """The cluster as soon as it got there."""
     last = Snapshot()
