@@ -16,7 +16,7 @@ from shared.bus import connect
 from shared.bus.connection import ask, key_prefix
 from shared.domain.nodes import provider_instance_id
 from shared.mirror.change import MirrorKeys
-from tests.support.playground import LOOK_SECONDS, Playground, until
+from tests.support.playground import POLL_SECONDS, Playground, until
 
 READY_SECONDS = 0.25
 """Between two questions whether a service is ready."""
@@ -173,6 +173,6 @@ async def reached(
             purchases.note(last)
         return last if there(last) else None
 
-    found = await until(look, what, show=lambda: last, every=LOOK_SECONDS)
+    found = await until(look, what, show=lambda: last, every=POLL_SECONDS)
     assert found is not None
     return found
