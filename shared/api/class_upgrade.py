@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from shared.api.faults import Fault
-from shared.api.schema.ec2_node_class import VOLUME_SIZE_PATTERN, is_reserved_tag
+from shared.api.schema.v1.ec2_node_class import VOLUME_SIZE_PATTERN, is_reserved_tag
 from shared.api.schema.selector_terms import ALIAS_FAMILIES
 from shared.api.selector_maps import alternatives
 from shared.domain.nodepools import V1, V1ALPHA5, NodeClass, SelectorTerm

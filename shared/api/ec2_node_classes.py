@@ -17,7 +17,7 @@ from shared.api.faults import Parsed
 from shared.api.hashes import class_hash
 from shared.api.metadata import Metadata, read_metadata
 from shared.api.model import ApiModel, read
-from shared.api.schema.ec2_node_class import EC2NodeClass, EC2NodeClassSpec
+from shared.api.schema.v1.ec2_node_class import EC2NodeClass, EC2NodeClassSpec
 from shared.api.schema.kubelet import kubelet_settings
 from shared.api.schema.selector_terms import alias_family
 from shared.api.written import Written

@@ -13,7 +13,7 @@ from shared.api.machines import (
     planned_metadata,
     planned_spec,
 )
-from shared.api.schema.node_pool import CLASS_GROUP
+from shared.api.schema.v1.node_pool import CLASS_GROUP
 from shared.api.schema.scalars import (
     DURATION_OR_NEVER_PATTERN,
     duration_seconds,

@@ -10,7 +10,7 @@ from shared.api.faults import Parsed
 from shared.api.metadata import read_metadata
 from shared.api.model import read
 from shared.api.node_pools import amounts_of
-from shared.api.schema.node_overlay import NodeOverlaySpec
+from shared.api.schema.v1.node_overlay import NodeOverlaySpec
 from shared.api.schema.requirements import expressions_of
 from shared.domain.overlays import (
     MICRO_USD_PER_HOUR,

@@ -16,7 +16,7 @@ from shared.api.hashes import pool_hash
 from shared.api.metadata import Metadata, choice_faults, pool_metadata, read_metadata
 from shared.api.model import read
 from shared.api.nodes import taint_objects
-from shared.api.schema.node_pool import CLASS_GROUP, Disruption, DisruptionBudget, NodePoolSpec
+from shared.api.schema.v1.node_pool import CLASS_GROUP, Disruption, DisruptionBudget, NodePoolSpec
 from shared.api.schema.requirements import expressions_of, requirement_objects
 from shared.api.schema.scalars import duration_seconds, duration_text
 from shared.api.schema.taints import taints_of

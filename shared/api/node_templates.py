@@ -13,7 +13,7 @@ from shared.api.faults import Fault, Parsed
 from shared.api.hashes import class_hash
 from shared.api.metadata import read_metadata
 from shared.api.model import UNKNOWN_FIELDS, ApiModel, read
-from shared.api.schema.aws_node_template import (
+from shared.api.schema.v1alpha5.aws_node_template import (
     DEFAULT_FAMILY,
     AWSNodeTemplate,
     AWSNodeTemplateSpec,

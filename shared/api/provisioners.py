@@ -19,10 +19,10 @@ from shared.api.metadata import Metadata, choice_faults, pool_metadata, read_met
 from shared.api.model import UNKNOWN_FIELDS, read
 from shared.api.node_pools import amounts_of, usage_of
 from shared.api.nodes import taint_objects
-from shared.api.schema.aws_node_template import AWSNodeTemplate
+from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate
 from shared.api.schema.kubelet import kubelet_settings
-from shared.api.schema.node_pool import NODES
-from shared.api.schema.provisioner import Provisioner, ProvisionerSpec
+from shared.api.schema.v1.node_pool import NODES
+from shared.api.schema.v1alpha5.provisioner import Provisioner, ProvisionerSpec
 from shared.api.schema.requirements import LARGEST_BOUND, expressions_of, requirement_objects
 from shared.api.schema.taints import taints_of
 from shared.api.written import Written

@@ -23,12 +23,12 @@ from shared.api.node_pools import parse_node_pool, warnings_of
 from shared.api.node_templates import parse_node_template
 from shared.api.provisioners import parse_provisioner
 from shared.api.schema import catalogue
-from shared.api.schema.aws_node_template import AWSNodeTemplate
-from shared.api.schema.ec2_node_class import EC2NodeClass
+from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate
+from shared.api.schema.v1.ec2_node_class import EC2NodeClass
 from shared.api.schema.kinds import Resource
-from shared.api.schema.node_overlay import NodeOverlay
-from shared.api.schema.node_pool import NodePool
-from shared.api.schema.provisioner import Provisioner
+from shared.api.schema.v1.node_overlay import NodeOverlay
+from shared.api.schema.v1.node_pool import NodePool
+from shared.api.schema.v1alpha5.provisioner import Provisioner
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.nodepools import NodePool as DomainPool

@@ -27,9 +27,9 @@ from shared.errors import InvalidObject
 from shared.solver.daemons import with_running_daemons
 from shared.solver.encode import LARGEST, Amounts, Indices, Mask, ResourceAxis, TypeTable
 from shared.solver.existing import ExistingTarget, existing_targets, group_by_node
-from shared.solver.lowest_cost.bound import extended_columns
+from shared.solver.lowest_cost.bound.lower import extended_columns
 from shared.solver.lowest_cost.demand import Batch, demand_of
-from shared.solver.lowest_cost.dual import worth
+from shared.solver.lowest_cost.bound.dual import worth
 from shared.solver.lowest_cost.rules import Rules
 from shared.solver.placement import BEST_EFFORT
 from shared.solver.pod_classes import ClassRegistry, PodClass

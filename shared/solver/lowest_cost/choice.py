@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from shared.domain.resources import CPU
 from shared.solver.claims import OpenClaim
-from shared.solver.lowest_cost.bound import ignored, lower_bound
+from shared.solver.lowest_cost.bound.lower import ignored, lower_bound
 from shared.solver.lowest_cost.packing import (
     LOWEST_COST,
     PackedPlacement,

@@ -11,7 +11,7 @@ import highspy
 import numpy as np
 
 from shared.solver.encode import Indices
-from shared.solver.lowest_cost.dual import Worth, quiet_solver
+from shared.solver.lowest_cost.bound.dual import Worth, quiet_solver
 from shared.solver.lowest_cost.fill import Effort, fill
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem
 

@@ -15,7 +15,7 @@ import numpy as np
 from shared.domain.resources import CPU
 from shared.solver.claims import Admission, OpenClaim
 from shared.solver.encode import Indices
-from shared.solver.lowest_cost.bound import extended_columns
+from shared.solver.lowest_cost.bound.lower import extended_columns
 from shared.solver.lowest_cost.building import Building
 from shared.solver.lowest_cost.demand import Batch, demand_of
 from shared.solver.lowest_cost.fill import Effort

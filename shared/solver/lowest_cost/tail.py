@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from shared.solver.encode import Indices
-from shared.solver.lowest_cost.dual import Worth, worth
+from shared.solver.lowest_cost.bound.dual import Worth, worth
 from shared.solver.lowest_cost.fill import Effort, Style, pack, right_sized
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, rank
 

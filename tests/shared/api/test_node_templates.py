@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from shared.api.node_templates import node_template_object, parse_node_template
-from shared.api.schema.aws_node_template import AWSNodeTemplate
+from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate
 from shared.domain.nodepools import V1, NodeClass, SelectorTerm, SubnetRef
 from shared.domain.records import decode_record
 from tests.shared.api.conftest import document, json_values, objects

@@ -12,7 +12,7 @@ from shared.api.provisioners import (
     provisioner_object,
     with_defaults,
 )
-from shared.api.schema.provisioner import Provisioner
+from shared.api.schema.v1alpha5.provisioner import Provisioner
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.nodepools import (

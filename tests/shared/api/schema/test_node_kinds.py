@@ -9,9 +9,9 @@ import pytest
 from shared.api.crd import custom_resource_definition
 from shared.api.model import read
 from shared.api.schema.kinds import Resource
-from shared.api.schema.node_claim import NodeClaim
-from shared.api.schema.node_overlay import NodeOverlay
-from shared.api.schema.node_pool import NodePool
+from shared.api.schema.v1.node_claim import NodeClaim
+from shared.api.schema.v1.node_overlay import NodeOverlay
+from shared.api.schema.v1.node_pool import NodePool
 
 REFERENCE = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 

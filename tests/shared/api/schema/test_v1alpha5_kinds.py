@@ -8,10 +8,10 @@ import cel
 import pytest
 
 from shared.api.model import UNKNOWN_FIELDS, ApiModel, read
-from shared.api.schema.aws_node_template import AWSNodeTemplate, AWSNodeTemplateSpec
+from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate, AWSNodeTemplateSpec
 from shared.api.schema.block_devices import EbsVolume
-from shared.api.schema.machine import Machine, MachineSpec
-from shared.api.schema.provisioner import Provisioner, ProvisionerSpec
+from shared.api.schema.v1alpha5.machine import Machine, MachineSpec
+from shared.api.schema.v1alpha5.provisioner import Provisioner, ProvisionerSpec
 from shared.domain import labels as keys
 
 TAGS = {"team": "a"}

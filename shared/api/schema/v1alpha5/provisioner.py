@@ -11,10 +11,10 @@ from shared.api.faults import Path
 from shared.api.label_rules import reserved_v1alpha5
 from shared.api.label_syntax import is_label_value
 from shared.api.model import ApiModel, Json, Rule
-from shared.api.schema.aws_node_template import AWSNodeTemplateSpec
+from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplateSpec
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.kubelet import ProvisionerKubelet
-from shared.api.schema.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, Resources
+from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, Resources
 from shared.api.schema.requirements import SelectorRequirement
 from shared.api.schema.scalars import Text
 from shared.api.schema.taints import NodeTaint, check_unique

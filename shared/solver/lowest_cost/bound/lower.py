@@ -15,7 +15,7 @@ import numpy as np
 from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from shared.solver.encode import NO_PRICE, Indices, Mask, ResourceAxis
 from shared.solver.lowest_cost.demand import fit, rounded
-from shared.solver.lowest_cost.dual import worth
+from shared.solver.lowest_cost.bound.dual import worth
 from shared.solver.lowest_cost.offers import covering, unbeaten
 from shared.solver.lowest_cost.problem import Counts, Floats, Problem
 from shared.solver.lowest_cost.rules import Rules, with_relaxations

@@ -9,7 +9,7 @@ import pytest
 from local.cluster.schemas import Validator, prune, with_defaults
 from shared.api.crd import custom_resource_definition, root_schema
 from shared.api.ec2_node_classes import parse_ec2_node_class
-from shared.api.schema.ec2_node_class import EC2NodeClass
+from shared.api.schema.v1.ec2_node_class import EC2NodeClass
 from shared.api.schema.kinds import Resource
 from shared.api.schema.launch_record import LaunchRecord
 from tests.shared.api.node_class_documents import EVERYTHING, LEAST, changed

@@ -11,7 +11,7 @@ from pydantic.types import StringConstraints
 from shared.api.faults import Path
 from shared.api.model import ApiModel, Json, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
-from shared.api.schema.node_pool import MOST_REQUIREMENTS, Resources
+from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, Resources
 from shared.api.schema.requirements import V1Requirement
 
 DECIMAL = r"[0-9]{1,9}(\.[0-9]{1,9})?"
