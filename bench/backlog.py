@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from bench import workloads
+from bench.inputs import workloads
 from bench.report import Row, options, peak_memory_mib, progress, save, show, timed
 from shared.solver.solve import SolverSettings, solve
 

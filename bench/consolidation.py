@@ -18,19 +18,20 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from bench.clusters import NOW, SHAPES, Shape, cluster, running
-from bench.karpenter_steps import Step, cluster_of
+from bench.inputs.clusters import NOW, SHAPES, Shape, cluster, running
+from bench.inputs.karpenter_steps import Step, cluster_of
 from bench.report import Row, progress, save, show
-from shared.disruption import emptiness, global_plan
+from shared.disruption.methods import emptiness
+from shared.disruption.global_consolidation import plan
 from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import offering_prices, survey
-from shared.disruption.churn import Churn
-from shared.disruption.global_picture import take
-from shared.disruption.global_proof import buying
+from shared.disruption.global_consolidation.churn import Churn
+from shared.disruption.global_consolidation.picture import take
+from shared.disruption.global_consolidation.proof import buying
 from shared.disruption.records import Command, World
 from shared.disruption.simulation import simulate
-from shared.domain.instance_types import Catalogue
-from shared.domain.nodepools import Budget
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.pools.nodepools import Budget
 from shared.domain.snapshot import Snapshot
 from shared.memory import settle
 
@@ -78,7 +79,7 @@ def globally(snapshot: Snapshot, churn: Churn) -> Outcome:
         start = time.process_time(), time.perf_counter()
         proposal = emptiness.propose(world)
         if not proposal.commands:
-            proposal = global_plan.propose(world, churn)
+            proposal = plan.propose(world, churn)
         cpu.append(time.process_time() - start[0])
         wall.append(time.perf_counter() - start[1])
         if not proposal.commands:
@@ -94,7 +95,7 @@ def globally(snapshot: Snapshot, churn: Churn) -> Outcome:
 
 def carried_out(world: World, command: Command, now: float) -> Snapshot:
     """The cluster afterwards: every pod where the planner puts it, every machine what the command asks for."""
-    planner = buying(world) if command.method == global_plan.METHOD else world
+    planner = buying(world) if command.method == plan.METHOD else world
     outcome = simulate(planner, command.candidates, consolidating=True)
     snapshot = world.snapshot
     kinds = {kind.name: kind for kind in snapshot.catalogue.types}

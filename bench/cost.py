@@ -12,10 +12,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from bench import workloads
+from bench.inputs import workloads
 from bench.report import Row, options, progress, save, show, timed
-from shared.cloud.bundled import bundled_catalogue
-from shared.domain.instance_types import Catalogue, InstanceType
+from shared.cloud.catalogue.bundled import bundled_catalogue
+from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan
 from shared.solver.solve import SolverSettings, solve

@@ -30,7 +30,7 @@ from typing import Any
 
 from bench.cpu_shares import CpuShares
 from bench.report import Row, save, show
-from bench.sqs_queue import Queue, served
+from bench.stacks.sqs_queue import Queue, served
 from local.stack import Stack, StackSettings
 from local.stack_plan import PROJECT, clean_environment
 from shared.bus import Bus

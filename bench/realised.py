@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from bench import workloads
+from bench.inputs import workloads
 from bench.report import Row, options, progress, save, show
-from local.cluster.informers import Obj
+from local.cluster.control_plane.informers import Obj
 from local.cluster.scheduling.filters import evaluate
 from local.cluster.scheduling.scores import choose
 from local.cluster.scheduling.shapes import PodShape
 from local.cluster.scheduling.state import ClusterState, NodeState
-from shared.domain.instance_types import Catalogue
+from shared.domain.instance_types.types import Catalogue
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import SolverSettings, solve
 

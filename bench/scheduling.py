@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from bench import workloads
+from bench.inputs import workloads
 from bench.report import (
     Row,
     growth_exponent,
@@ -19,7 +19,7 @@ from bench.report import (
     show,
     timed,
 )
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.solver.solve import SolverSettings, solve
 
 KARPENTER_PODS_PER_SECOND = 1300

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from shared.api.crd import crd_file, crd_text
-from shared.api.field_tables import reference_text
+from shared.api.crd.definitions import crd_file, crd_text
+from shared.api.crd.field_tables import reference_text
 from shared.api.schema.catalogue import KINDS
 from shared.cloud.event_rules import EVENT_RULES, EventRule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from shared.cloud.session import Cloud, Role
+from shared.cloud.client.session import Cloud, Role
 from shared.environment import Environment, reach
 from shared.settings import AwsSettings
 from shared.version import VERSION

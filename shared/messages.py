@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.bus import BadMessage, Bus, Envelope
 from shared.clock import Clock
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1ALPHA5
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1ALPHA5
 from shared.errors import TransientError
 from shared.log import get_logger
 

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench import backlog, cost, scheduling
 from bench.report import Row, save, timed
-from shared.cloud.bundled import bundled_catalogue
+from shared.cloud.catalogue.bundled import bundled_catalogue
 
 FIGURES = Path(__file__).with_name("figures.json")
 FACTOR = 1.5

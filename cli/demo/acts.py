@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cli.demo.snapshot import NodeView, Snapshot
 from cli.demo.stage import Stage
-from shared.domain.machines import INITIALIZED
+from shared.domain.machines.machine import INITIALIZED
 from shared.kube.resources import NODES
 
 

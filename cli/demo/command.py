@@ -20,7 +20,7 @@ from cli.demo.report import Report, write_report
 from cli.demo.scenarios import DEFAULT_SCENARIO, SCENARIOS, Scenario, find_scenario
 from cli.demo.settings import DemoSettings
 from cli.demo.story import play
-from cli.environment import from_variables
+from cli.stack.environment import from_variables
 from local.stack import DEFAULT_DIRECTORY, Stack, StackSettings
 from shared.clock import SystemClock
 from shared.errors import ConfigurationError

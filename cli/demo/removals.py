@@ -13,7 +13,7 @@ from cli.demo.acts import all_initialized, busiest, is_gone, order_deletion, rem
 from cli.demo.snapshot import NAMESPACE, NodeView, Snapshot
 from cli.demo.stage import Stage
 from cli.demo.timeline import Entry
-from shared.domain.machines import DRIFTED
+from shared.domain.machines.machine import DRIFTED
 from shared.kube.resources import EVENTS, NODE_POOLS, PDBS, PROVISIONERS
 
 POOL = "default"

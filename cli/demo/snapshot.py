@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.emulator import Emulator, InstanceView
-from shared.api.machines import domain_condition
+from shared.api.v1alpha5.machines import domain_condition
 from shared.domain import labels
-from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED
+from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED
 from shared.kube.client import Kube, Object
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
 

@@ -21,7 +21,7 @@ from cli.demo.settings import DemoSettings
 from cli.demo.snapshot import NodeView, Observer, Snapshot, changes
 from cli.demo.timeline import Timeline
 from cli.emulator import Emulator, InstanceView
-from cli.environment import Environment
+from cli.stack.environment import Environment
 from shared.errors import DovetailError, TransientError
 from shared.kube.client import Kube
 

@@ -16,9 +16,9 @@ import yaml
 
 from cli.demo.scenarios import Scenario
 from cli.demo.snapshot import NAMESPACE
-from local.cluster.patches import merge_patch
+from local.cluster.api.patches import merge_patch
 from shared.domain import labels
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.resources import format_resources
 from shared.errors import AlreadyExists
 from shared.kube.client import Kube, Object

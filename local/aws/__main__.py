@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import NoReturn
 
-from local.aws.moto_resources import import_moto
+from local.aws.moto.resources import import_moto
 from local.aws.settings import EmulatorSettings, describe_settings
 from shared.clock import SystemClock
 from shared.log import configure, get_logger
@@ -44,7 +44,7 @@ def serve(settings: EmulatorSettings, stopped: threading.Event) -> NoReturn:
     import_moto(settings.region)
     from local.aws.emulator import Emulator
     from local.aws.seeding import seed
-    from local.aws.wsgi import build_server
+    from local.aws.http.wsgi import build_server
 
     emulator = Emulator(settings, SystemClock(), seed)
     server = build_server(emulator)

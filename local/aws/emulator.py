@@ -10,26 +10,27 @@ from typing import Any
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
-from local.aws import addresses, moto_state
-from local.aws.autoscaling import AutoScaling
-from local.aws.capacity import Capacity, Quotas
-from local.aws.catalogue import Catalogue
-from local.aws.faults import Faults
-from local.aws.instances import Instance, Inventory
-from local.aws.interruptions import Interruptions
-from local.aws.launching import Launcher, release
-from local.aws.notices import Notices
-from local.aws.prices import PriceBook, load_listed_prices
-from local.aws.recorder import Recorder
-from local.aws.reservations import Reservations
+from local.aws.ec2 import addresses
+from local.aws.moto import state as moto_state
+from local.aws.autoscaling.hooks import AutoScaling
+from local.aws.capacity.stated import Capacity, Quotas
+from local.aws.catalogue.types import Catalogue
+from local.aws.http.faults import Faults
+from local.aws.ec2.instances import Instance, Inventory
+from local.aws.interruptions.events import Interruptions
+from local.aws.ec2.launching import Launcher, release
+from local.aws.interruptions.notices import Notices
+from local.aws.catalogue.prices import PriceBook, load_listed_prices
+from local.aws.http.recorder import Recorder
+from local.aws.capacity.reservations import Reservations
 from local.aws.settings import Behaviour, EmulatorSettings
-from local.aws.statuses import Statuses
-from local.aws.stepped_clock import SteppedClock
-from local.aws.supply import Supply
-from local.aws.timers import Timers
-from local.aws.tokens import Tokens
-from local.aws.trail import Trail
-from local.aws.zonal_shifts import ZonalShifts
+from local.aws.ec2.statuses import Statuses
+from local.aws.clock.stepped import SteppedClock
+from local.aws.capacity.supply import Supply
+from local.aws.clock.timers import Timers
+from local.aws.ec2.tokens import Tokens
+from local.aws.http.trail import Trail
+from local.aws.capacity.zonal_shifts import ZonalShifts
 from shared.clock import Clock
 
 

@@ -13,14 +13,14 @@ from moto.events.models import events_backends
 from moto.sqs.models import sqs_backends
 
 from local.aws.emulator import Emulator
-from local.aws.images import (
+from local.aws.ec2.images import (
     KUBERNETES_VERSIONS,
     PublishedImage,
     image_for,
     published_parameters,
 )
-from local.aws.moto_patches import publish_image
-from local.aws.moto_state import ACCOUNT_ID
+from local.aws.moto.patches import publish_image
+from local.aws.moto.state import ACCOUNT_ID
 from shared.cloud.event_rules import EVENT_RULES
 
 VPC_CIDR = "192.168.0.0/16"

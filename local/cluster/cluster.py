@@ -20,16 +20,16 @@ from typing import Any
 
 import uvicorn
 
-from local.cluster.authorization.accounts import write_account_kubeconfigs
-from local.cluster.authorization.authentication import Access, access_to
-from local.cluster.authorization.tokens import Tokens
-from local.cluster.control_plane import ControlPlane
+from local.cluster.api.authorization.accounts import write_account_kubeconfigs
+from local.cluster.api.authorization.authentication import Access, access_to
+from local.cluster.api.authorization.tokens import Tokens
+from local.cluster.control_plane.running import ControlPlane
 from local.cluster.kubeconfig import write_kubeconfig
-from local.cluster.listening import listen
-from local.cluster.manifests import create_accounts
-from local.cluster.server import build_app
+from local.cluster.api.listening import listen
+from local.cluster.builtin.manifests import create_accounts
+from local.cluster.api.server import build_app
 from local.cluster.settings import ClusterSettings
-from local.cluster.store import Store
+from local.cluster.storage.store import Store
 from shared.clock import Clock, SystemClock
 from shared.errors import ConfigurationError
 from shared.log import get_logger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from local.cluster.informers import Obj
+from local.cluster.control_plane.informers import Obj
 from local.cluster.kubelet.fleet import Fleet
 from local.foreign.remote_store import RemoteStore
 from shared.clock import Clock, rfc3339

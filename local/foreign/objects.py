@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from local.cluster.manifests import ACCOUNT_KINDS, read_manifests
+from local.cluster.builtin.manifests import ACCOUNT_KINDS, read_manifests
 from local.stack_plan import KUBELETS, NAMESPACE, PROJECT, stack_id
 from shared.kube.resources import NAMESPACES, Resource
 

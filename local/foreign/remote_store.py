@@ -18,9 +18,9 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
 
-from local.cluster.errors import ApiError
-from local.cluster.informers import Handler, Key, Obj, key_of
-from local.cluster.supervision import supervise
+from local.cluster.api.errors import ApiError
+from local.cluster.control_plane.informers import Handler, Key, Obj, key_of
+from local.cluster.control_plane.supervision import supervise
 from local.foreign.kubeconfig import Picked
 from shared.errors import Gone
 from shared.kube.client import MERGE_PATCH, Kube

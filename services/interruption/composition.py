@@ -14,8 +14,8 @@ from services.interruption.notices.backlog import Backlog
 from services.interruption.notices.notice import Notice
 from shared.environment import Environment
 from shared.kube.machines import Machines
-from shared.kube.node_marks import NodeMarks
-from shared.mirror.offerings import UnavailableOfferings
+from shared.kube.node_taints import NodeMarks
+from shared.mirror.catalogue.offerings import UnavailableOfferings
 from shared.runtime import Loop
 from shared.settings import InterruptionSettings
 

@@ -21,12 +21,12 @@ from msgspec.structs import replace
 
 from services.interruption.notices.notice import NoticeKind
 from services.interruption.notices.taints import taint_for
-from shared.api.nodes import parse_node
+from shared.api.core.nodes import parse_node
 from shared.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
-from shared.domain.machines import Machine
-from shared.domain.nodepools import NodePool
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node, provider_instance_id
 from shared.domain.records import MACHINES, NODE_POOLS, NODES, decode_record
 from shared.errors import InvalidObject, Unavailable

@@ -20,7 +20,7 @@ from services.interruption.sources.scheduled_events import PERIOD_SECONDS, Sched
 from services.interruption.sources.sqs import SqsSource
 from shared import streams
 from shared.aws import open_cloud
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.environment import Entry, Environment
 from shared.errors import NotFound, Unauthorized
 from shared.kube.machines import Machines

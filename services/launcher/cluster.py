@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shared.clock import Clock
 from shared.cloud.eks import EksCluster
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.log import get_logger
 from shared.settings import LauncherSettings
 

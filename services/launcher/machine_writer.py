@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared import streams
-from shared.api.references import to_machine
+from shared.api.core.references import to_machine
 from shared.bus import Bus
 from shared.clock import Clock, rfc3339
-from shared.domain.machines import Condition, Machine
+from shared.domain.machines.machine import Condition, Machine
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.log import get_logger

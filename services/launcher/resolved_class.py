@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from shared.cloud.records import CapacityReservation, Image, LaunchTemplate, SecurityGroup, Subnet
-from shared.domain.instance_types import InstanceType
-from shared.domain.nodepools import NodeClass
+from shared.cloud.ec2.records import CapacityReservation, Image, LaunchTemplate, SecurityGroup, Subnet
+from shared.domain.instance_types.types import InstanceType
+from shared.domain.pools.nodepools import NodeClass
 from shared.domain.requirements import Requirement, Requirements
 
 

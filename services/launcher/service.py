@@ -43,21 +43,21 @@ from shared import streams
 from shared.aws import open_cloud, role_of
 from shared.bus import Bus
 from shared.clock import Clock
-from shared.cloud.instance_model import ModelSettings
-from shared.cloud.session import Cloud
+from shared.cloud.catalogue.instance_model import ModelSettings
+from shared.cloud.client.session import Cloud
 from shared.environment import Entry, Environment
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
-from shared.mirror.launch_backoff import LaunchBackoff
-from shared.mirror.learned_memory import LearnedMemory
-from shared.mirror.offerings import CatalogueSource, CatalogueStore, UnavailableOfferings
-from shared.mirror.overlays import OverlaidCatalogues
-from shared.mirror.pool_health import PoolHealth
-from shared.mirror.registrations import RegistrationOutcomes
-from shared.mirror.reservations import ReservationStore
-from shared.mirror.shifted_zones import ShiftedZones
+from shared.mirror.pools.launch_backoff import LaunchBackoff
+from shared.mirror.catalogue.learned_ram import LearnedMemory
+from shared.mirror.catalogue.offerings import CatalogueSource, CatalogueStore, UnavailableOfferings
+from shared.mirror.catalogue.overlays import OverlaidCatalogues
+from shared.mirror.pools.pool_health import PoolHealth
+from shared.mirror.pools.registrations import RegistrationOutcomes
+from shared.mirror.catalogue.reservations import ReservationStore
+from shared.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse
 from shared.runtime import Loop, Service, periodic
 from shared.settings import LauncherSettings

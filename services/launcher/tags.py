@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shared.cloud.ownership import CLUSTER_NAME_TAG, cluster_tag
+from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1, NodeClass
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1, NodeClass
 
 
 def instance_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, str]:

@@ -13,11 +13,11 @@ from typing import Any
 
 from services.scheduler.state.view import View
 from shared import streams
-from shared.api.node_claims import planned_object
+from shared.api.v1.node_claims import planned_object
 from shared.bus import Bus
 from shared.clock import Clock
-from shared.domain.machines import MACHINE_KINDS, Machine
-from shared.domain.nodepools import POOL_KINDS, NodePool
+from shared.domain.machines.machine import MACHINE_KINDS, Machine
+from shared.domain.pools.nodepools import POOL_KINDS, NodePool
 from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists
 from shared.kube.machines import Machines, Stored

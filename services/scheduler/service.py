@@ -36,9 +36,9 @@ from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetr
 from services.scheduler.status.explain import Explainer
 from services.scheduler.status.simulate import Simulator
 from shared import streams
-from shared.api.scheduler_config import default_spread
+from shared.api.core.scheduler_config import default_spread
 from shared.domain.feature_gates import FeatureGates, without_effect
-from shared.domain.pods import SpreadConstraint
+from shared.domain.workloads.pods import SpreadConstraint
 from shared.domain.records import MACHINES, NODES
 from shared.environment import Entry, Environment
 from shared.errors import ConfigurationError, InvalidObject
@@ -47,8 +47,8 @@ from shared.kube.token_access import TokenAccess
 from shared.leadership import Leadership
 from shared.log import get_logger
 from shared.mirror import Change, MirrorReader
-from shared.mirror.disruption_rate import DisruptionRate
-from shared.mirror.offerings import UnavailableOfferings
+from shared.mirror.pools.disruption_rate import DisruptionRate
+from shared.mirror.catalogue.offerings import UnavailableOfferings
 from shared.runtime import Loop, Service, periodic
 from shared.settings import SchedulerSettings
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from shared.cloud.batching import Batcher
-from shared.domain.machines import Machine
+from shared.cloud.client.batching import Batcher
+from shared.domain.machines.machine import Machine
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import LAUNCH_RECORDS, NODES, VOLUME_ATTACHMENTS, Resource

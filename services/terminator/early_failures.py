@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.api.references import to_machine
-from shared.cloud.endings import ENDED, ended_by_itself, ending_of, would_end_again
-from shared.cloud.records import Instance
-from shared.domain.machines import REGISTERED, Machine
+from shared.api.core.references import to_machine
+from shared.cloud.ec2.ended_instances import ENDED, ended_by_itself, ending_of, would_end_again
+from shared.cloud.ec2.records import Instance
+from shared.domain.machines.machine import REGISTERED, Machine
 from shared.kube.recorder import Recorder
-from shared.mirror.pool_health import PoolHealth
+from shared.mirror.pools.pool_health import PoolHealth
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import asyncio
 from dataclasses import dataclass
 
 from shared.clock import Clock
-from shared.cloud.ec2 import Ec2
-from shared.cloud.records import Instance
+from shared.cloud.ec2.calls import Ec2
+from shared.cloud.ec2.records import Instance
 from shared.errors import DovetailError
 from shared.log import get_logger
 

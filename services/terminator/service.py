@@ -19,16 +19,16 @@ from shared import streams
 from shared.aws import open_cloud
 from shared.bus import Bus
 from shared.clock import Clock
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.environment import Entry, Environment
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
-from shared.mirror.launch_backoff import LaunchBackoff
-from shared.mirror.pool_health import PoolHealth
-from shared.mirror.registrations import RegistrationOutcomes
-from shared.mirror.shifted_zones import ShiftedZones
+from shared.mirror.pools.launch_backoff import LaunchBackoff
+from shared.mirror.pools.pool_health import PoolHealth
+from shared.mirror.pools.registrations import RegistrationOutcomes
+from shared.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.runtime import Loop, Service, periodic
 from shared.settings import TerminatorSettings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from shared.domain import labels as keys
-from shared.domain.machines import DISRUPTION_REASON, REGISTERED, Machine
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.machines.machine import DISRUPTION_REASON, REGISTERED, Machine
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
 
 FORCEFUL = "Forceful Termination"

@@ -20,10 +20,10 @@ from services.terminator.instances import ABSENT, SHUTTING_DOWN, TERMINATED, Ins
 from services.terminator.step import AGAIN, DONE, Step
 from services.terminator.terminating_node import TerminatingNode
 from services.terminator.writer import Writer
-from shared.api.nodes import parse_node
+from shared.api.core.nodes import parse_node
 from shared.clock import Clock
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
 from shared.errors import DovetailError, NotFound
 from shared.kube.client import Kube
@@ -31,7 +31,7 @@ from shared.kube.machines import Machines
 from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.shifted_zones import ShiftedZones
+from shared.mirror.catalogue.shifted_zones import ShiftedZones
 
 log = get_logger(__name__)
 

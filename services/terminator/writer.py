@@ -8,24 +8,24 @@ from msgspec.structs import replace
 
 from services.terminator.terminating_node import TerminatingNode
 from shared import streams
-from shared.api.references import to_machine, to_node, to_pod
+from shared.api.core.references import to_machine, to_node, to_pod
 from shared.bus import Bus
 from shared.clock import Clock, parse_rfc3339, rfc3339
 from shared.domain import labels as keys
-from shared.domain.machines import (
+from shared.domain.machines.machine import (
     DRAINED,
     INSTANCE_TERMINATING,
     VOLUMES_DETACHED,
     Condition,
     Machine,
 )
-from shared.domain.nodepools import V1
+from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.node_marks import NodeMarks, is_closed
+from shared.kube.node_taints import NodeMarks, is_closed
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, Resource
 from shared.log import get_logger

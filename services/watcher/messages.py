@@ -9,10 +9,10 @@ import msgspec
 
 from shared import streams
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
-from shared.domain.nodepools import NodeClass, NodePool
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.nodes import Node, provider_instance_id
-from shared.domain.pods import Pod, is_provisionable
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.messages import (
     LaunchMachine,
     Message,

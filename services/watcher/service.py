@@ -27,7 +27,7 @@ from shared.kube.informer import Event, Informer
 from shared.kube.machines import Machines
 from shared.leadership import Leadership
 from shared.mirror import MirrorWriter
-from shared.mirror.registrations import RegistrationOutcomes
+from shared.mirror.pools.registrations import RegistrationOutcomes
 from shared.runtime import Loop, Service, periodic
 from shared.settings import WatcherSettings
 from shared.streams import GROUPS

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from shared.api.conditions import READY, known_conditions
-from shared.domain.machines import Condition
-from shared.domain.nodepools import NodeClass, SubnetRef
+from shared.domain.machines.machine import Condition
+from shared.domain.pools.nodepools import NodeClass, SubnetRef
 
 MOST_PARTITIONS = 7
 """EC2 makes no more in a zone."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.api.shapes import entries, text, whole
 from shared.clock import parse_rfc3339, rfc3339
-from shared.domain.machines import Condition
+from shared.domain.machines.machine import Condition
 from shared.errors import InvalidObject
 
 READY = "Ready"

@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from shared.api.faults import Fault, Path
-from shared.api.label_syntax import is_label_value, is_qualified_name
-from shared.api.metadata import read_metadata
+from shared.api.core.label_syntax import is_label_value, is_qualified_name
+from shared.api.core.metadata import read_metadata
 from shared.domain import labels as keys
-from shared.domain.instance_sizes import DEFAULT_PODS
-from shared.domain.instance_types import INSTANCE_NAME, InstanceType, Offering
-from shared.domain.reservations import (
+from shared.domain.instance_types.sizes import DEFAULT_PODS
+from shared.domain.instance_types.types import INSTANCE_NAME, InstanceType, Offering
+from shared.domain.instance_types.reservations import (
     CAPACITY_BLOCK,
     ID_LABEL,
     INTERRUPTIBLE_LABEL,

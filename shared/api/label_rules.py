@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from shared.api.label_syntax import is_qualified_name
+from shared.api.core.label_syntax import is_qualified_name
 from shared.domain import labels as keys
 
 _V1ALPHA5_DOMAINS = ("kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws")

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from shared.api import instance_types
-from shared.api.ec2_node_classes import parse_ec2_node_class
+from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.faults import Fault, Parsed, Path
-from shared.api.global_settings import NAME as SETTINGS_NAME
-from shared.api.global_settings import parse_global_settings
+from shared.api.v1alpha5.global_settings import NAME as SETTINGS_NAME
+from shared.api.v1alpha5.global_settings import parse_global_settings
 from shared.api.instance_types import parse_instance_type
-from shared.api.model import UNKNOWN_FIELDS, read
-from shared.api.node_overlays import parse_node_overlay
-from shared.api.node_pools import parse_node_pool, warnings_of
-from shared.api.node_templates import parse_node_template
-from shared.api.provisioners import parse_provisioner
+from shared.api.crd.model import UNKNOWN_FIELDS, read
+from shared.api.v1.node_overlays import parse_node_overlay
+from shared.api.v1.node_pools import parse_node_pool, warnings_of
+from shared.api.v1alpha5.node_templates import parse_node_template
+from shared.api.v1alpha5.provisioners import parse_provisioner
 from shared.api.schema import catalogue
 from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate
 from shared.api.schema.v1.ec2_node_class import EC2NodeClass
@@ -31,7 +31,7 @@ from shared.api.schema.v1.node_pool import NodePool
 from shared.api.schema.v1alpha5.provisioner import Provisioner
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.nodepools import NodePool as DomainPool
+from shared.domain.pools.nodepools import NodePool as DomainPool
 
 Json = Mapping[str, Any]
 GROUPS = ("karpenter.sh", "karpenter.k8s.aws", "dovetail.sh")

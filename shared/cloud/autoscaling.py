@@ -10,7 +10,7 @@ import re
 
 import msgspec
 
-from shared.cloud.calls import Json, ServiceCalls
+from shared.cloud.client.calls import Json, ServiceCalls
 from shared.errors import DovetailError
 
 CONTINUE = "CONTINUE"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.cloud.calls import ServiceCalls
+from shared.cloud.client.calls import ServiceCalls
 
 
 class EksCluster(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from shared.cloud.calls import ServiceCalls
+from shared.cloud.client.calls import ServiceCalls
 
 
 class Rule(msgspec.Struct, frozen=True):

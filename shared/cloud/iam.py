@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.cloud.calls import MAXIMUM_PAGES, Json, ServiceCalls
-from shared.cloud.records import tags_to
+from shared.cloud.client.calls import MAXIMUM_PAGES, Json, ServiceCalls
+from shared.cloud.ec2.records import tags_to
 from shared.errors import AlreadyExists, DovetailError, NotFound, Unavailable
 from shared.log import get_logger
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from shared.cloud.calls import ServiceCalls
+from shared.cloud.client.calls import ServiceCalls
 from shared.errors import DovetailError, NotFound, TransientError, Unauthorized
 from shared.log import get_logger
 

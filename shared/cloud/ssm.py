@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.cloud.calls import ServiceCalls
+from shared.cloud.client.calls import ServiceCalls
 
 
 class Ssm:

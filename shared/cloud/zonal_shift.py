@@ -5,7 +5,7 @@ What may go wrong: a cluster that is not registered for zonal shifts is ``NotFou
 
 from __future__ import annotations
 
-from shared.cloud.calls import Json, ServiceCalls
+from shared.cloud.client.calls import Json, ServiceCalls
 
 APPLIED = "APPLIED"
 

@@ -5,10 +5,11 @@ For people who ask; nothing is decided by it. A text that is not known gets no a
 
 from __future__ import annotations
 
-from shared.disruption import candidates, consolidation, pod_blocks, replacement_price
+from shared.disruption import candidates, pod_blocks, replacement_price
+from shared.disruption.methods import consolidation
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
-from shared.domain.nodepools import POOL_KINDS, V1
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import POOL_KINDS, V1
 
 SWITCHED_OFF = "voluntary disruption is switched off for all pools (setting DISRUPTION=off)"
 POOL_SWITCHED_OFF = (

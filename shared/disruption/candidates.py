@@ -10,11 +10,11 @@ from shared.disruption.costs import disruption_cost, is_empty
 from shared.disruption.pod_blocks import first_block
 from shared.disruption.records import BLOCKED, Candidate, Rejection
 from shared.domain import labels as keys
-from shared.domain.instance_types import Catalogue
-from shared.domain.machines import INITIALIZED, Machine
-from shared.domain.nodepools import NodePool
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.machine import INITIALIZED, Machine
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod, is_reschedulable
+from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.domain.snapshot import Snapshot
 
 NO_NODE = "nodeclaim does not have an associated node"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shared.disruption.records import COST_UNIT
-from shared.domain.pods import Pod, is_reschedulable
+from shared.domain.workloads.pods import Pod, is_reschedulable
 
 _MOST = 10 * COST_UNIT
 _PRIORITY_UNITS = 4

@@ -13,8 +13,8 @@ from shared.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.durations import go_duration_seconds
 from shared.domain.nodes import DISRUPTED
-from shared.domain.pdbs import ALWAYS_ALLOW, PodDisruptionBudget, budgets_of
-from shared.domain.pods import Pod
+from shared.domain.workloads.pdbs import ALWAYS_ALLOW, PodDisruptionBudget, budgets_of
+from shared.domain.workloads.pods import Pod
 
 ANNOTATED = f'pod has "{keys.DO_NOT_DISRUPT}" annotation'
 PDB_BLOCKS = "pdb prevents pod evictions"

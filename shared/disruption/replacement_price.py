@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from shared.disruption.records import Candidate, World
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.instance_types import InstanceType, Offering
-from shared.domain.nodepools import V1ALPHA5
+from shared.domain.instance_types.types import InstanceType, Offering
+from shared.domain.pools.nodepools import V1ALPHA5
 from shared.domain.requirements import Requirements
 from shared.solver.plan import PlannedMachine
 from shared.solver.reservations.places import allows

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from shared.domain.machines import Machine
-from shared.domain.namespaces import Namespace
-from shared.domain.nodepools import NodeClass, NodePool
+from shared.domain.machines.machine import Machine
+from shared.domain.workloads.namespaces import Namespace
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.nodes import DaemonSet, Node
-from shared.domain.overlays import Overlay
-from shared.domain.pdbs import PodDisruptionBudget
-from shared.domain.pods import Pod
-from shared.domain.volumes import CsiNode, StorageClass, Volume, VolumeClaim
+from shared.domain.instance_types.overlays import Overlay
+from shared.domain.workloads.pdbs import PodDisruptionBudget
+from shared.domain.workloads.pods import Pod
+from shared.domain.workloads.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 
 PODS, NODES, DAEMON_SETS = "pods", "nodes", "daemonsets"
 NODE_POOLS, NODE_CLASSES, MACHINES = "nodepools", "nodeclasses", "machines"

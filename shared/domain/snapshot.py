@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.domain.instance_types import Catalogue
-from shared.domain.machines import Machine
-from shared.domain.namespaces import Namespace
-from shared.domain.nodepools import NodeClass, NodePool
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.machine import Machine
+from shared.domain.workloads.namespaces import Namespace
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.nodes import DaemonSet, Node
-from shared.domain.pdbs import PodDisruptionBudget
-from shared.domain.pods import Pod, is_reschedulable
-from shared.domain.volumes import CsiNode, StorageClass, Volume, VolumeClaim
+from shared.domain.workloads.pdbs import PodDisruptionBudget
+from shared.domain.workloads.pods import Pod, is_reschedulable
+from shared.domain.workloads.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 
 OfferingKey = tuple[str, str, str]
 """(capacity type, instance type, zone)."""

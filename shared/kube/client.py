@@ -29,11 +29,11 @@ from shared.errors import (
     TransientError,
     Unreachable,
 )
-from shared.kube.connection import JSON, Answer, Connection, Observer, Timeouts
+from shared.kube.transport.connection import JSON, Answer, Connection, Observer, Timeouts
 from shared.kube.listing import KubeList, read_pages
-from shared.kube.pacing import TokenBucket
+from shared.kube.transport.pacing import TokenBucket
 from shared.kube.resources import PODS, Resource
-from shared.kube.statuses import Call, decode_object
+from shared.kube.transport.statuses import Call, decode_object
 from shared.kube.watching import LineSplitter, WatchEvent, parse_event
 
 READ_TRIES = 4

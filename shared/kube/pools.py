@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shared.api.faults import Parsed
-from shared.api.node_pools import parse_node_pool
-from shared.api.provisioners import parse_provisioner
-from shared.domain.nodepools import POOL_KINDS, V1, V1ALPHA5, NodePool
+from shared.api.v1.node_pools import parse_node_pool
+from shared.api.v1alpha5.provisioners import parse_provisioner
+from shared.domain.pools.nodepools import POOL_KINDS, V1, V1ALPHA5, NodePool
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_POOLS, PROVISIONERS, Resource

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from shared.errors import DovetailError, Gone, Unavailable
-from shared.kube.statuses import Call, error_of
+from shared.kube.transport.statuses import Call, error_of
 
 LONGEST_LINE_BYTES = 16 * 1024 * 1024
 """etcd keeps no object over 1.5 MiB; anything longer is not a watch event."""

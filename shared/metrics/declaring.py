@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from shared.clock import SystemClock
-from shared.metrics.summaries import Summary
+from shared.metrics.exposition.summaries import Summary
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 """When a series began is told by none of Karpenter's metrics, and would be a second series beside each counter."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from shared.domain.nodepools import V1ALPHA5
+from shared.domain.pools.nodepools import V1ALPHA5
 from shared.metrics.declaring import Declarations
 
 GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1ALPHA5
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1ALPHA5
 from shared.domain.nodes import Node
 from shared.metrics.declaring import Declarations
 

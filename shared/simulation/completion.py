@@ -11,13 +11,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
-from shared.domain.instance_sizes import DEFAULT_PODS
-from shared.domain.instance_types import Catalogue, InstanceType
-from shared.domain.nodepools import NodeClass, NodePool, SubnetRef
+from shared.domain.instance_types.sizes import DEFAULT_PODS
+from shared.domain.instance_types.types import Catalogue, InstanceType
+from shared.domain.pools.nodepools import NodeClass, NodePool, SubnetRef
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.domain.resources import PODS
-from shared.domain.volumes import VolumeClaim
+from shared.domain.workloads.volumes import VolumeClaim
 
 Json = Mapping[str, Any]
 MOST_WORDS = 500

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.clock import Clock
-from shared.domain.instance_types import Catalogue
+from shared.domain.instance_types.types import Catalogue
 from shared.domain.snapshot import moving_pods
 from shared.simulation.answer import answer_of, faults_of
 from shared.simulation.inputs import read_inputs

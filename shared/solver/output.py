@@ -11,14 +11,14 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.instance_types import Offering
-from shared.domain.nodepools import V1ALPHA5, NodePool
+from shared.domain.instance_types.types import Offering
+from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.requirements import IN, Requirement, Requirements
-from shared.solver.claims import OpenClaim
+from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.encode import NO_PRICE, Amounts, Indices, Mask, TypeTable
 from shared.solver.plan import PlannedMachine
-from shared.solver.templates import PoolTemplate
-from shared.solver.type_sets import TypeSet
+from shared.solver.pools.templates import PoolTemplate
+from shared.solver.pools.type_sets import TypeSet
 
 _LONGEST_POOL_PART = 242
 """An object name has at most 253 characters; ten of the digest and a dash follow."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from shared.domain.expressions import Expression, Taint
-from shared.domain.instance_types import Offering
+from shared.domain.instance_types.types import Offering
 
 
 class PlannedMachine(msgspec.Struct, frozen=True):

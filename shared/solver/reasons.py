@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from shared.domain import labels as keys
-from shared.domain.instance_types import Offering
-from shared.domain.nodepools import V1ALPHA5, NodePool
+from shared.domain.instance_types.types import Offering
+from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, format_resources
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bench import backlog, cost, report, scheduling, workloads
-from shared.cloud.bundled import bundled_catalogue
+from bench import backlog, cost, report, scheduling
+from bench.inputs import workloads
+from shared.cloud.catalogue.bundled import bundled_catalogue
 from shared.domain import labels as keys
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from tests.support.plan_checker import check_plan
 from tests.support.planning import plan_for
 

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from bench.clusters import NOW, SHAPES, cluster
+from bench.inputs.clusters import NOW, SHAPES, cluster
 from bench.consolidation import (
     as_karpenter,
     carried_out,
@@ -16,10 +16,12 @@ from bench.consolidation import (
     with_budget,
     world_of,
 )
-from bench.karpenter_steps import cluster_of
-from shared.disruption import emptiness, multi_node, single_node
-from shared.disruption.churn import Churn
-from shared.disruption.global_picture import take
+from bench.inputs.karpenter_steps import cluster_of
+from shared.disruption.methods import emptiness
+from shared.disruption.methods import multi_node
+from shared.disruption.methods import single_node
+from shared.disruption.global_consolidation.churn import Churn
+from shared.disruption.global_consolidation.picture import take
 from shared.domain.snapshot import Snapshot
 from tests.support.builders import real_catalogue
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from bench.interruption import body_of, faults, instance_id, mix
 from bench.report import Row
-from bench.sqs_queue import Queue
+from bench.stacks.sqs_queue import Queue
 from services.interruption.notices.eventbridge import parse
 from services.interruption.notices.notice import NoticeKind
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.launching import GROUPS, RUNNING, Sightings, apart, most_a_minute, most_within, pinned
-from shared.domain.machines import INITIALIZED, LAUNCHED
+from shared.domain.machines.machine import INITIALIZED, LAUNCHED
 
 
 def call(token: str, at: float) -> dict[str, Any]:

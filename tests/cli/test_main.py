@@ -12,7 +12,7 @@ import pytest
 
 from cli.main import COMMANDS
 
-HEAVY = ("kubernetes_asyncio", "aiobotocore", "numpy", "pydantic", "cli.simulate", "cli.up")
+HEAVY = ("kubernetes_asyncio", "aiobotocore", "numpy", "pydantic", "cli.manifests.simulate", "cli.stack.up")
 """What no list of commands needs: each costs a noticeable part of a second."""
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from pydantic_settings import BaseSettings
 
-from cli.environment import from_variables
+from cli.stack.environment import from_variables
 from local.aws.settings import EmulatorSettings
 from local.cluster.settings import ClusterSettings
 from local.stack_plan import SERVICES, StackSettings, plan_stack

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from deploy.generate_crds import REPOSITORY, generated, write
-from shared.api.crd import custom_resource_definition
+from shared.api.crd.definitions import custom_resource_definition
 from shared.api.schema.catalogue import KINDS
 from shared.api.schema.kinds import Resource
 from tests.support.cluster_fixture import embedded_api_server, write_kubeconfig

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.interruption import policy_fault
+from cli.operations.interruption import policy_fault
 from shared.cloud.event_rules import EVENT_RULES
-from shared.cloud.models import OPERATIONS
+from shared.cloud.client.models import OPERATIONS
 
 IAM = Path(__file__).resolve().parents[2] / "deploy" / "iam"
 DOCS = (IAM.parents[1] / "docs" / "interruption.md").read_text()

@@ -16,7 +16,7 @@ from typing import TypeGuard
 
 import pytest
 
-from shared.cloud.models import OPERATIONS
+from shared.cloud.client.models import OPERATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 IAM = ROOT / "deploy" / "iam"

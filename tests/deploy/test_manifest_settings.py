@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic_settings import BaseSettings
 
-from cli import secrets
+from cli.stack import secrets
 from shared import settings
 from shared.redis_rights import USERS
 from tests.support.documents import documents

@@ -22,12 +22,12 @@ import pytest
 from cli.demo import workload
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.snapshot import Snapshot
-from cli.scheduler_status import ask
+from cli.operations.scheduler_status import ask
 from local.stack import Stack
 from local.stack_plan import ACCOUNTS, HOST, SERVICES, clean_environment, free_ports
 from local.stack_plan import NAMESPACE as LEASE_NAMESPACE
 from shared.domain import labels as keys
-from shared.domain.machines import INITIALIZED
+from shared.domain.machines.machine import INITIALIZED
 from shared.domain.nodes import provider_instance_id
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.resources import NODES

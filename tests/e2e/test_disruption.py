@@ -12,7 +12,7 @@ import pytest
 from cli.demo import workload
 from local.probe import request_json
 from shared.domain import labels as keys
-from shared.domain.machines import EMPTY
+from shared.domain.machines.machine import EMPTY
 from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODES
 from tests.support.kubectl import NEEDS_KUBECTL

@@ -23,7 +23,7 @@ from cli.demo import workload
 from local.stack_plan import HOST, clean_environment, free_ports
 from shared.bus import connect
 from shared.bus.connection import key_prefix
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.domain.records import PODS as PODS_KIND
 from shared.kube.resources import PODS
 from shared.mirror.change import MirrorKeys

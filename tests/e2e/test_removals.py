@@ -13,7 +13,7 @@ import pytest
 
 from shared.clock import parse_rfc3339
 from shared.domain import labels as keys
-from shared.domain.machines import DRIFTED, EMPTY
+from shared.domain.machines.machine import DRIFTED, EMPTY
 from shared.kube.resources import DAEMON_SETS, PODS
 from tests.support.kubectl import NEEDS_KUBECTL
 from tests.support.playground import NAMESPACE, Playground, ShellKubectl, until
@@ -249,7 +249,7 @@ async def test_72_73_a_replacement_of_on_demand_is_spot_and_spot_is_not_replaced
     playground: Playground, node_pool: NewPool
 ) -> None:
     """73: both markets allowed, so the replacement asks for spot alone. 72, gate off: the event; what the gate lets
-    through is in ``tests/shared/disruption/test_consolidation.py``."""
+    through is in ``tests/shared/disruption/methods/test_consolidation.py``."""
     pool = node_pool("markets")
     await pool.apply_class()
     await pool.apply(family("m6a"), disruption={**CONSOLIDATE, "budgets": [{"nodes": "100%"}]})

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
-from bench import workloads
+from bench.inputs import workloads
 from bench.realised import quantities
 from cli.demo import workload
 from local.stack import Stack
 from shared.domain import labels as keys
-from shared.domain.nodepools import V1
+from shared.domain.pools.nodepools import V1
 from shared.kube.resources import NODE_POOLS, PODS
 from tests.support.playground import NAMESPACE, Playground, playground_on, until
 from tests.support.real_cluster.control_plane import ControlPlane

@@ -17,8 +17,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from local.cluster.manifests import create_manifests
-from local.cluster.store import Store
+from local.cluster.builtin.manifests import create_manifests
+from local.cluster.storage.store import Store
 from local.stack_plan import PROJECT
 from shared.clock import SystemClock
 from tests.support.kubectl import served

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.manifests import read_manifests
-from cli.validate import Report, examine
+from cli.manifests.reading import read_manifests
+from cli.manifests.validate import Report, examine
 
 HERE = Path(__file__).parent
 TABS = "is not YAML: found character that cannot start any token; this is a tab: indent with spaces"

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 from aiobotocore.session import AioSession
 
-from local.cluster.manifests import read_manifests
-from local.cluster.store import Store
+from local.cluster.builtin.manifests import read_manifests
+from local.cluster.storage.store import Store
 from local.redis_server import RedisServer
 from shared.bus import Bus, Envelope
 from shared.bus.connection import ask, pairs
 from shared.clock import Clock, SystemClock
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import (

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from shared.api.global_settings import NAME
+from shared.api.v1alpha5.global_settings import NAME
 from shared.bus import shown
 from shared.environment import Environment, check_kinds, open_environment
 from shared.errors import ConfigurationError, Unavailable

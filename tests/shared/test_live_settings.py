@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shared.api.global_settings import NAME
+from shared.api.v1alpha5.global_settings import NAME
 from shared.clock import SystemClock
 from shared.errors import ConfigurationError, Unavailable
 from shared.kube.recorder import Recorder

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.instance_types import Catalogue, InstanceType, Offering
-from shared.domain.machines import Machine
-from shared.domain.nodepools import NodeClass, NodePool, SubnetRef
+from shared.domain.instance_types.types import Catalogue, InstanceType, Offering
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import NodeClass, NodePool, SubnetRef
 from shared.domain.nodes import DaemonSet, Node
-from shared.domain.pods import AffinityTerm, Pod, SpreadConstraint
+from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
 from shared.domain.resources import parse_resources
 from shared.domain.snapshot import Snapshot
 
@@ -201,9 +201,9 @@ def make_snapshot(*pods: Pod, **changes: Any) -> Snapshot:
 @cache
 def real_catalogue(region: str = "us-east-1") -> Catalogue:
     """All AWS types that the emulator knows, with on-demand prices; spot costs 30 % of them."""
-    from shared.cloud.catalogue import generation_of, price_offerings
-    from shared.cloud.instance_model import ModelSettings, build_instance_type
-    from shared.cloud.reference_data import bundled_prices, network_bandwidth, vpc_limits
+    from shared.cloud.catalogue.building import generation_of, price_offerings
+    from shared.cloud.catalogue.instance_model import ModelSettings, build_instance_type
+    from shared.cloud.catalogue.reference_data import bundled_prices, network_bandwidth, vpc_limits
 
     resources = files("moto") / "ec2" / "resources"
     described = json.loads(gzip.decompress((resources / "instance_types.json.gz").read_bytes()))

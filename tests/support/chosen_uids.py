@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from local.cluster.store import Document, Store
+from local.cluster.storage.store import Document, Store
 
 CHOSEN_UID = "tests.dovetail.sh/uid"
 """Annotation of an object to create."""

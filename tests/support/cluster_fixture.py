@@ -25,7 +25,7 @@ import uvicorn
 
 from shared.clock import SystemClock
 from shared.kube.client import Kube
-from shared.kube.connection import Timeouts
+from shared.kube.transport.connection import Timeouts
 from shared.kube.resources import NAMESPACES
 from tests.support.waiting import wait_until
 
@@ -85,15 +85,15 @@ def write_kubeconfig(path: Path, url: str) -> Path:
 def embedded_api_server(outside: bool = False, store: Any = None) -> Iterator[str]:
     """Run the embedded API server in a thread; yields its URL ("" when ``outside``).
 
-    ``store``: a ``local.cluster.store.Store`` of the test's own, with a clock in its hand.
+    ``store``: a ``local.cluster.storage.store.Store`` of the test's own, with a clock in its hand.
     """
     if outside:
         yield ""
         return
     # Here, so that tests against a cluster from outside do not need the embedded one.
-    from local.cluster.listening import listen
-    from local.cluster.server import build_app
-    from local.cluster.store import Store
+    from local.cluster.api.listening import listen
+    from local.cluster.api.server import build_app
+    from local.cluster.storage.store import Store
 
     app = build_app(store or Store(SystemClock(), Random(7)))
     listener = listen("127.0.0.1", 0)

@@ -9,7 +9,7 @@ from shared.disruption.candidates import offering_prices, survey
 from shared.disruption.records import Candidate, Rejection, World
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
-from shared.domain.machines import (
+from shared.domain.machines.machine import (
     CONSOLIDATABLE,
     INITIALIZED,
     LAUNCHED,
@@ -17,9 +17,9 @@ from shared.domain.machines import (
     Condition,
     Machine,
 )
-from shared.domain.nodepools import V1, V1ALPHA5, NodePool
+from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
 from shared.domain.nodes import Node
-from shared.domain.pods import Owner, Pod
+from shared.domain.workloads.pods import Owner, Pod
 from shared.domain.snapshot import Snapshot
 from shared.solver.solve import SolverSettings
 from tests.support.builders import (

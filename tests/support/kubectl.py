@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from local.cluster.kubeconfig import write_kubeconfig
-from local.cluster.server import serve
-from local.cluster.store import Store
+from local.cluster.api.server import serve
+from local.cluster.storage.store import Store
 
 OLD = "KUBECTL_OLD"
 NEWEST_PROGRAM, OLD_PROGRAM = "kubectl", "old kubectl"

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from shared.domain.expressions import PREFER_NO_SCHEDULE, Expression, Taint, Toleration
 from shared.domain.labels import normalise
 from shared.domain.nodes import DaemonSet
-from shared.domain.pods import AffinityTerm, Pod
+from shared.domain.workloads.pods import AffinityTerm, Pod
 
 PossibleLabels = Mapping[str, frozenset[str]]
 """Label key -> the values it may turn out to have. An absent key: the node will not have the label."""

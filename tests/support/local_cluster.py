@@ -8,9 +8,9 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
-from local.cluster.control_plane import ControlPlane
+from local.cluster.control_plane.running import ControlPlane
 from local.cluster.settings import ClusterSettings
-from local.cluster.store import Store
+from local.cluster.storage.store import Store
 from shared.clock import SystemClock
 from tests.support.waiting import wait_until
 

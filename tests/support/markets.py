@@ -6,7 +6,7 @@ from typing import Any
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.instance_types import Catalogue
+from shared.domain.instance_types.types import Catalogue
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan
 from tests.support.builders import (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from shared.disruption.churn import Churn
-from shared.disruption.consolidation import eligible
+from shared.disruption.global_consolidation.churn import Churn
+from shared.disruption.methods.consolidation import eligible
 from shared.disruption.records import Command, World
-from shared.domain.nodepools import UNDERUTILIZED
-from shared.domain.pods import Pod
+from shared.domain.pools.nodepools import UNDERUTILIZED
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import PlannedMachine
 
 COUNTED = ("cpu", "memory", "pods")

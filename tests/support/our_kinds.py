@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from local.cluster.manifests import read_manifests
-from local.cluster.patches import merge_patch
-from local.cluster.store import Store
+from local.cluster.builtin.manifests import read_manifests
+from local.cluster.api.patches import merge_patch
+from local.cluster.storage.store import Store
 from shared.clock import SystemClock
 from tests.support.kubectl import NEWEST_PROGRAM, Kubectl, served
 

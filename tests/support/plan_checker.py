@@ -25,11 +25,11 @@ from itertools import combinations
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
-from shared.domain.instance_types import InstanceType
-from shared.domain.machines import INITIALIZED, Machine
-from shared.domain.nodepools import NodePool
+from shared.domain.instance_types.types import InstanceType
+from shared.domain.machines.machine import INITIALIZED, Machine
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node, is_ephemeral
-from shared.domain.pods import Pod, is_provisionable, is_reschedulable
+from shared.domain.workloads.pods import Pod, is_provisionable, is_reschedulable
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan, PlannedMachine
 from tests.support import topology_rules, volume_rules

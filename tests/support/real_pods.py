@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.errors import AlreadyExists, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NAMESPACES, PODS

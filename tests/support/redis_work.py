@@ -12,16 +12,16 @@ from shared import streams
 from shared.bus import Bus, Consumer, ConsumerSettings, Envelope, RetryLater
 from shared.bus.envelope import Handler
 from shared.clock import SystemClock
-from shared.domain.instance_types import encode_catalogue
+from shared.domain.instance_types.types import encode_catalogue
 from shared.mirror import Change, MirrorReader, MirrorWriter
-from shared.mirror.disruption_rate import DisruptionRate
-from shared.mirror.launch_backoff import LaunchBackoff
-from shared.mirror.learned_memory import LearnedMemory
-from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
-from shared.mirror.registrations import RegistrationOutcomes
-from shared.mirror.reservations import ReservationStore
+from shared.mirror.pools.disruption_rate import DisruptionRate
+from shared.mirror.pools.launch_backoff import LaunchBackoff
+from shared.mirror.catalogue.learned_ram import LearnedMemory
+from shared.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.pools.registrations import RegistrationOutcomes
+from shared.mirror.catalogue.reservations import ReservationStore
 from shared.mirror.seen_events import SeenEverywhere
-from shared.mirror.shifted_zones import ShiftedZones
+from shared.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.mirror.template_use import TemplateUse
 from shared.redis_rights import AGENT
 from tests.support.builders import make_catalogue, make_node_class
@@ -180,7 +180,7 @@ async def _terminator(bus: Bus, _url: str) -> None:
 
 
 async def _health(bus: Bus) -> None:
-    """``shared.mirror.pool_health`` asks for no more."""
+    """``shared.mirror.pools.pool_health`` asks for no more."""
     backoff = LaunchBackoff(bus.redis, bus.prefix, CLOCK)
     for machine in ("u1", "u2", "u3"):
         await backoff.failed(POOL, "template", machine)

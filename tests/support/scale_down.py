@@ -18,11 +18,11 @@ from typing import Any
 from cli.demo import workload
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.snapshot import Snapshot
-from cli.scheduler_status import ask
-from shared.api.machines import domain_condition
+from cli.operations.scheduler_status import ask
+from shared.api.v1alpha5.machines import domain_condition
 from shared.domain import labels as keys
-from shared.domain.machines import INITIALIZED
-from shared.domain.nodepools import V1
+from shared.domain.machines.machine import INITIALIZED
+from shared.domain.pools.nodepools import V1
 from shared.errors import NotFound, Unavailable
 from shared.kube.resources import EVENTS, MACHINES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from tests.support.playground import (

@@ -12,8 +12,8 @@ from typing import Any
 
 import cel
 
-from local.cluster.schemas import Validator, prune
-from shared.api.structural import INT_OR_STRING, PRESERVE, VALIDATIONS
+from local.cluster.crd.schemas import Validator, prune
+from shared.api.crd.structural import INT_OR_STRING, PRESERVE, VALIDATIONS
 
 Schema = dict[str, Any]
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
-from shared.domain.pods import AffinityTerm, Pod, SpreadConstraint
+from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
 from tests.support.kubernetes_rules import (
     PossibleLabels,
     alternatives,

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shared.domain import labels as keys
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
-from shared.domain.volumes import Alternatives, VolumeClaim
+from shared.domain.workloads.volumes import Alternatives, VolumeClaim
 from tests.support.kubernetes_rules import PossibleLabels, always_holds
 from tests.support.topology_rules import Host
 

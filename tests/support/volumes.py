@@ -6,7 +6,7 @@ from typing import Any
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.volumes import (
+from shared.domain.workloads.volumes import (
     WAIT_FOR_FIRST_CONSUMER,
     CsiNode,
     StorageClass,

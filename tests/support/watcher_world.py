@@ -20,7 +20,7 @@ from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.environment import Environment
 from shared.kube.client import Kube
-from shared.kube.connection import Timeouts
+from shared.kube.transport.connection import Timeouts
 from shared.kube.recorder import Recorder
 from shared.live_settings import LiveSettings
 from shared.metrics import Metrics

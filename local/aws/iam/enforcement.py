@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
-from local.aws import moto_patches, protocol, xml_answers
+from local.aws.moto import patches
+from local.aws.http import protocol
+from local.aws.ec2 import xml_answers
 from local.aws.emulator import Emulator
 from local.aws.iam.evaluation import Permission, is_allowed
 from local.aws.iam.launches import templates_of
 from local.aws.iam.policies import Statement, policies_of, service_of, statements
 from local.aws.iam.requests import needed, needed_by_the_fleet
 from local.aws.iam.resources import Resources
-from local.aws.moto_state import ACCOUNT_ID
+from local.aws.moto.state import ACCOUNT_ID
 from shared.log import get_logger
 
 log = get_logger(__name__)
@@ -83,7 +85,7 @@ class Enforcement:
         self, request: protocol.Request, resources: Resources, service: str, denied: Permission
     ) -> Denial:
         """The fleet was made, its instances may not be: EC2 says so in the answer's errors."""
-        parameters = moto_patches.parse_ec2(request.action, request.body)
+        parameters = patches.parse_ec2(request.action, request.body)
         target = parameters.get("TargetCapacitySpecification") or {}
         lifecycle = target.get("DefaultTargetCapacityType") or "on-demand"
         errors = "".join(

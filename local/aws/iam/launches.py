@@ -11,7 +11,7 @@ from typing import Any
 
 from local.aws.iam.evaluation import Permission
 from local.aws.iam.resources import Resources
-from local.aws.moto_state import LaunchTemplate
+from local.aws.moto.state import LaunchTemplate
 
 Json = Mapping[str, Any]
 Tags = Mapping[str, str]

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from local.aws import moto_patches, protocol, zonal_shifts
+from local.aws.moto import patches
+from local.aws.http import protocol
+from local.aws.capacity import zonal_shifts
 from local.aws.iam import launches
 from local.aws.iam.evaluation import Permission
 from local.aws.iam.resources import Resources
-from local.aws.moto_state import ACCOUNT_ID
+from local.aws.moto.state import ACCOUNT_ID
 
 Parameters = dict[str, Any]
 Rule = Callable[[Resources, Parameters], Iterator[Permission]]
@@ -26,7 +28,7 @@ def needed(resources: Resources, request: protocol.Request, path: str) -> list[P
     """All that must be allowed before the call does anything."""
     rule = _EC2.get(request.action) if request.service == "ec2" else None
     if rule is not None:
-        return list(rule(resources, moto_patches.parse_ec2(request.action, request.body)))
+        return list(rule(resources, patches.parse_ec2(request.action, request.body)))
     action = f"{request.service}:{BATCHES.get(request.action, request.action)}"
     other = _OTHERS.get(request.service)
     found = list(other(resources, request, path, action)) if other else []
@@ -35,7 +37,7 @@ def needed(resources: Resources, request: protocol.Request, path: str) -> list[P
 
 def needed_by_the_fleet(resources: Resources, request: protocol.Request) -> list[Permission]:
     """What a fleet needs to start its instances."""
-    parameters = moto_patches.parse_ec2(request.action, request.body)
+    parameters = patches.parse_ec2(request.action, request.body)
     return list(launches.of_fleets_instances(resources, parameters))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from moto.autoscaling.models import autoscaling_backends
 
 from local.aws.emulator import Emulator
-from local.aws.moto_state import ACCOUNT_ID, LaunchTemplate, launch_template
-from local.aws.refusal import RequestRefused
+from local.aws.moto.state import ACCOUNT_ID, LaunchTemplate, launch_template
+from local.aws.ec2.refusal import RequestRefused
 
 OTHERS = frozenset({"image", "snapshot"})
 """Anybody's: their ARN names no account."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from local.cluster.addons.catalogue import Addon, CsiDriver, Daemon
-from local.cluster.errors import ApiError
-from local.cluster.store import Store
+from local.cluster.api.errors import ApiError
+from local.cluster.storage.store import Store
 
 REMOVES_TAINT = "local.dovetail.sh/removes-taint"
 """Annotation of a pod: the key of the taint that its node loses when the pod is ready."""

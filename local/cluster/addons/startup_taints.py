@@ -5,8 +5,8 @@ from __future__ import annotations
 from local.cluster.addons.daemons import REMOVES_TAINT
 from local.cluster.controllers.pod_templates import is_active, is_ready
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.informers import Informers, Key, KeyIndex, Obj, find, key_of
-from local.cluster.store import Store
+from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.storage.store import Store
 
 
 def removed_taint(pod: Obj) -> str:

@@ -11,13 +11,13 @@ from itertools import islice, takewhile
 
 from cronsim import CronSim, CronSimError
 
-from local.cluster.conditions import is_true
+from local.cluster.control_plane.conditions import is_true
 from local.cluster.controllers.pod_templates import owner_reference
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.errors import ApiError
-from local.cluster.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
-from local.cluster.recorder import EventRecorder
-from local.cluster.store import Store
+from local.cluster.api.errors import ApiError
+from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
+from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.storage.store import Store
 from shared.clock import Clock, parse_rfc3339, rfc3339
 
 GROUP, COMPONENT = "batch", "cronjob-controller"

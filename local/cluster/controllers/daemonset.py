@@ -23,11 +23,11 @@ from local.cluster.controllers.pod_templates import (
     template_hash,
 )
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
+from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
 from local.cluster.scheduling.selectors import NodePredicate, node_predicate, untolerated
 from local.cluster.scheduling.shapes import REQUIRED
-from local.cluster.store import Store
-from local.cluster.supervision import TimeSlice
+from local.cluster.storage.store import Store
+from local.cluster.control_plane.supervision import TimeSlice
 
 GROUP = "apps"
 HASH_LABEL = "controller-revision-hash"

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from local.cluster.conditions import find_condition, is_true
-from local.cluster.informers import Obj
+from local.cluster.control_plane.conditions import find_condition, is_true
+from local.cluster.control_plane.informers import Obj
 from shared.clock import parse_rfc3339
 
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"

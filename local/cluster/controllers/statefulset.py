@@ -21,9 +21,9 @@ from local.cluster.controllers.pod_templates import (
     template_hash,
 )
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
-from local.cluster.recorder import EventRecorder
-from local.cluster.store import Store
+from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
+from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.storage.store import Store
 from shared.clock import Clock
 
 GROUP = "apps"

@@ -14,8 +14,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from local.cluster.errors import ApiError
-from local.cluster.informers import Informers, Key
+from local.cluster.api.errors import ApiError
+from local.cluster.control_plane.informers import Informers, Key
 from shared.log import get_logger
 
 log = get_logger(__name__)

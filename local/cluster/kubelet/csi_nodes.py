@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from local.cluster.informers import Obj
+from local.cluster.control_plane.informers import Obj
 from local.cluster.kubelet.instances import Instance
 
 EBS_DRIVER = "ebs.csi.aws.com"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from local.cluster.informers import Obj
+from local.cluster.control_plane.informers import Obj
 from local.cluster.kubelet.gpu_sharing import UNSHARED, GpuSharing, gpu_resources
 from local.cluster.kubelet.images import system_of
 from local.cluster.kubelet.instances import Instance

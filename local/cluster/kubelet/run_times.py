@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from local.cluster.informers import Obj
+from local.cluster.control_plane.informers import Obj
 from shared.log import get_logger
 
 log = get_logger(__name__)

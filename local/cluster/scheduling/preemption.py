@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from local.cluster.informers import Obj
+from local.cluster.control_plane.informers import Obj
 from local.cluster.scheduling.filters import pod_checks, refusals
 from local.cluster.scheduling.shapes import PodInfo
 from local.cluster.scheduling.state import ClusterState, NodeState
-from local.cluster.selectors import selector_matches
+from local.cluster.storage.selectors import selector_matches
 from shared.clock import parse_rfc3339
 
 TRIED_NODES = 100

@@ -12,7 +12,7 @@ import itertools
 import math
 from dataclasses import dataclass, field
 
-from local.cluster.informers import Key
+from local.cluster.control_plane.informers import Key
 from local.cluster.scheduling.shapes import PodInfo, PodShape
 
 FIRST_BACKOFF = 0.05

@@ -14,20 +14,20 @@ import asyncio
 import random
 import time
 
-from local.cluster.conditions import find_condition, with_conditions
-from local.cluster.errors import ApiError
-from local.cluster.informers import Informers, Key, Obj, find, key_of
-from local.cluster.recorder import EventRecorder
+from local.cluster.control_plane.conditions import find_condition, with_conditions
+from local.cluster.api.errors import ApiError
+from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
+from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.scheduling.filters import evaluate
 from local.cluster.scheduling.preemption import Budgets, find_candidate, refusal_to_preempt
 from local.cluster.scheduling.queue import PodGroup, SchedulingQueue
 from local.cluster.scheduling.scores import choose
 from local.cluster.scheduling.shapes import PodInfo
 from local.cluster.scheduling.state import ClusterState, NodeState
-from local.cluster.store import Store
+from local.cluster.storage.store import Store
 from local.cluster.volumes.scheduling import PodVolumes
 from shared.clock import Clock, SystemClock, rfc3339
-from shared.kube.pacing import TokenBucket
+from shared.kube.transport.pacing import TokenBucket
 from shared.log import get_logger
 
 log = get_logger(__name__)

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from local.cluster.informers import Key, Obj, key_of
+from local.cluster.control_plane.informers import Key, Obj, key_of
 from local.cluster.scheduling.quantities import (
     Resources,
     host_ports,

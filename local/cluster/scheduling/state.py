@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from local.cluster.informers import Key, Obj
+from local.cluster.control_plane.informers import Key, Obj
 from local.cluster.scheduling.quantities import Resources, amounts
 from local.cluster.scheduling.shapes import (
     AffinityTerm,

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from local.cluster.informers import Obj, key_of
+from local.cluster.control_plane.informers import Obj, key_of
 from local.cluster.scheduling.shapes import claim_names
-from local.cluster.store import Store
+from local.cluster.storage.store import Store
 from local.cluster.volumes.binding import class_of
 
 STORAGE = "storage.k8s.io"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from local.cluster.informers import Obj
-from local.cluster.store import Store
+from local.cluster.control_plane.informers import Obj
+from local.cluster.storage.store import Store
 from local.cluster.volumes.places import ZONE, Labels, capacity_of, is_free, reaches, suits
 
 CLASSES, CLASS_GROUP = "storageclasses", "storage.k8s.io"

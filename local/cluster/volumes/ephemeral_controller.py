@@ -6,9 +6,9 @@ from typing import Any
 
 from local.cluster.controllers.pod_templates import is_active, owner_reference
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.informers import Informers, Key, Obj, controller_uids, find, key_of
-from local.cluster.recorder import EventRecorder
-from local.cluster.store import Store
+from local.cluster.control_plane.informers import Informers, Key, Obj, controller_uids, find, key_of
+from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.storage.store import Store
 
 COMPONENT = "ephemeral_volume"
 

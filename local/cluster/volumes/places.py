@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from local.cluster.informers import Obj
+from local.cluster.control_plane.informers import Obj
 from local.cluster.scheduling.quantities import amount
 from local.cluster.scheduling.selectors import node_term_predicate
 

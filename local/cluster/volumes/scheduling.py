@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from local.cluster.informers import Obj
+from local.cluster.control_plane.informers import Obj
 from local.cluster.scheduling.shapes import PodShape
 from local.cluster.scheduling.state import NodeState
-from local.cluster.store import Store
+from local.cluster.storage.store import Store
 from local.cluster.volumes.attaching import Attachment, attachments_of, limits_of
 from local.cluster.volumes.binding import class_of, free_volume, makes_volumes, provide, waits
 from local.cluster.volumes.places import class_allows, reaches

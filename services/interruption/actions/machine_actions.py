@@ -23,15 +23,15 @@ from services.interruption.notices.scheduled_events import (
     maintenance_of,
 )
 from services.interruption.notices.taints import taint_for
-from shared.api.references import to_machine, to_node
+from shared.api.core.references import to_machine, to_node
 from shared.clock import Clock, rfc3339
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.kube.machines import Machines
-from shared.kube.node_marks import NodeMarks
+from shared.kube.node_taints import NodeMarks
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.metrics import Metrics

@@ -18,12 +18,12 @@ from shared import streams
 from shared.bus import Bus
 from shared.clock import Clock
 from shared.concurrency.waiting import pause, run_until
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError
 from shared.log import get_logger
 from shared.messages import InterruptionReceived, Message, TerminateMachine, send
-from shared.mirror.offerings import UnavailableOfferings
+from shared.mirror.catalogue.offerings import UnavailableOfferings
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)

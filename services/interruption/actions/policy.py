@@ -12,8 +12,8 @@ import msgspec
 
 from services.interruption.notices.notice import ANNOUNCED, ENDED, OVER, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import held_by
-from shared.domain.machines import Machine
-from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE, NodePool
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE, NodePool
 from shared.settings import InterruptionSettings
 
 

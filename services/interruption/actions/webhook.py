@@ -23,7 +23,7 @@ from shared.clock import Clock, rfc3339
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.waiting import pause, run_until
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.log import get_logger
 from shared.settings import InterruptionSettings

@@ -10,7 +10,7 @@ import msgspec
 from services.interruption.notices.notice import Notice
 from shared.clock import parse_rfc3339, rfc3339
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 
 UNNAMED = "-"
 

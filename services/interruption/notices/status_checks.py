@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from services.interruption.notices.notice import STATUS_CHECKS, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import Maintenance, held_by
-from shared.cloud.instance_status import EVENT_STATUS, Ailment
-from shared.domain.machines import Machine
+from shared.cloud.ec2.instance_status import EVENT_STATUS, Ailment
+from shared.domain.machines.machine import Machine
 
 IMPAIRED_SECONDS = 120.0
 HEALTHY_SECONDS = 120.0

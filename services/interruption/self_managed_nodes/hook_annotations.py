@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.interruption.notices.taints import OURS
-from shared.api.nodes import parse_node, taint_objects
+from shared.api.core.nodes import parse_node, taint_objects
 from shared.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.expressions import NO_SCHEDULE, Taint
-from shared.domain.lifecycle_actions import (
+from shared.domain.machines.lifecycle_actions import (
     Hook,
     LifecycleAction,
     ended,

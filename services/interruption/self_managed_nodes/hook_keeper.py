@@ -20,12 +20,12 @@ from services.interruption.notices.notice import NoticeKind
 from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations, action_of
 from services.interruption.self_managed_nodes.hook_timing import HookStep, due
 from services.interruption.self_managed_nodes.lifecycle_hooks import OVER, REASON
-from shared.api.references import to_node
+from shared.api.core.references import to_node
 from shared.clock import Clock
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, Token
 from shared.concurrency.backoff import Backoff
 from shared.domain import labels as keys
-from shared.domain.lifecycle_actions import Hook, LifecycleAction
+from shared.domain.machines.lifecycle_actions import Hook, LifecycleAction
 from shared.domain.nodes import Node
 from shared.errors import DovetailError, NotFound
 from shared.kube.recorder import Recorder

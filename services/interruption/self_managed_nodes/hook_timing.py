@@ -9,8 +9,8 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from shared.cloud.autoscaling import HookTimes
-from shared.domain.lifecycle_actions import Hook, LifecycleAction
-from shared.domain.nodepools import CORDON, DRAIN, IGNORE
+from shared.domain.machines.lifecycle_actions import Hook, LifecycleAction
+from shared.domain.pools.nodepools import CORDON, DRAIN, IGNORE
 from shared.settings import InterruptionSettings
 
 

@@ -15,7 +15,7 @@ from services.interruption.notices.notice import IMDS, NOTICE_SECONDS, Notice, N
 from services.interruption.notices.scheduled_events import held_by
 from shared.bus import BadMessage
 from shared.clock import parse_rfc3339
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 
 SPOT_ACTION = "meta-data/spot/instance-action"
 REBALANCE_AT = "meta-data/events/recommendations/rebalance"

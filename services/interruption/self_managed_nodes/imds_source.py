@@ -34,7 +34,7 @@ from shared.bus import BadMessage
 from shared.clock import Clock
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.waiting import pause
-from shared.domain.nodepools import IGNORE
+from shared.domain.pools.nodepools import IGNORE
 from shared.errors import DovetailError, Unavailable
 from shared.log import get_logger
 from shared.metrics import Metrics

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shared.api.nodes import parse_node
+from shared.api.core.nodes import parse_node
 from shared.domain import labels as keys
-from shared.domain.machines import MACHINE_KINDS, Machine
-from shared.domain.nodepools import NodePool
+from shared.domain.machines.machine import MACHINE_KINDS, Machine
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node, provider_instance_id
 from shared.errors import NotFound, Unavailable
 from shared.kube.client import Kube

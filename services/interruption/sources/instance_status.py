@@ -23,7 +23,7 @@ from services.interruption.notices.status_checks import (
     serious,
 )
 from shared.clock import Clock
-from shared.cloud.instance_status import Ailment, InstanceStatuses
+from shared.cloud.ec2.instance_status import Ailment, InstanceStatuses
 from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, Unauthorized
 from shared.log import get_logger

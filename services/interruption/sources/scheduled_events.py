@@ -16,7 +16,7 @@ from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import Notice, NoticeKind, rank
 from services.interruption.notices.scheduled_events import Maintenance, held_by
 from shared.clock import Clock
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 from shared.errors import DovetailError
 from shared.log import get_logger
 from shared.settings import InterruptionSettings

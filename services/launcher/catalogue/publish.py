@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from services.launcher.catalogue.learned_memory import MemorySizes
 from services.launcher.catalogue.read import CatalogueRequest, Encoded, read_in_child
 from shared.clock import Clock
-from shared.cloud.catalogue import with_memory
+from shared.cloud.catalogue.building import with_memory
 from shared.concurrency.waiting import pause
-from shared.domain.instance_types import encode_catalogue
+from shared.domain.instance_types.types import encode_catalogue
 from shared.errors import DovetailError
 from shared.log import get_logger
 from shared.memory import settle
-from shared.mirror.offerings import CatalogueStore
+from shared.mirror.catalogue.offerings import CatalogueStore
 
 log = get_logger(__name__)
 

@@ -15,11 +15,11 @@ from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.capacity_reservations import is_ending
 from services.launcher.node_class.controller import NodeClasses
 from shared.clock import Clock
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
-from shared.domain.reservations import ID_LABEL
+from shared.domain.instance_types.reservations import ID_LABEL
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines

@@ -2,7 +2,7 @@
 
 The zone's offerings are marked as unavailable for a little longer than until the next check, so that every service
 passes them over, and a launcher that stops leaves none marked for long. Machines that are there stay: nobody tags or
-ends an instance of the zone, nor judges by what EC2 says of it (``shared.mirror.shifted_zones``).
+ends an instance of the zone, nor judges by what EC2 says of it (``shared.mirror.catalogue.shifted_zones``).
 
 What may go wrong: AWS cannot be asked, as happens when a zone fails. What was known last goes on holding.
 """
@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.launcher.cluster import ClusterDescription
-from shared.api.references import to_object
-from shared.cloud.session import Cloud
+from shared.api.core.references import to_object
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.errors import NotFound, TransientError, Unauthorized
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import NODE_POOLS, PROVISIONERS
 from shared.log import get_logger
-from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
-from shared.mirror.shifted_zones import ShiftedZones
+from shared.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
+from shared.mirror.catalogue.shifted_zones import ShiftedZones
 
 log = get_logger(__name__)
 

@@ -19,12 +19,12 @@ from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.resolved_class import Resolved
 from shared.clock import Clock
-from shared.cloud.records import Instance
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.records import Instance
+from shared.cloud.client.session import Cloud
 from shared.domain.feature_gates import FeatureGates
-from shared.domain.instance_types import InstanceType
-from shared.domain.machines import DRIFTED, LAUNCHED, Condition, Machine
-from shared.domain.nodepools import V1, V1ALPHA5, NodePool
+from shared.domain.instance_types.types import InstanceType
+from shared.domain.machines.machine import DRIFTED, LAUNCHED, Condition, Machine
+from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
 from shared.domain.nodes import provider_instance_id
 from shared.errors import DovetailError
 from shared.kube.client import Kube
@@ -32,7 +32,7 @@ from shared.kube.machines import Machines
 from shared.kube.pools import readable_pools
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueSource
+from shared.mirror.catalogue.offerings import CatalogueSource
 
 log = get_logger(__name__)
 

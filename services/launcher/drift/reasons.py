@@ -15,11 +15,11 @@ import msgspec
 
 from services.launcher.resolved_class import Resolved
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
-from shared.cloud.records import Instance
+from shared.cloud.ec2.records import Instance
 from shared.domain import labels as keys
-from shared.domain.instance_types import InstanceType
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1, NodeClass, NodePool
+from shared.domain.instance_types.types import InstanceType
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1, NodeClass, NodePool
 from shared.domain.requirements import Requirement, Requirements
 
 TYPE_AFTER_SECONDS = 3600.0

@@ -23,18 +23,18 @@ from services.launcher.garbage_collection.orphaned_instances import OrphanedInst
 from services.launcher.garbage_collection.orphaned_nodes import OrphanedNodes
 from services.launcher.machine_writer import MachineWriter
 from shared.clock import Clock, parse_rfc3339
-from shared.cloud.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
+from shared.cloud.client.session import Cloud
 from shared.concurrency.waiting import pause
-from shared.domain.launches import is_wanted
+from shared.domain.machines.launches import is_wanted
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.pool_health import PoolHealth
-from shared.mirror.shifted_zones import ShiftedZones
+from shared.mirror.pools.pool_health import PoolHealth
+from shared.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from shared.api.references import to_object
+from shared.api.core.references import to_object
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.launcher.lifecycle.nodes import ClusterNodes, cluster_nodes
-from shared.cloud.ec2 import Ec2
-from shared.cloud.ownership import CLUSTER_NAME_TAG, GONE_STATES, TOKEN_TAG, cluster_tag, is_ours
-from shared.cloud.records import Instance
+from shared.cloud.ec2.calls import Ec2
+from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, GONE_STATES, TOKEN_TAG, cluster_tag, is_ours
+from shared.cloud.ec2.records import Instance
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.kube.client import Kube
 from shared.kube.machines import Machines, provider_id_in

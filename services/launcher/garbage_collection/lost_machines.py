@@ -20,20 +20,20 @@ from services.launcher.garbage_collection.held_deletions import ANY_POOL, HeldDe
 from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.lifecycle.stages import worded
 from services.launcher.machine_writer import MachineWriter
-from shared.api.nodes import parse_node
+from shared.api.core.nodes import parse_node
 from shared.clock import Clock
-from shared.cloud.endings import ENDED, ending_of, would_end_again
-from shared.cloud.ownership import GONE_STATES
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.ended_instances import ENDED, ending_of, would_end_again
+from shared.cloud.ec2.ownership import GONE_STATES
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.machines import LAUNCHED, REGISTERED, Machine
+from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
 from shared.domain.nodes import provider_instance_id, provider_zone
 from shared.errors import InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.pool_health import PoolHealth
+from shared.mirror.pools.pool_health import PoolHealth
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

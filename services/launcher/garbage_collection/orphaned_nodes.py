@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from services.launcher.garbage_collection.confirmation import Confirmation
 from services.launcher.garbage_collection.inventory import Inventory
 from shared.clock import Clock
-from shared.cloud.ownership import GONE_STATES
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.ownership import GONE_STATES
+from shared.cloud.client.session import Cloud
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube

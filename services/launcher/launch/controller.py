@@ -36,8 +36,8 @@ from services.launcher.launch.results import (
 )
 from services.launcher.launch.saga import RETRY_SECONDS, Answers, LaunchSaga, is_waiting, retry
 from shared.bus import RetryLater
-from shared.cloud.batching import Batcher
-from shared.domain.machines import Machine
+from shared.cloud.client.batching import Batcher
+from shared.domain.machines.machine import Machine
 from shared.errors import (
     DovetailError,
     InsufficientCapacity,

@@ -2,7 +2,7 @@
 
 A machine whose call is written down but not answered counts with the largest type that it may become, for EC2 chooses.
 So the limits hold whatever EC2 answers; a machine that is refused for too large a guess is launched a moment later.
-Machines on their way out count as ``shared.domain.pool_usage`` says; a replacement has the room of what it replaces.
+Machines on their way out count as ``shared.domain.pools.usage`` says; a replacement has the room of what it replaces.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import msgspec
 from services.launcher.launch.fleet import overrides_of
 from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch_template.variants import Choice
-from shared.domain.commands import holder
-from shared.domain.instance_types import Catalogue
-from shared.domain.machines import LAUNCHED, Machine
-from shared.domain.pool_usage import NODES, USUAL, Counting, replacing, still_costs, usage
+from shared.domain.machines.commands import holder
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.machine import LAUNCHED, Machine
+from shared.domain.pools.usage import NODES, USUAL, Counting, replacing, still_costs, usage
 from shared.domain.resources import Resources, add, format_resources
 
 MINUTE_SECONDS = 60.0

@@ -12,11 +12,11 @@ import msgspec
 from services.launcher.launch.fleet import MOST_TYPES
 from services.launcher.launch_template.variants import Choice
 from shared.domain import labels as keys
-from shared.domain.instance_sizes import adapted
-from shared.domain.instance_types import Catalogue, InstanceType, Offering
-from shared.domain.machines import Machine
+from shared.domain.instance_types.sizes import adapted
+from shared.domain.instance_types.types import Catalogue, InstanceType, Offering
+from shared.domain.machines.machine import Machine
 from shared.domain.requirements import Requirements
-from shared.domain.reservations import (
+from shared.domain.instance_types.reservations import (
     CAPACITY_BLOCK,
     ID_LABEL,
     INTERRUPTIBLE_LABEL,
@@ -24,7 +24,7 @@ from shared.domain.reservations import (
     truth,
 )
 from shared.domain.resources import fits
-from shared.domain.size_settings import USUAL, SizeSettings
+from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InsufficientCapacity
 

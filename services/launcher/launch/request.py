@@ -30,16 +30,16 @@ from services.launcher.resolved_class import Resolved
 from services.launcher.tags import instance_tags
 from shared.clock import Clock
 from shared.domain import labels as keys
-from shared.domain.instance_types import Catalogue
-from shared.domain.machines import Machine
-from shared.domain.pool_usage import Counting
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.usage import Counting
 from shared.domain.requirements import Requirements
-from shared.domain.reservations import with_reserved
-from shared.domain.size_settings import SizeSettings
+from shared.domain.instance_types.reservations import with_reserved
+from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InvalidObject, NotFound
 from shared.log import get_logger
-from shared.mirror.offerings import CatalogueSource
+from shared.mirror.catalogue.offerings import CatalogueSource
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

@@ -14,18 +14,18 @@ from services.launcher.node_class.controller import NodeClasses
 from shared import streams
 from shared.clock import Clock
 from shared.domain import labels as keys
-from shared.domain.instance_sizes import adapted
-from shared.domain.instance_types import EFA, InstanceType
-from shared.domain.machines import LAUNCHED, Condition, Machine
-from shared.domain.nodepools import V1
+from shared.domain.instance_types.sizes import adapted
+from shared.domain.instance_types.types import EFA, InstanceType
+from shared.domain.machines.machine import LAUNCHED, Condition, Machine
+from shared.domain.pools.nodepools import V1
 from shared.domain.resources import format_resources
-from shared.domain.size_settings import SizeSettings
+from shared.domain.instance_types.size_settings import SizeSettings
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.machines import Machines
 from shared.log import get_logger
 from shared.messages import LaunchFailed
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueSource
+from shared.mirror.catalogue.offerings import CatalogueSource
 
 log = get_logger(__name__)
 

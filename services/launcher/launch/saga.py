@@ -44,17 +44,17 @@ from services.launcher.launch.unavailable_offerings import CapacityErrors, is_sh
 from services.launcher.launch_template.controller import LaunchTemplates
 from shared.bus import RetryLater
 from shared.clock import Clock
-from shared.cloud.errors import (
+from shared.cloud.client.errors import (
     IDEMPOTENT_INSTANCE_TERMINATED,
     SPOT_ROLE_MISSING,
     THROTTLING_CODES,
     is_not_found,
 )
-from shared.cloud.ownership import TOKEN_TAG, cluster_tag
-from shared.cloud.records import FleetInstance, FleetResult
-from shared.cloud.session import Cloud
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1ALPHA5
+from shared.cloud.ec2.ownership import TOKEN_TAG, cluster_tag
+from shared.cloud.ec2.records import FleetInstance, FleetResult
+from shared.cloud.client.session import Cloud
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1ALPHA5
 from shared.domain.nodes import provider_instance_id
 from shared.errors import (
     DovetailError,

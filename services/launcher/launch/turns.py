@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from services.launcher.launch.record import LaunchRecord, Subject
 from services.launcher.launch.record_store import LaunchRecords
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 from shared.errors import NotFound
 from shared.kube.machines import Machines
 from shared.log import get_logger

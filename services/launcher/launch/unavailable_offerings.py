@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from services.launcher.launch.fleet import overrides_of
 from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch.subnets import SubnetReservations
-from shared.cloud.errors import SPOT_ROLE_MISSING, is_capacity_error
-from shared.cloud.records import FleetError, FleetResult
+from shared.cloud.client.errors import SPOT_ROLE_MISSING, is_capacity_error
+from shared.cloud.ec2.records import FleetError, FleetResult
 from shared.domain import labels as keys
 from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
+from shared.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

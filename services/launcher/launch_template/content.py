@@ -19,11 +19,11 @@ from services.launcher.launch_template.block_devices import volumes
 from services.launcher.launch_template.variants import Variant
 from services.launcher.resolved_class import Resolved
 from services.launcher.tags import instance_tags, v1_tags
-from shared.cloud.ownership import cluster_tag
-from shared.cloud.records import tag_specification
+from shared.cloud.ec2.ownership import cluster_tag
+from shared.cloud.ec2.records import tag_specification
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1, NodeClass
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1, NodeClass
 from shared.domain.requirements import Requirements
 
 TENANCY = keys.AWS_PREFIX + "instance-tenancy"

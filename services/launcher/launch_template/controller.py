@@ -20,12 +20,12 @@ from services.launcher.launch_template.content import (
 from services.launcher.launch_template.store import TemplateStore
 from services.launcher.launch_template.variants import Choice, Template, Variant, variants
 from services.launcher.resolved_class import Resolved
-from shared.cloud.records import LaunchTemplate
+from shared.cloud.ec2.records import LaunchTemplate
 from shared.cloud.user_data.bootstrap import Bootstrap, boot_taints, kubelet_labels
 from shared.cloud.user_data.rendering import render
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1, NodeClass
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1, NodeClass
 from shared.domain.requirements import Requirements
 from shared.settings import LauncherSettings
 

@@ -16,8 +16,8 @@ from services.launcher.lifecycle.nodes import cluster_nodes
 from services.launcher.lifecycle.registration import Registration
 from services.launcher.lifecycle.stages import by_provider_id, is_settled, node_of
 from services.launcher.machine_writer import MachineWriter
-from shared.api.nodes import parse_node
-from shared.domain.machines import LAUNCHED, REGISTERED, Machine
+from shared.api.core.nodes import parse_node
+from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id
 from shared.errors import DovetailError, InvalidObject, NotFound
 from shared.kube.client import Kube

@@ -9,7 +9,7 @@ from services.launcher.lifecycle.stages import waits_for, worded
 from services.launcher.machine_writer import MachineWriter
 from shared.clock import Clock
 from shared.domain import labels as keys
-from shared.domain.machines import INITIALIZED, Condition, Machine
+from shared.domain.machines.machine import INITIALIZED, Condition, Machine
 from shared.domain.nodes import Node
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.client import Kube

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.api.nodes import parse_node
+from shared.api.core.nodes import parse_node
 from shared.domain.nodes import Node
 from shared.errors import InvalidObject
 from shared.kube.client import Kube

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
-from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
-from shared.domain.nodepools import V1
+from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
+from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import Node, is_ephemeral
 
 Timeout = Literal["launch_timeout", "registration_timeout"]

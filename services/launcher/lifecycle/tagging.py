@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shared.clock import Clock
-from shared.cloud.records import Instance
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.records import Instance
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.machines import REGISTERED, Machine
-from shared.domain.nodepools import V1
+from shared.domain.machines.machine import REGISTERED, Machine
+from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import provider_instance_id, provider_zone
 from shared.errors import Conflict, NotFound
 from shared.kube.machines import Machines
-from shared.kube.pacing import TokenBucket
+from shared.kube.transport.pacing import TokenBucket
 from shared.log import get_logger
-from shared.mirror.shifted_zones import ShiftedZones
+from shared.mirror.catalogue.shifted_zones import ShiftedZones
 
 log = get_logger(__name__)
 

@@ -18,12 +18,12 @@ from services.launcher.node_class.problems import VALIDATION_SUCCEEDED, Problem
 from services.launcher.resolved_class import Resolved
 from services.launcher.tags import instance_tags
 from shared.clock import Clock
-from shared.cloud.calls import Json
-from shared.cloud.records import tag_specification
-from shared.cloud.session import Cloud
+from shared.cloud.client.calls import Json
+from shared.cloud.ec2.records import tag_specification
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1
 from shared.errors import DovetailError, TransientError, Unauthorized
 from shared.log import get_logger
 from shared.settings import LauncherSettings

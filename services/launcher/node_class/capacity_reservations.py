@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from shared.clock import Clock
-from shared.cloud.records import CapacityReservation
-from shared.cloud.session import Cloud
-from shared.domain.nodepools import NodeClass, SelectorTerm
-from shared.domain.reservations import (
+from shared.cloud.ec2.records import CapacityReservation
+from shared.cloud.client.session import Cloud
+from shared.domain.pools.nodepools import NodeClass, SelectorTerm
+from shared.domain.instance_types.reservations import (
     CAPACITY_BLOCK,
     INTERRUPTIBLE_LABEL,
     TYPE_LABEL,
@@ -27,7 +27,7 @@ from shared.domain.reservations import (
 )
 from shared.errors import TransientError
 from shared.log import get_logger
-from shared.mirror.reservations import ReservationStore
+from shared.mirror.catalogue.reservations import ReservationStore
 
 log = get_logger(__name__)
 

@@ -25,20 +25,20 @@ from services.launcher.node_class.placement_groups import PlacementGroups
 from services.launcher.node_class.problems import Findings
 from services.launcher.node_class.status import found_status, invalid_status, message_of
 from services.launcher.resolved_class import BootImages, Resolved
-from shared.api.ec2_node_classes import parse_ec2_node_class
+from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.faults import Parsed
-from shared.api.node_templates import parse_node_template
-from shared.api.references import to_object
+from shared.api.v1alpha5.node_templates import parse_node_template
+from shared.api.core.references import to_object
 from shared.clock import Clock
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass
+from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass
 from shared.errors import Conflict, DovetailError, InsufficientCapacity, InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, Resource
 from shared.log import get_logger
-from shared.mirror.reservations import ReservationStore
+from shared.mirror.catalogue.reservations import ReservationStore
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

@@ -36,17 +36,17 @@ from services.launcher.node_class.problems import (
 from services.launcher.node_class.volume_checks import snapshots_of, volume_problems
 from services.launcher.resolved_class import BootImage
 from shared.cloud.eks import EksCluster
-from shared.cloud.records import (
+from shared.cloud.ec2.records import (
     CapacityReservation,
     LaunchTemplate,
     PlacementGroup,
     SecurityGroup,
     Subnet,
 )
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.cloud.user_data.bootstrap import Bootstrap
 from shared.cloud.user_data.rendering import render
-from shared.domain.nodepools import V1, NodeClass, SelectorTerm
+from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm
 from shared.errors import InvalidObject, Unauthorized
 from shared.log import get_logger
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from services.launcher.launch_template.store import delete, used_by_launches
 from services.launcher.node_class.instance_profiles import InstanceProfiles
-from shared.api.references import to_object
-from shared.cloud.ownership import cluster_tag
-from shared.cloud.session import Cloud
+from shared.api.core.references import to_object
+from shared.cloud.ec2.ownership import cluster_tag
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube

@@ -23,10 +23,10 @@ from services.launcher.node_class.published_images import (
 from services.launcher.resolved_class import BootImage, BootImages
 from shared.api.schema.selector_terms import alias_family
 from shared.clock import Clock
-from shared.cloud.records import Image
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.records import Image
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.nodepools import V1, NodeClass, SelectorTerm
+from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm
 from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject, NotFound
 from shared.log import get_logger

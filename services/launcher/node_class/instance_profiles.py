@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from shared.clock import Clock
 from shared.cloud.iam import InstanceProfile
-from shared.cloud.ownership import CLUSTER_NAME_TAG, cluster_tag
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.nodepools import V1, NodeClass
+from shared.domain.pools.nodepools import V1, NodeClass
 from shared.errors import InvalidObject, NotFound, Unauthorized
 from shared.log import get_logger
 from shared.settings import LauncherSettings

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shared.clock import Clock
-from shared.cloud.records import PlacementGroup
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.records import PlacementGroup
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.nodepools import NodeClass
+from shared.domain.pools.nodepools import NodeClass
 from shared.errors import InvalidObject
 
 NOT_FOUND = "PlacementGroupNotFound"

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from services.launcher.resolved_class import BootImage
-from shared.cloud.records import (
+from shared.cloud.ec2.records import (
     CapacityReservation,
     LaunchTemplate,
     PlacementGroup,

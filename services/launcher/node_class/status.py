@@ -26,9 +26,9 @@ from shared.api.class_statuses import refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
 from shared.api.faults import Fault, texts_of
 from shared.clock import rfc3339
-from shared.cloud.records import CapacityReservation, PlacementGroup
-from shared.domain.machines import Condition
-from shared.domain.nodepools import V1
+from shared.cloud.ec2.records import CapacityReservation, PlacementGroup
+from shared.domain.machines.machine import Condition
+from shared.domain.pools.nodepools import V1
 
 LONGEST_MESSAGE = 1000
 NOT_READY = "NodeClassNotReady"

@@ -10,9 +10,9 @@ import msgspec
 
 from services.launcher.node_class.images import boot_images
 from services.launcher.resolved_class import BootImage
-from shared.cloud.records import LaunchTemplate
-from shared.cloud.session import Cloud
-from shared.domain.nodepools import SelectorTerm
+from shared.cloud.ec2.records import LaunchTemplate
+from shared.cloud.client.session import Cloud
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import InvalidObject, NotFound
 
 FIELD = "spec.launchTemplate"

@@ -7,8 +7,8 @@ from typing import Any
 
 from services.launcher.launch_template.block_devices import volumes
 from services.launcher.node_class.problems import VALIDATION_SUCCEEDED, Problem
-from shared.cloud.records import Image
-from shared.domain.nodepools import NodeClass
+from shared.cloud.ec2.records import Image
+from shared.domain.pools.nodepools import NodeClass
 
 TOO_SMALL, NO_SNAPSHOT = "VolumeTooSmall", "SnapshotNotFound"
 FIELD = "spec.blockDeviceMappings"

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from shared.domain.commands import CommandRecord, holder
-from shared.domain.machines import INITIALIZED, Machine
+from shared.domain.machines.commands import CommandRecord, holder
+from shared.domain.machines.machine import INITIALIZED, Machine
 
 LEAST_WAIT_SECONDS, MOST_WAIT_SECONDS = 600.0, 3600.0
 WAIT_PER_CANDIDATE_SECONDS = 0.08

@@ -19,15 +19,15 @@ from services.scheduler.disruption.command_record import Step, Written, is_shown
 from services.scheduler.disruption.conditions import occupied_nodes
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.view import View
-from shared.api.pods import parse_pod
+from shared.api.core.pods import parse_pod
 from shared.clock import Clock
-from shared.disruption import emptiness
+from shared.disruption.methods import emptiness
 from shared.disruption.records import Command
 from shared.domain import labels as keys
-from shared.domain.commands import CommandRecord, holder, written
-from shared.domain.machines import DISRUPTION_REASON, INITIALIZED, Condition, Machine
-from shared.domain.nodepools import V1
-from shared.domain.pods import is_reschedulable
+from shared.domain.machines.commands import CommandRecord, holder, written
+from shared.domain.machines.machine import DISRUPTION_REASON, INITIALIZED, Condition, Machine
+from shared.domain.pools.nodepools import V1
+from shared.domain.workloads.pods import is_reschedulable
 from shared.domain.snapshot import Snapshot
 from shared.errors import (
     Conflict,
@@ -38,10 +38,10 @@ from shared.errors import (
 )
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.node_marks import NodeMarks, is_closed
+from shared.kube.node_taints import NodeMarks, is_closed
 from shared.kube.resources import PODS
 from shared.log import get_logger
-from shared.mirror.disruption_rate import DisruptionRate
+from shared.mirror.pools.disruption_rate import DisruptionRate
 from shared.mirror.pending_writes import PendingWrites
 from shared.settings import SchedulerSettings
 from shared.solver.output import machine_name

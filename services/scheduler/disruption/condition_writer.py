@@ -9,7 +9,7 @@ from services.scheduler.disruption.conditions import ConditionChange, due, occup
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.view import View
 from shared.clock import Clock
-from shared.domain.machines import Condition
+from shared.domain.machines.machine import Condition
 from shared.errors import Conflict, NotFound
 from shared.kube.machines import Machines
 from shared.log import get_logger

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Set
 
 import msgspec
 
-from shared.domain.machines import CONSOLIDATABLE, EMPTY, EXPIRED, INITIALIZED, Machine
-from shared.domain.nodepools import V1, NodePool
-from shared.domain.pods import Pod, is_reschedulable
+from shared.domain.machines.machine import CONSOLIDATABLE, EMPTY, EXPIRED, INITIALIZED, Machine
+from shared.domain.pools.nodepools import V1, NodePool
+from shared.domain.workloads.pods import Pod, is_reschedulable
 
 
 class ConditionChange(msgspec.Struct, frozen=True):

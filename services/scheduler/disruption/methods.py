@@ -8,22 +8,20 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from shared.disruption import (
-    drift,
-    emptiness,
-    expiration,
-    global_plan,
-    multi_node,
-    rebalance,
-    single_node,
-    static_drift,
-)
-from shared.disruption.churn import Churn
+from shared.disruption.methods import drift
+from shared.disruption.methods import emptiness
+from shared.disruption.methods import expiration
+from shared.disruption.global_consolidation import plan
+from shared.disruption.methods import multi_node
+from shared.disruption.methods import rebalance
+from shared.disruption.methods import single_node
+from shared.disruption.methods import static_drift
+from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.records import Command, Proposal, World
-from shared.domain.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED, V1ALPHA5
+from shared.domain.pools.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED, V1ALPHA5
 from shared.domain.snapshot import OfferingKey
 
-CONSOLIDATIONS = frozenset({global_plan.METHOD, multi_node.METHOD, single_node.METHOD})
+CONSOLIDATIONS = frozenset({plan.METHOD, multi_node.METHOD, single_node.METHOD})
 _DELAYED = CONSOLIDATIONS | {emptiness.METHOD}
 
 
@@ -56,7 +54,7 @@ def _consolidations(consolidation: str, unseen: frozenset[str], churn: Churn) ->
     """Each evaluates only the candidates of pools that chose it."""
 
     def whole(world: World) -> Proposal:
-        return global_plan.propose(of_consolidator(world, GLOBAL, consolidation), churn)
+        return plan.propose(of_consolidator(world, GLOBAL, consolidation), churn)
 
     def multi(world: World) -> Proposal:
         return multi_node.propose(of_consolidator(world, KARPENTER, consolidation))
@@ -65,7 +63,7 @@ def _consolidations(consolidation: str, unseen: frozenset[str], churn: Churn) ->
         return single_node.propose(of_consolidator(world, KARPENTER, consolidation), first=unseen)
 
     return [
-        Method(global_plan.METHOD, whole),
+        Method(plan.METHOD, whole),
         Method(multi_node.METHOD, multi),
         Method(single_node.METHOD, single, remembers=True),
     ]

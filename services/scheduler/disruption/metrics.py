@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from services.scheduler.disruption.methods import CONSOLIDATIONS
-from shared.disruption import drift, emptiness, expiration, rebalance, static_drift
+from shared.disruption.methods import drift
+from shared.disruption.methods import emptiness
+from shared.disruption.methods import expiration
+from shared.disruption.methods import rebalance
+from shared.disruption.methods import static_drift
 from shared.disruption.records import EXPIRED as EXPIRED_REASON
 from shared.disruption.records import REBALANCE, Candidate, Command, Weighed
-from shared.domain.commands import CommandRecord
-from shared.domain.machines import CONSOLIDATABLE, DRIFTED, EXPIRED, INITIALIZED, Machine
-from shared.domain.nodepools import BALANCED, EMPTY, UNDERUTILIZED, V1, V1ALPHA5, WHEN_EMPTY
+from shared.domain.machines.commands import CommandRecord
+from shared.domain.machines.machine import CONSOLIDATABLE, DRIFTED, EXPIRED, INITIALIZED, Machine
+from shared.domain.pools.nodepools import BALANCED, EMPTY, UNDERUTILIZED, V1, V1ALPHA5, WHEN_EMPTY
 from shared.metrics import Metrics
 
 CONSOLIDATION = "consolidation"

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from shared.api.pods import parse_pod
-from shared.domain.pods import Pod
+from shared.api.core.pods import parse_pod
+from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import PODS

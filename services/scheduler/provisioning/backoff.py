@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from shared.concurrency.backoff import doubled
-from shared.domain.machines import INITIALIZED, Machine
-from shared.domain.pods import Pod
+from shared.domain.machines.machine import INITIALIZED, Machine
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan, PlannedMachine
 
 STABLE_SECONDS = 3.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from services.scheduler.actions import MachineActions, key_of
 from services.scheduler.evidence.need import Need
 from shared.concurrency.parallel import in_parallel
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists, DovetailError

@@ -38,7 +38,7 @@ from services.scheduler.state.view import View
 from shared.clock import Clock
 from shared.concurrency.parallel import in_parallel
 from shared.concurrency.waiting import pause
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import PODS

@@ -20,8 +20,8 @@ from services.scheduler.provisioning.solver import Solver
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import pods_to_move
 from shared.clock import Clock
-from shared.domain.machines import LAUNCHED, Machine
-from shared.domain.pods import Pod
+from shared.domain.machines.machine import LAUNCHED, Machine
+from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
 from shared.kube.client import Kube

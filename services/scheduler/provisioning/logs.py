@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from shared.domain.machines import INITIALIZED
-from shared.domain.nodepools import V1, V1ALPHA5, NodePool
-from shared.domain.pods import Pod, is_provisionable
+from shared.domain.machines.machine import INITIALIZED
+from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot
 from shared.log import get_logger

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from shared.domain.machines import INITIALIZED, Machine
+from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod, is_provisionable
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.resources import fits, subtract
 from shared.solver.plan import Plan
 

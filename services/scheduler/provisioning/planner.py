@@ -25,7 +25,7 @@ from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import pods_to_move, waiting_pods
 from shared.clock import Clock
 from shared.concurrency.waiting import pause
-from shared.domain.pods import Pod, is_provisionable
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
 from shared.kube.machines import Machines
@@ -36,7 +36,7 @@ from shared.mirror.pending_writes import PendingWrites
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME
-from shared.solver.relaxation import IGNORE
+from shared.solver.placement.relaxation import IGNORE
 
 log = get_logger(__name__)
 

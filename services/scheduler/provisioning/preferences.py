@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.log import get_logger
-from shared.solver.relaxation import SCHEDULE_ANYWAY
+from shared.solver.placement.relaxation import SCHEDULE_ANYWAY
 
 log = get_logger(__name__)
 

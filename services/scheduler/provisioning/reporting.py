@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import Hold, workload_of
-from shared.api.references import to_pod, to_pool
-from shared.domain.nodepools import V1, V1ALPHA5, NodePool
-from shared.domain.pods import Pod, is_provisionable
+from shared.api.core.references import to_pod, to_pool
+from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.snapshot import Snapshot
 from shared.kube.recorder import Recorder
 from shared.log import get_logger

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass
 
 from shared.clock import Clock
-from shared.domain.pods import SpreadConstraint
-from shared.domain.pool_usage import Counting
+from shared.domain.workloads.pods import SpreadConstraint
+from shared.domain.pools.usage import Counting
 from shared.domain.snapshot import Snapshot
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan

@@ -8,7 +8,7 @@ from services.scheduler.evidence.sync import not_synced
 from services.scheduler.state.view import View
 from shared.clock import Clock
 from shared.domain.snapshot import Snapshot
-from shared.mirror.offerings import CatalogueSource, UnavailableOfferings
+from shared.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
 from shared.settings import SchedulerSettings
 
 

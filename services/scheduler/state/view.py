@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.disruption.pod_blocks import holds, pdb_block
-from shared.domain.instance_types import Catalogue
-from shared.domain.machines import Machine
-from shared.domain.nodepools import NodePool
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node
-from shared.domain.pdbs import PodDisruptionBudget
-from shared.domain.pods import Pod, is_provisionable
+from shared.domain.workloads.pdbs import PodDisruptionBudget
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.records import (
     CLAIMS,
     CSI_NODES,

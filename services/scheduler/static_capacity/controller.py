@@ -15,7 +15,7 @@ from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
 from shared.log import get_logger
 from shared.solver.solve import SolverSettings
-from shared.solver.static import static_machine
+from shared.solver.pools.static import static_machine
 
 log = get_logger(__name__)
 

@@ -18,11 +18,11 @@ from services.scheduler.state.cluster import ClusterState
 from services.scheduler.status import cluster_gauges
 from shared.clock import Clock
 from shared.disruption.candidates import offering_prices
-from shared.domain.instance_types import Catalogue
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1ALPHA5, NodePool
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.domain.records import PODS
 from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError

@@ -18,8 +18,8 @@ from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF,
 from shared.disruption.budgets import told_reasons
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
-from shared.domain.pods import is_reschedulable
+from shared.domain.machines.machine import Machine
+from shared.domain.workloads.pods import is_reschedulable
 from shared.runtime import Answer
 from shared.settings import SchedulerSettings
 

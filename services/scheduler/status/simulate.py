@@ -19,11 +19,11 @@ import orjson
 
 from shared.child import Bounds, ChildFailed, in_child
 from shared.clock import SystemClock
-from shared.cloud.bundled import BUNDLED_REGION, bundled_catalogue
-from shared.domain.instance_types import Catalogue, decode_catalogue, encode_catalogue
+from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue
+from shared.domain.instance_types.types import Catalogue, decode_catalogue, encode_catalogue
 from shared.errors import ConfigurationError, DovetailError
 from shared.log import get_logger
-from shared.mirror.offerings import CatalogueSource
+from shared.mirror.catalogue.offerings import CatalogueSource
 from shared.runtime import Answer
 from shared.simulation.objects import flattened
 from shared.simulation.options import Options, read_options

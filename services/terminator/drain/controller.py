@@ -13,10 +13,10 @@ from services.terminator.drain.pods import next_step, stays
 from services.terminator.drain.volumes import on_node, still_attached, volumes_of
 from services.terminator.terminating_node import TerminatingNode
 from services.terminator.writer import Writer
-from shared.api.pods import parse_pod
+from shared.api.core.pods import parse_pod
 from shared.clock import Clock
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
 from shared.kube.resources import PODS
 from shared.metrics import Metrics

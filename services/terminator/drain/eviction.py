@@ -15,7 +15,7 @@ from services.terminator.writer import Writer
 from shared.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, EvictionBlocked, NotFound, TransientError
 from shared.kube.client import Kube
 from shared.kube.resources import PODS

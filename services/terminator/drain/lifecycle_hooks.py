@@ -17,13 +17,13 @@ from typing import Any
 from services.terminator.drain.eviction import Evictions
 from services.terminator.drain.pods import DrainStep, next_step
 from services.terminator.step import AGAIN, DONE, Step
-from shared.api.nodes import parse_node
-from shared.api.pods import parse_pod
-from shared.api.references import to_node
+from shared.api.core.nodes import parse_node
+from shared.api.core.pods import parse_pod
+from shared.api.core.references import to_node
 from shared.clock import Clock, rfc3339
 from shared.domain import labels as keys
-from shared.domain.lifecycle_actions import LifecycleAction, parse_lifecycle_action
-from shared.domain.nodepools import V1ALPHA5
+from shared.domain.machines.lifecycle_actions import LifecycleAction, parse_lifecycle_action
+from shared.domain.pools.nodepools import V1ALPHA5
 from shared.domain.nodes import Node
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube

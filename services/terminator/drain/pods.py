@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import msgspec
 
 from shared.disruption.pod_blocks import holds
-from shared.domain.nodepools import V1
+from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import CORDONED, DISRUPTED
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 
 CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 STUCK_SECONDS = 60.0

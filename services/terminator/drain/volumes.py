@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import PVCS

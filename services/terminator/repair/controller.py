@@ -19,11 +19,11 @@ from services.terminator.repair.conditions import (
     too_many_unhealthy,
     unhealthy_condition,
 )
-from shared.api.nodes import parse_node
-from shared.api.references import to_machine, to_node
+from shared.api.core.nodes import parse_node
+from shared.api.core.references import to_machine, to_node
 from shared.clock import Clock, rfc3339
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.client import Kube

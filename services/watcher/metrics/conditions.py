@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from services.watcher.conversion import Kind
 from shared.api.conditions import known_conditions
 from shared.clock import Clock, parse_rfc3339
-from shared.domain.machines import Condition
+from shared.domain.machines.machine import Condition
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES
 from shared.metrics import Metrics
 from shared.metrics import conditions as names
-from shared.metrics.text import block, labelled
+from shared.metrics.exposition.text import block, labelled
 
 MOST_SERIES = 500
 """Combinations of type, status and reason per kind (MET-13)."""

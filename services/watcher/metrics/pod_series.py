@@ -14,7 +14,7 @@ from shared.domain import labels as keys
 from shared.domain.nodes import Node
 from shared.metrics.cluster import NOBODYS
 from shared.metrics.pods import PLACE, STATE
-from shared.metrics.text import labelled
+from shared.metrics.exposition.text import labelled
 
 Json = Mapping[str, Any]
 PENDING, OVER = "Pending", ("Succeeded", "Failed")

@@ -23,7 +23,7 @@ from shared.domain.nodes import Node
 from shared.domain.records import PODS
 from shared.metrics import Metrics
 from shared.metrics.pods import STATE, UNBOUND, UNSTARTED
-from shared.metrics.text import block, labelled
+from shared.metrics.exposition.text import block, labelled
 
 NOWHERE = place_text(None)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from shared.api.hashes import METHOD
 from shared.domain import labels as keys
-from shared.domain.machines import DRIFTED, Machine
+from shared.domain.machines.machine import DRIFTED, Machine
 from shared.domain.nodes import Node
 from shared.domain.records import decode_record
 

@@ -30,10 +30,10 @@ from services.watcher.status.pools import (
 from shared.api.class_statuses import REFUSED
 from shared.api.faults import Fault, Parsed, texts_of
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
-from shared.api.provisioners import inline_template_name
-from shared.api.references import to_object
+from shared.api.v1alpha5.provisioners import inline_template_name
+from shared.api.core.references import to_object
 from shared.clock import Clock
-from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool
+from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, decode_record
 from shared.errors import Conflict, InvalidObject, NotFound, TransientError
 from shared.kube.client import Kube
@@ -41,7 +41,7 @@ from shared.kube.informer import Key, key_of, known_of
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
-from shared.mirror.registrations import RegistrationOutcomes
+from shared.mirror.pools.registrations import RegistrationOutcomes
 
 log = get_logger(__name__)
 

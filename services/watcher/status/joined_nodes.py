@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from services.watcher.mirror.journal import Journal
 from shared.clock import Clock
 from shared.domain import labels as keys
-from shared.domain.machines import REGISTERED, Machine
+from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id
 from shared.domain.records import MACHINES, decode_record
 from shared.errors import Conflict, InvalidObject, NotFound

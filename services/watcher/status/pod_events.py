@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from services.watcher.mirror.members import Member
 from shared.clock import Clock, rfc3339
-from shared.domain.nodepools import V1
-from shared.domain.pods import Pod
+from shared.domain.pools.nodepools import V1
+from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS

@@ -15,8 +15,8 @@ import msgspec
 from services.watcher.mirror.members import Member
 from shared.api.class_statuses import REFUSED, refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
-from shared.domain.machines import Condition
-from shared.domain.nodepools import CLASS_KINDS, V1, V1ALPHA5
+from shared.domain.machines.machine import Condition
+from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5
 from shared.domain.resources import add, format_resources
 
 ACTIVE = "Active"

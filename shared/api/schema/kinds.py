@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.model import ApiModel
+from shared.api.crd.model import ApiModel
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.model import ApiModel
+from shared.api.crd.model import ApiModel
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 
 MOST_MACHINES = 1000

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from shared.api.model import ApiModel
+from shared.api.crd.model import ApiModel
 from shared.api.schema.scalars import DURATION_PATTERN, duration_seconds
 from shared.api.schema.worded import LONGEST_TEXT, worded
 

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from shared.api.faults import Path
-from shared.api.model import ApiModel, Json, Rule
+from shared.api.crd.model import ApiModel, Json, Rule
 
 MOST_TERMS = 30
 MOST_TERM_TAGS = 20

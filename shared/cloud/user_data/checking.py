@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.label_syntax import is_label_value, is_qualified_name
+from shared.api.core.label_syntax import is_label_value, is_qualified_name
 from shared.cloud.user_data.bootstrap import Bootstrap, Taint
 from shared.domain.expressions import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
 from shared.errors import InvalidObject

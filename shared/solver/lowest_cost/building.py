@@ -15,12 +15,12 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.requirements import Requirement, Requirements
-from shared.solver.claims import OpenClaim
+from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.encode import NO_PRICE, Amounts, Indices
 from shared.solver.lowest_cost.demand import Batch, Demand
 from shared.solver.lowest_cost.problem import ANY_ZONE, Pattern
 from shared.solver.pod_classes import PodClass
-from shared.solver.templates import PoolTemplate
+from shared.solver.pools.templates import PoolTemplate
 
 _TYPES_UNDER_LIMITS = 15
 """A machine counts against its pool's limits with its largest type, so there the list is short."""

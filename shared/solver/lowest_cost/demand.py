@@ -25,7 +25,7 @@ from shared.solver.lowest_cost.problem import (
 )
 from shared.solver.lowest_cost.rules import Allowed
 from shared.solver.pod_classes import PodClass
-from shared.solver.templates import PoolTemplate
+from shared.solver.pools.templates import PoolTemplate
 
 MOST_CLASSES = 400
 _GRIDS = (1.0, 1.05, 1.1, 1.2, 1.5, 2.0)

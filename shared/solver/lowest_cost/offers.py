@@ -14,10 +14,10 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.resources import CPU, MEMORY
-from shared.solver.claims import lacking_values
+from shared.solver.placement.planned_machines import lacking_values
 from shared.solver.encode import NO_PRICE, Indices, Mask
 from shared.solver.lowest_cost.problem import ANY_ZONE, Counts, Floats, Offers, distinct_rows
-from shared.solver.templates import PoolTemplate
+from shared.solver.pools.templates import PoolTemplate
 
 LEAST_POOLS = 15
 """A spot machine's launch shall have so many pools to choose from."""

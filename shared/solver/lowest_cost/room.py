@@ -7,10 +7,10 @@ from collections import defaultdict
 import numpy as np
 
 from shared.domain.requirements import Requirements
-from shared.solver.claims import OpenClaim
+from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.encode import NO_PRICE, Amounts, Indices
 from shared.solver.pod_classes import PodClass
-from shared.solver.templates import PoolTemplate
+from shared.solver.pools.templates import PoolTemplate
 
 _MOST_TRIES = 60
 """Machines that are asked per pod; each question takes some ten microseconds."""

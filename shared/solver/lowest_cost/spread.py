@@ -14,9 +14,9 @@ from shared.domain import labels as keys
 from shared.solver.encode import Mask
 from shared.solver.lowest_cost.problem import ANY_ZONE
 from shared.solver.pod_classes import PodClass
-from shared.solver.topology import Topology
-from shared.solver.topology_groups import Group
-from shared.solver.topology_rules import AFFINITY, ANTI_AFFINITY, SPREAD
+from shared.solver.topology.counting import Topology
+from shared.solver.topology.groups import Group
+from shared.solver.topology.rules import AFFINITY, ANTI_AFFINITY, SPREAD
 
 
 class HostLimit(NamedTuple):

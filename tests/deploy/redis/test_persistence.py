@@ -14,7 +14,7 @@ from shared import streams
 from shared.bus import Bus
 from shared.bus.dead_letters import DeadLetters
 from shared.mirror import Change, MirrorLost, MirrorWriter
-from shared.mirror.disruption_rate import DisruptionRate
+from shared.mirror.pools.disruption_rate import DisruptionRate
 from tests.deploy.redis.test_manifest import without_acl_file
 from tests.support.redis_fixture import BINARIES
 from tests.support.redis_work import CLOCK, bus_at

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiobotocore.config import AioConfig
 
-from local.aws.images import image_for
+from local.aws.ec2.images import image_for
 from tests.support.aws_emulator import aws_session
 from tests.support.waiting import wait_until
 

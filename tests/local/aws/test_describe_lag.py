@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.aws.catalogue import InstanceTypeFacts
-from local.aws.instances import Instance, Inventory
+from local.aws.catalogue.types import InstanceTypeFacts
+from local.aws.ec2.instances import Instance, Inventory
 from local.aws.settings import Behaviour
-from local.aws.timers import Timers
+from local.aws.clock.timers import Timers
 from tests.support.fake_clock import FakeClock
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from local.cluster.controllers.cron_job import CronJobController, schedule_times
-from local.cluster.informers import Informers, Key, KeyIndex, controller_uids
+from local.cluster.control_plane.informers import Informers, Key, KeyIndex, controller_uids
 from local.cluster.kubelet.run_times import run_seconds
-from local.cluster.recorder import EventRecorder
-from local.cluster.store import Store
+from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.storage.store import Store
 from shared.clock import parse_rfc3339
 from tests.support.fake_clock import FakeClock
 from tests.support.local_cluster import condition, control_plane, pod_template

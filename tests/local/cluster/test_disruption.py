@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local.cluster.errors import ApiError
+from local.cluster.api.errors import ApiError
 from tests.support.local_cluster import LocalCluster, condition, control_plane
 from tests.support.waiting import wait_until
 

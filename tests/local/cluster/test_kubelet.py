@@ -13,12 +13,12 @@ from typing import Any
 
 from aiohttp import web
 
-from local.cluster.errors import ApiError
+from local.cluster.api.errors import ApiError
 from local.cluster.kubelet.fleet import BootTimes, Fleet
 from local.cluster.kubelet.instances import Instance
 from local.cluster.kubelet.node_objects import NOT_READY_TAINT
-from local.cluster.recorder import EventRecorder
-from local.cluster.store import Store
+from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.storage.store import Store
 from tests.support.fake_clock import FakeClock
 from tests.support.local_cluster import LocalCluster, condition, control_plane
 from tests.support.waiting import wait_until

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from local.aws.images import image_for, published_parameters
+from local.aws.ec2.images import image_for, published_parameters
 from local.cluster.kubelet.images import system_of
 from local.cluster.kubelet.node_objects import (
     fixed_instance,

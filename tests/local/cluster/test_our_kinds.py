@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from local.cluster.store import Store
+from local.cluster.storage.store import Store
 from shared.clock import SystemClock
 from tests.support.kubectl import PROGRAMS, Kubectl, served
 from tests.support.our_kinds import (

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from local.cluster.errors import ApiError
+from local.cluster.api.errors import ApiError
 from local.cluster.kubelet.instances import Instance
 from local.cluster.settings import ClusterSettings
 from local.foreign.heartbeats import NAMESPACE as LEASES_NAMESPACE

@@ -23,13 +23,13 @@ from services.interruption.directory import KINDS, Directory
 from services.interruption.sources.dead_letters import keeping
 from services.interruption.sources.sqs import SqsSource
 from shared import streams
-from shared.api.machines import parse_machine
-from shared.api.node_claims import parse_node_claim
-from shared.api.nodes import parse_node
+from shared.api.v1alpha5.machines import parse_machine
+from shared.api.v1.node_claims import parse_node_claim
+from shared.api.core.nodes import parse_node
 from shared.bus import Bus
 from shared.bus.dead_letters import DeadLetters
 from shared.clock import SystemClock
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.pools import read_pool

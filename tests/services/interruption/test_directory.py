@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from services.interruption.directory import KINDS, Directory
-from shared.domain.machines import Machine
-from shared.domain.nodepools import NodePool
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import NodePool
 from shared.errors import Unavailable
 from shared.mirror import Change, MirrorReader
 from tests.support.builders import make_machine, make_node, make_pool

@@ -19,24 +19,24 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from local.cluster.server import serve
-from local.cluster.store import Store
+from local.cluster.api.server import serve
+from local.cluster.storage.store import Store
 from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.launch import controller as launch_module
 from services.launcher.launch.controller import LaunchController
 from services.launcher.service import Launcher
 from shared.bus import Bus
 from shared.clock import SystemClock
-from shared.cloud.session import Cloud
-from shared.domain.instance_types import encode_catalogue
-from shared.domain.machines import Machine
+from shared.cloud.client.session import Cloud
+from shared.domain.instance_types.types import encode_catalogue
+from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import (
     CLUSTER,

@@ -11,20 +11,20 @@ import pytest
 from services.launcher.service import Launcher
 from shared.bus import Bus
 from shared.clock import rfc3339
-from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.machines import LAUNCHED, REGISTERED, Condition, Machine
-from shared.domain.nodepools import V1, V1ALPHA5, SelectorTerm
+from shared.domain.machines.machine import LAUNCHED, REGISTERED, Condition, Machine
+from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.domain.nodes import provider_instance_id
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
-from shared.mirror.launch_backoff import LaunchBackoff
-from shared.mirror.registrations import RegistrationOutcomes
-from shared.mirror.shifted_zones import ShiftedZones
+from shared.mirror.pools.launch_backoff import LaunchBackoff
+from shared.mirror.pools.registrations import RegistrationOutcomes
+from shared.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, create_machine, create_node_claim
 from tests.services.launcher.terminator_part import TerminatorPart

@@ -9,11 +9,11 @@ from services.terminator.instances import Instances
 from services.terminator.orphaned_instances import CONFIRM_AFTER_SECONDS, OrphanedInstances
 from shared import streams
 from shared.bus import Bus
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.messages import EndInstance
-from shared.mirror.shifted_zones import ShiftedZones
+from shared.mirror.catalogue.shifted_zones import ShiftedZones
 from tests.services.conftest import CLUSTER, messages_on
 from tests.support.fake_clock import FakeClock
 

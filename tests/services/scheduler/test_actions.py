@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from shared.api.machines import parse_machine
+from shared.api.v1alpha5.machines import parse_machine
 from shared.kube.client import Kube
 from tests.services.conftest import create_machine
 from tests.services.scheduler.conftest import Later, Scheduler

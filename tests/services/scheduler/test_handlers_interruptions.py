@@ -12,10 +12,10 @@ from services.scheduler.provisioning.triggers import TerminationTrigger
 from services.scheduler.state.view import pods_to_move
 from shared.clock import SystemClock
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
-from shared.domain.pdbs import PodDisruptionBudget
-from shared.domain.pods import Pod
+from shared.domain.workloads.pdbs import PodDisruptionBudget
+from shared.domain.workloads.pods import Pod
 from shared.domain.records import MACHINES, NODES, PODS
 from shared.kube.client import Kube
 from shared.messages import InterruptionReceived, encode

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from local.cluster.store import Store
+from local.cluster.storage.store import Store
 from shared.bus import Bus
 from shared.clock import SystemClock
-from shared.cloud.instance_calls import InstanceCalls
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.instance_calls import InstanceCalls
+from shared.cloud.client.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from services.terminator.repair.controller import NodeRepair
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.kube.machines import Machines
 from shared.kube.resources import MACHINES
-from shared.kube.statuses import Call
+from shared.kube.transport.statuses import Call
 from tests.services.conftest import Control, create_machine
 from tests.services.terminator.repair.test_controller import HALF_AN_HOUR, fall_ill
 from tests.services.terminator.test_termination_deadlines import TOLERATES_ALL, attach, detach

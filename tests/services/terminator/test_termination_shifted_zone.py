@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.nodepools import V1, V1ALPHA5
-from shared.mirror.shifted_zones import FRESH_SECONDS, ShiftedZones
+from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.mirror.catalogue.shifted_zones import FRESH_SECONDS, ShiftedZones
 from tests.services.conftest import Control
 from tests.services.terminator.world import World
 

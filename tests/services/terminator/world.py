@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from local.cluster.controllers.disruption import DisruptionController
-from local.cluster.informers import key_of
-from local.cluster.store import Store
+from local.cluster.control_plane.informers import key_of
+from local.cluster.storage.store import Store
 from services.terminator.service import build_queue
 from services.terminator.step import DONE
 from shared.bus import Bus
 from shared.clock import parse_rfc3339, rfc3339
-from shared.cloud.session import Cloud
-from shared.domain.nodepools import V1, V1ALPHA5, SelectorTerm
+from shared.cloud.client.session import Cloud
+from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.domain.nodes import provider_instance_id
 from shared.errors import Conflict
 from shared.kube.client import Kube

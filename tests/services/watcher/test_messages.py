@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from services.watcher.messages import Record, messages_for
 from shared import streams
 from shared.domain import labels as keys
-from shared.domain.nodepools import V1
+from shared.domain.pools.nodepools import V1
 from shared.messages import (
     LaunchMachine,
     Message,

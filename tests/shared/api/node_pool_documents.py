@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.api.node_pools import parse_node_pool
-from shared.domain.nodepools import NodePool
+from shared.api.v1.node_pools import parse_node_pool
+from shared.domain.pools.nodepools import NodePool
 from tests.shared.api.conftest import document
 
 REFERENCE = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}

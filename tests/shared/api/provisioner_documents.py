@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from shared.api.provisioners import (
+from shared.api.v1alpha5.provisioners import (
     parse_provisioner,
     provisioner_object,
 )
 from shared.domain import labels as keys
-from shared.domain.nodepools import (
+from shared.domain.pools.nodepools import (
     NodePool,
 )
 from tests.shared.api.conftest import document

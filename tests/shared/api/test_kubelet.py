@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.cluster.schemas import Validator
-from shared.api.model import ApiModel, read
+from local.cluster.crd.schemas import Validator
+from shared.api.crd.model import ApiModel, read
 from shared.api.schema.kubelet import (
     EVICTION_SIGNALS,
     FIXED_FIELDS,
@@ -18,7 +18,7 @@ from shared.api.schema.kubelet import (
     ProvisionerKubelet,
     kubelet_settings,
 )
-from shared.api.structural import structural_schema
+from shared.api.crd.structural import structural_schema
 from tests.shared.api.conftest import json_values, objects
 
 BOTH = pytest.mark.parametrize("model", [ProvisionerKubelet, NodeClassKubelet])

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.api.node_pools import node_pool_object, warnings_of
+from shared.api.v1.node_pools import node_pool_object, warnings_of
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
-from shared.domain.nodepools import BALANCED, V1, WHEN_EMPTY, Budget, NodePool
+from shared.domain.pools.nodepools import BALANCED, V1, WHEN_EMPTY, Budget, NodePool
 from tests.shared.api.conftest import document, json_values
 from tests.shared.api.node_pool_documents import faults, parsed, pool_document
 

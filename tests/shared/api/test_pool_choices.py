@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shared.api.metadata import POOL_CHOICES, choice_faults, pool_metadata, read_metadata
-from shared.domain.nodepools import NodePool
+from shared.api.core.metadata import POOL_CHOICES, choice_faults, pool_metadata, read_metadata
+from shared.domain.pools.nodepools import NodePool
 
 SAID = [
     ("dovetail.sh/interruption", "cordon", "interruption", "cordon"),

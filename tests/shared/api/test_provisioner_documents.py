@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.api.provisioners import (
+from shared.api.v1alpha5.provisioners import (
     parse_provisioner,
     provisioner_object,
     with_defaults,
@@ -15,7 +15,7 @@ from shared.api.provisioners import (
 from shared.api.schema.v1alpha5.provisioner import Provisioner
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.nodepools import (
+from shared.domain.pools.nodepools import (
     BALANCED,
     V1,
     WHEN_UNDERUTILIZED,

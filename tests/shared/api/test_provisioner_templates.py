@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.api.provisioners import (
+from shared.api.v1alpha5.provisioners import (
     INLINE_ANNOTATION,
     inline_template,
     inline_template_name,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from shared.api.provisioners import (
+from shared.api.v1alpha5.provisioners import (
     inline_template,
     parse_provisioner,
 )

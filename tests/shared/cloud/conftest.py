@@ -17,13 +17,13 @@ import pytest
 import pytest_asyncio
 
 from shared.clock import SystemClock
-from shared.cloud.descriptions import compact
-from shared.cloud.instance_model import ModelSettings, build_instance_type
-from shared.cloud.reference_data import network_bandwidth, vpc_limits
-from shared.cloud.session import Cloud
-from shared.domain.instance_sizes import adapted
-from shared.domain.instance_types import InstanceType, Offering
-from shared.domain.size_settings import USUAL, SizeSettings
+from shared.cloud.ec2.descriptions import compact
+from shared.cloud.catalogue.instance_model import ModelSettings, build_instance_type
+from shared.cloud.catalogue.reference_data import network_bandwidth, vpc_limits
+from shared.cloud.client.session import Cloud
+from shared.domain.instance_types.sizes import adapted
+from shared.domain.instance_types.types import InstanceType, Offering
+from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 
 BuildModel = Callable[..., InstanceType | None]
 

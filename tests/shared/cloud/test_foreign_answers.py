@@ -17,9 +17,9 @@ from botocore.loaders import Loader
 from botocore.model import OperationModel, ServiceModel
 
 from shared.clock import SystemClock
-from shared.cloud.answers.expected import EXPECTED
-from shared.cloud.models import CompactFileLoader
-from shared.cloud.session import Cloud
+from shared.cloud.client.answers.expected import EXPECTED
+from shared.cloud.client.models import CompactFileLoader
+from shared.cloud.client.session import Cloud
 from shared.errors import TransientError
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.errors import NotFound, Unauthorized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from shared.disruption import candidates, consolidation, pod_blocks, replacement_price
+from shared.disruption import candidates, pod_blocks, replacement_price
+from shared.disruption.methods import consolidation
 from shared.disruption.advice import (
     NO_BUDGET,
     POOL_SWITCHED_OFF,
     SWITCHED_OFF,
     change_for,
 )
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from tests.support.builders import make_machine
 
 TEXTS = (

@@ -22,8 +22,8 @@ from shared.disruption.pod_blocks import PDB_BLOCKS, TWO_PDBS, first_block, note
 from shared.disruption.records import COST_UNIT
 from shared.domain import labels as keys
 from shared.domain.expressions import Toleration
-from shared.domain.pdbs import PodDisruptionBudget
-from shared.domain.pods import Owner, Pod
+from shared.domain.workloads.pdbs import PodDisruptionBudget
+from shared.domain.workloads.pods import Owner, Pod
 from tests.support.builders import make_bound_pod, make_pool
 from tests.support.disruption import NOW, look, make_cluster, make_running, pods_on
 

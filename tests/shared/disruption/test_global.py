@@ -14,16 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shared.disruption import global_plan, multi_node, single_node
-from shared.disruption.churn import Churn
+from shared.disruption.global_consolidation import plan
+from shared.disruption.methods import multi_node
+from shared.disruption.methods import single_node
+from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.records import UNCONSOLIDATABLE, Command, Proposal, World
 from shared.disruption.replacement_price import SPOT_DISABLED
 from shared.disruption.validation import validate
 from shared.disruption.verdict import CHURN
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
-from shared.domain.machines import CONSOLIDATABLE, INITIALIZED, Condition
-from shared.domain.nodepools import (
+from shared.domain.machines.machine import CONSOLIDATABLE, INITIALIZED, Condition
+from shared.domain.pools.nodepools import (
     BALANCED,
     V1,
     V1ALPHA5,
@@ -32,7 +34,7 @@ from shared.domain.nodepools import (
     Budget,
     NodePool,
 )
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.errors import ConfigurationError
 from tests.support.builders import (
     ZONES,
@@ -124,7 +126,7 @@ churns = st.builds(
 @given(clusters(), churns)
 def test_every_command_is_possible_allowed_and_pays(found: World, churn: Churn) -> None:
     """CON-01..08, DIS-22..26: checked by counting, without the planner. Never worse than doing nothing."""
-    proposal = global_plan.propose(found, churn)
+    proposal = plan.propose(found, churn)
     assert len(proposal.commands) <= 1
     for command in proposal.commands:
         assert faults(found, command, churn) == []
@@ -136,7 +138,7 @@ def test_every_command_is_possible_allowed_and_pays(found: World, churn: Churn) 
 @settings(max_examples=1500, deadline=None)
 @given(clusters(), churns)
 def test_every_command_is_possible_allowed_and_pays_at_length(found: World, churn: Churn) -> None:
-    for command in global_plan.propose(found, churn).commands:
+    for command in plan.propose(found, churn).commands:
         assert faults(found, command, churn) == []
 
 
@@ -144,7 +146,7 @@ def test_every_command_is_possible_allowed_and_pays_at_length(found: World, chur
 @given(clusters())
 def test_a_command_stands_while_nothing_changes(found: World) -> None:
     """CON-11: the check after the delay."""
-    for command in global_plan.propose(found).commands:
+    for command in plan.propose(found).commands:
         assert validate(found, command).command == command
 
 
@@ -165,7 +167,7 @@ def six_half_empty_nodes(of: NodePool) -> World:
 def test_six_nodes_become_two_at_once() -> None:
     """No single step of Karpenter's finds it: two new machines are one too many for it (CON-04)."""
     found = six_half_empty_nodes(pool())
-    (command,) = global_plan.propose(found, FREE).commands
+    (command,) = plan.propose(found, FREE).commands
     assert len(command.candidates) == 6
     assert [m.instance_type for m in command.replacements] == ["m5.x032", "m5.x032"]
     assert {m.offering.zone for m in command.replacements} == set(ZONES[:2])
@@ -177,7 +179,7 @@ def test_six_nodes_become_two_at_once() -> None:
 def test_both_replacements_are_recognised_in_any_order_and_under_any_name() -> None:
     """CON-11 for several replacements: a plan of another moment names and sorts them differently."""
     found = six_half_empty_nodes(pool())
-    (command,) = global_plan.propose(found, FREE).commands
+    (command,) = plan.propose(found, FREE).commands
     first, second = command.replacements
     turned = replace(command, replacements=(replace(second, name="b"), replace(first, name="a")))
     assert validate(found, turned).command == turned
@@ -190,7 +192,7 @@ def test_both_replacements_are_recognised_in_any_order_and_under_any_name() -> N
 
 def test_a_replacement_that_saves_nothing_any_more_is_dropped() -> None:
     found = six_half_empty_nodes(pool())
-    (command,) = global_plan.propose(found, FREE).commands
+    (command,) = plan.propose(found, FREE).commands
     cheap = tuple(replace(c, price_micro_usd_per_hour=1) for c in found.candidates)
     assert validate(replace(found, candidates=cheap), command).cause == CHURN
 
@@ -201,7 +203,7 @@ def test_many_nodes_are_drained_with_one_command() -> None:
     running = [make_running(f"n{i:03d}", "m5.x008", pool=of) for i in range(12)]
     pods = [pod for one in running for pod in pods_on(one.node.name, 2, cpu="1")]
     found = world(running, *pods, of=of)
-    (command,) = global_plan.propose(found).commands
+    (command,) = plan.propose(found).commands
     assert len(command.candidates) == 9
     assert command.decision == "delete"
     assert set(command.targets) == {one.node.name for one in running} - set(names_of(command))
@@ -216,10 +218,10 @@ def test_a_budget_limits_one_command() -> None:
     of = pool(budgets=(Budget("2"),))
     running = [make_running(f"n{i}", "m5.x008", pool=of) for i in range(6)]
     pods = [pod for one in running for pod in pods_on(one.node.name, 1)]
-    (command,) = global_plan.propose(world(running, *pods, of=of)).commands
+    (command,) = plan.propose(world(running, *pods, of=of)).commands
     assert len(command.candidates) == 2
     shut = pool(budgets=(Budget("0"),))
-    assert not global_plan.propose(world(running, *pods, of=shut)).commands
+    assert not plan.propose(world(running, *pods, of=shut)).commands
 
 
 def test_nodes_just_bought_are_not_moved_again() -> None:
@@ -229,7 +231,7 @@ def test_nodes_just_bought_are_not_moved_again() -> None:
         since(make_running("old", "m5.x016", pool=of), 6000.0),
     ]
     pods = (*pods_on("new", 2), *pods_on("old", 2))
-    proposal = global_plan.propose(world(running, *pods, of=of))
+    proposal = plan.propose(world(running, *pods, of=of))
     assert names(proposal) == [["old"]]
     (rejection,) = proposal.rejections
     assert (rejection.machine_key, rejection.event) == ("NodeClaim/machine-new", UNCONSOLIDATABLE)
@@ -242,7 +244,7 @@ def test_targets_of_running_commands_are_not_moved() -> None:
     running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
     found = world(running, *pods_on("a", 2), *pods_on("b", 2), of=of)
     without_a = tuple(c for c in found.candidates if c.node.name != "a")
-    assert names(global_plan.propose(replace(found, candidates=without_a))) == [["b"]]
+    assert names(plan.propose(replace(found, candidates=without_a))) == [["b"]]
 
 
 @pytest.mark.parametrize(("cost", "moves"), [(500_000, False), (100_000, True)])
@@ -252,7 +254,7 @@ def test_a_move_must_pay_back_in_time(cost: int, moves: bool) -> None:
     running = [make_running(name, pool=of) for name in ("a", "b")]
     found = world(running, *pods_on("a", 2), *pods_on("b", 2), of=of)
     churn = Churn(move_cost_micro_usd=cost, payback_seconds=2 * 3600)
-    proposal = global_plan.propose(found, churn)
+    proposal = plan.propose(found, churn)
     assert bool(proposal.commands) is moves
     if not moves:
         assert len(proposal.rejections) == 2
@@ -274,7 +276,7 @@ def test_what_the_search_did_not_foresee_is_left_out_and_named() -> None:
                            anti_affinity=(make_term(keys.HOSTNAME),))  # fmt: skip
     web = [make_bound_pod(f"web-{name}", name, cpu="2", **pair) for name in ("b", "c", "d")]
     found = world(running, stuck, *web, of=of)
-    (command,) = global_plan.propose(found).commands
+    (command,) = plan.propose(found).commands
     assert validate(found, command).command == command
     assert command.saving_micro_usd_per_hour >= 8 * 48_000
 
@@ -284,7 +286,7 @@ def test_a_cordoned_node_is_replaced_and_takes_nothing() -> None:
     of = pool()
     one = make_running("a", "m5.x064", pool=of)
     shut = one._replace(node=replace(one.node, unschedulable=True))
-    (command,) = global_plan.propose(world([shut], *pods_on("a", 2), of=of)).commands
+    (command,) = plan.propose(world([shut], *pods_on("a", 2), of=of)).commands
     assert (command.decision, command.targets) == ("replace", ())
 
 
@@ -293,7 +295,7 @@ def test_a_pod_that_cannot_be_planned_keeps_its_node() -> None:
     of = pool()
     running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
     broken = pods_on("a", 1, faults=("spec.nodeSelector: wrong",))
-    proposal = global_plan.propose(world(running, *broken, of=of))
+    proposal = plan.propose(world(running, *broken, of=of))
     assert not proposal.commands
     assert any("spec.nodeSelector: wrong" in r.text for r in proposal.rejections)
 
@@ -305,7 +307,7 @@ def test_balanced_pools_keep_what_is_not_worth_its_disruption() -> None:
     dear = pods_on("a", 12, priority=9 * 2**25)
     still = pods_on("b", 31, do_not_disrupt="true")
     seen = world(running, *dear, *still, of=of)
-    proposal = global_plan.propose(seen)
+    proposal = plan.propose(seen)
     assert not proposal.commands
     assert any("Balanced" in r.text for r in proposal.rejections)
     assert seen.weighed
@@ -316,7 +318,7 @@ def test_pools_that_only_remove_empty_nodes_are_left_alone() -> None:
     """CON-01: which machines may be consolidated."""
     of = pool(consolidation_policy=WHEN_EMPTY)
     running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
-    proposal = global_plan.propose(world(running, *pods_on("a", 1), *pods_on("b", 1), of=of))
+    proposal = plan.propose(world(running, *pods_on("a", 1), *pods_on("b", 1), of=of))
     assert not proposal.commands
     assert all("WhenEmpty" in r.text for r in proposal.rejections)
 
@@ -331,7 +333,7 @@ def test_spot_nodes_become_new_spot_nodes_only_as_the_gate_says(gate: bool) -> N
         [spot], *pods_on("a", 2, cpu="3"), pools=(of,), catalogue=make_catalogue(types)
     )
     gates = FeatureGates(spot_to_spot_consolidation=gate)
-    proposal = global_plan.propose(make_world(cluster, gates=gates))
+    proposal = plan.propose(make_world(cluster, gates=gates))
     assert not proposal.commands
     text = "requires 15 cheaper instance type options" if gate else SPOT_DISABLED
     assert any(text in r.text for r in proposal.rejections)
@@ -350,7 +352,7 @@ def test_after_a_scale_in_the_pods_end_on_cheaper_nodes(generation: str, consoli
     pods = [p for n, (_, count) in SHRUNK.items() for p in pods_on(n, count, cpu="250m")]
     found = world(running, *pods, of=of)
     if consolidator == "Global":
-        commands = global_plan.propose(found).commands
+        commands = plan.propose(found).commands
     else:
         commands = multi_node.propose(found).commands or single_node.propose(found).commands
     (command,) = commands
@@ -367,7 +369,7 @@ print(proposal_as_bytes().decode())
 
 def proposal_as_bytes() -> bytes:
     """As it would travel."""
-    proposal = global_plan.propose(six_half_empty_nodes(pool()), FREE)
+    proposal = plan.propose(six_half_empty_nodes(pool()), FREE)
     said = [(c.id, c.replacements, c.targets, c.text) for c in proposal.commands]
     return msgspec.json.encode([said, proposal.rejections])
 

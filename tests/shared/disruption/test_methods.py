@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.disruption import drift, emptiness, expiration
+from shared.disruption.methods import drift
+from shared.disruption.methods import emptiness
+from shared.disruption.methods import expiration
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.domain.feature_gates import FeatureGates
-from shared.domain.machines import DRIFTED, EMPTY, Condition
-from shared.domain.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
-from shared.domain.pool_usage import Counting
+from shared.domain.machines.machine import DRIFTED, EMPTY, Condition
+from shared.domain.pools.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
+from shared.domain.pools.usage import Counting
 from shared.solver.solve import SolverSettings
 from tests.support.builders import make_bound_pod, make_pool
 from tests.support.disruption import (

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from shared.api.label_rules import reserved_v1, reserved_v1alpha5
-from shared.api.machines import parse_machine
-from shared.api.node_templates import parse_node_template
-from shared.api.nodes import parse_node
-from shared.api.pods import parse_pod
+from shared.api.v1alpha5.machines import parse_machine
+from shared.api.v1alpha5.node_templates import parse_node_template
+from shared.api.core.nodes import parse_node
+from shared.api.core.pods import parse_pod
 from shared.domain import labels as keys
-from shared.domain.nodepools import SelectorTerm
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.domain.nodes import DISRUPTED, EPHEMERAL_TAINTS, is_ephemeral
 from tests.shared.api.conftest import document
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.kube.client import Kube
-from shared.kube.connection import Timeouts
+from shared.kube.transport.connection import Timeouts
 from tests.support.cluster_fixture import cluster, connect, write_kubeconfig
 from tests.support.fake_clock import FakeClock
 from tests.support.scripted_api import ScriptedApi, scripted_api

@@ -11,7 +11,7 @@ from aiohttp import web
 from shared import errors
 from shared.clock import SystemClock
 from shared.kube.client import Kube
-from shared.kube.connection import Timeouts
+from shared.kube.transport.connection import Timeouts
 from shared.kube.resources import MACHINES, NODES, PODS, PROVISIONERS
 from tests.support.cluster_fixture import connect, write_kubeconfig
 from tests.support.scripted_api import (

@@ -21,7 +21,7 @@ from shared.clock import SystemClock
 from shared.concurrency.backoff import Backoff
 from shared.errors import Unavailable, Unreachable
 from shared.kube.client import Kube
-from shared.kube.connection import Timeouts
+from shared.kube.transport.connection import Timeouts
 from shared.kube.informer import (
     UNREACHABLE_SECONDS,
     Deleted,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition
+from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition
 from shared.errors import AlreadyExists, NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shared.errors import DovetailError, Gone, Unavailable
 from shared.kube.resources import PODS
-from shared.kube.statuses import Call
+from shared.kube.transport.statuses import Call
 from shared.kube.watching import LineSplitter, parse_event
 from tests.support.scripted_api import event, failure
 

@@ -15,7 +15,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from shared.metrics import Metrics, Series
 from shared.metrics.declaring import Declarations
 from shared.metrics.requests import RequestMetrics
-from shared.metrics.summaries import Summary
+from shared.metrics.exposition.summaries import Summary
 from shared.metrics.work import EVERY_SERVICE, WorkMetrics
 from shared.version import VERSION
 from tests.support.metrics import Scraped

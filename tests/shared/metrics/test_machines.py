@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.metrics import EVENTUAL, Metrics
 from tests.support.builders import make_machine
 from tests.support.metrics import Scraped

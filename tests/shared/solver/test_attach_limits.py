@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from tests.support.builders import (
     make_bound_pod,
     make_node,

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.instance_types import InstanceType
-from shared.domain.pods import Pod
+from shared.domain.instance_types.types import InstanceType
+from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan, PlannedMachine
 from tests.support.builders import (

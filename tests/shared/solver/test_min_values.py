@@ -8,7 +8,7 @@ import pytest
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
-from shared.domain.nodepools import V1, NodePool
+from shared.domain.pools.nodepools import V1, NodePool
 from shared.domain.snapshot import Snapshot
 from tests.support.builders import (
     DEFAULT_REQUIREMENTS,

@@ -9,8 +9,8 @@ import pytest
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.nodepools import V1
-from shared.domain.pods import Pod
+from shared.domain.pools.nodepools import V1
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan
 from tests.support.builders import (
     make_node_class,

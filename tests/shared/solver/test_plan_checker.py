@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
-from shared.domain.instance_types import Offering
+from shared.domain.instance_types.types import Offering
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan, PlannedMachine
 from tests.support.builders import (

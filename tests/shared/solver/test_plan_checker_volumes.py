@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.namespaces import Namespace, NamespaceSelector
-from shared.domain.pods import Pod
+from shared.domain.workloads.namespaces import Namespace, NamespaceSelector
+from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
-from shared.domain.volumes import IMMEDIATE, VolumeClaim
+from shared.domain.workloads.volumes import IMMEDIATE, VolumeClaim
 from shared.solver.plan import Plan
 from tests.support.builders import (
     DEFAULT_REQUIREMENTS,

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
-from shared.domain.instance_types import InstanceType
-from shared.domain.machines import Machine
-from shared.domain.nodepools import NodePool
+from shared.domain.instance_types.types import InstanceType
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod, PreferredTerm
+from shared.domain.workloads.pods import Pod, PreferredTerm
 from shared.domain.snapshot import Snapshot
 from tests.support.builders import (
     ZONES,

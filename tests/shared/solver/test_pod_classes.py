@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Toleration
-from shared.domain.pods import Pod, PreferredTerm, SpreadConstraint
+from shared.domain.workloads.pods import Pod, PreferredTerm, SpreadConstraint
 from shared.solver.encode import ResourceAxis
 from shared.solver.lowest_cost.rules import with_relaxations
 from shared.solver.pod_classes import ClassRegistry

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.machines import LAUNCHED, Condition, Machine
-from shared.domain.nodepools import V1
-from shared.domain.reservations import (
+from shared.domain.machines.machine import LAUNCHED, Condition, Machine
+from shared.domain.pools.nodepools import V1
+from shared.domain.instance_types.reservations import (
     ID_LABEL,
     INTERRUPTIBLE_LABEL,
     TYPE_LABEL,

@@ -12,9 +12,9 @@ import pytest
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
-from shared.domain.machines import Machine
-from shared.domain.nodepools import SubnetRef
-from shared.domain.pods import Pod
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import SubnetRef
+from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import OfferingKey, Snapshot
 from shared.solver.plan import Plan, PlannedMachine
 from tests.support.builders import (

@@ -8,7 +8,7 @@ import pytest
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
-from shared.domain.instance_types import Offering
+from shared.domain.instance_types.types import Offering
 from shared.errors import ConfigurationError
 from shared.solver.solve import SolverSettings
 from tests.support.builders import (

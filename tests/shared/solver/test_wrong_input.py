@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.api.pods import parse_pod
+from shared.api.core.pods import parse_pod
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Toleration
-from shared.domain.instance_types import InstanceType, Offering
-from shared.domain.pods import Pod
+from shared.domain.instance_types.types import InstanceType, Offering
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan
 from tests.support.builders import (
     DEFAULT_REQUIREMENTS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.nodepools import SubnetRef
+from shared.domain.pools.nodepools import SubnetRef
 from shared.domain.snapshot import Snapshot
 from tests.support.builders import (
     DEFAULT_REQUIREMENTS,

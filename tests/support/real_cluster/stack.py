@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cli.secrets import NAMESPACE
+from cli.stack.secrets import NAMESPACE
 from local.cluster.addons.catalogue import USUAL, chosen
 from local.cluster.addons.daemons import daemon_set
 from local.stack import Stack

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from shared.api.faults import Path
-from shared.api.model import ApiModel, Json, Rule
+from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.schema.v1alpha5.aws_node_template import MOST_TAGS
 from shared.api.schema.block_devices import (
     MOST_VOLUMES,

@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic.types import StringConstraints
 
 from shared.api.faults import Path
-from shared.api.model import ApiModel, Json, Rule
+from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, Resources
 from shared.api.schema.requirements import V1Requirement

@@ -10,14 +10,14 @@ from pydantic.types import StringConstraints
 
 from shared.api.faults import Path
 from shared.api.label_rules import cel_free_v1, reserved_v1
-from shared.api.label_syntax import is_label_value, is_qualified_name
-from shared.api.model import ApiModel, Json, Rule
+from shared.api.core.label_syntax import is_label_value, is_qualified_name
+from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import MinValuesRequirement
 from shared.api.schema.scalars import Duration, DurationOrNever, ResourceList
 from shared.api.schema.taints import V1Taint, check_unique
 from shared.domain import labels as keys
-from shared.domain.budgets import (
+from shared.domain.pools.budgets import (
     LONGEST_NODES,
     LONGEST_SCHEDULE,
     NODES_PATTERN,

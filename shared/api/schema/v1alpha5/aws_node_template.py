@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from shared.api.faults import Path
-from shared.api.model import ApiModel, Json, Rule
+from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.schema.block_devices import MOST_VOLUMES, BlockDevice, MetadataOptions
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import MinValuesRequirement
 from shared.api.schema.scalars import Text
-from shared.api.selector_maps import (
+from shared.api.conversion.selector_maps import (
     ID_KEYS,
     IMAGES,
     SECURITY_GROUPS,

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from shared.api.model import ApiModel, Rule
+from shared.api.crd.model import ApiModel, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.kubelet import ProvisionerKubelet
 from shared.api.schema.v1.node_claim import ResourceRequests

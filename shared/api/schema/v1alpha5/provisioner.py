@@ -9,8 +9,8 @@ from pydantic import Field
 
 from shared.api.faults import Path
 from shared.api.label_rules import reserved_v1alpha5
-from shared.api.label_syntax import is_label_value
-from shared.api.model import ApiModel, Json, Rule
+from shared.api.core.label_syntax import is_label_value
+from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplateSpec
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.kubelet import ProvisionerKubelet

@@ -20,10 +20,10 @@ from shared.solver.lowest_cost.offers import covering, unbeaten
 from shared.solver.lowest_cost.problem import Counts, Floats, Problem
 from shared.solver.lowest_cost.rules import Rules, with_relaxations
 from shared.solver.lowest_cost.spread import HostLimit, host_limit
-from shared.solver.placement import Placement, Run
+from shared.solver.placement.fewest_nodes import Placement, Run
 from shared.solver.pod_classes import PodClass
-from shared.solver.relaxation import SCHEDULE_ANYWAY
-from shared.solver.templates import PoolTemplate
+from shared.solver.placement.relaxation import SCHEDULE_ANYWAY
+from shared.solver.pools.templates import PoolTemplate
 
 _MOST_CLASSES = 1500
 _GRIDS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)

@@ -17,12 +17,12 @@ from services.launcher.launch_template.variants import Variant
 from services.launcher.resolved_class import Resolved
 from services.launcher.tags import instance_tags
 from shared.clock import SystemClock
-from shared.cloud.ownership import cluster_tag
-from shared.cloud.records import tag_specification
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.ownership import cluster_tag
+from shared.cloud.ec2.records import tag_specification
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1, V1ALPHA5, SelectorTerm
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.errors import DovetailError, Unauthorized
 from tests.services.conftest import CLUSTER, Control, control
 from tests.support.builders import make_machine, make_node_class

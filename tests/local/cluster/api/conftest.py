@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from local.cluster.store import Store
+from local.cluster.storage.store import Store
 from shared.clock import SystemClock
 from tests.support.kubectl import PROGRAMS, Kubectl, served
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from local.cluster.errors import ApiError
+from local.cluster.api.errors import ApiError
 
 READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.cluster.errors import ApiError
-from local.cluster.selectors import (
+from local.cluster.api.errors import ApiError
+from local.cluster.storage.selectors import (
     LabelRequirement,
     object_predicate,
     parse_label_selector,

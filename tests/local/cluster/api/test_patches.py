@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.cluster.errors import ApiError
-from local.cluster.patches import json_patch, merge_patch, strategic_merge
+from local.cluster.api.errors import ApiError
+from local.cluster.api.patches import json_patch, merge_patch, strategic_merge
 
 SCALARS = st.one_of(st.booleans(), st.integers(-5, 5), st.text("abc", max_size=3))
 NAMES = st.text("abc", min_size=1, max_size=2)

@@ -88,7 +88,7 @@ async def test_initial_events_end_with_a_marked_bookmark(api, open_watch):
 
 
 async def test_bookmarks_carry_the_newest_version(api, open_watch, monkeypatch):
-    monkeypatch.setattr("local.cluster.streams.BOOKMARK_SECONDS", 0.05)
+    monkeypatch.setattr("local.cluster.api.streams.BOOKMARK_SECONDS", 0.05)
     api.store.create("secrets", {"metadata": {"name": "other"}})
     watch = await open_watch(f"allowWatchBookmarks=true&resourceVersion={api.store.revision}")
     api.store.create("secrets", {"metadata": {"name": "another"}})

@@ -16,7 +16,7 @@ from services.interruption.notices.notice import Notice, NoticeKind
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.messages import InterruptionReceived, TerminateMachine, encode
-from shared.mirror.offerings import UnavailableOfferings
+from shared.mirror.catalogue.offerings import UnavailableOfferings
 from shared.settings import InterruptionSettings, read
 from tests.support.builders import make_machine
 

@@ -11,7 +11,7 @@ from services.interruption.actions.policy import (
     step_for,
 )
 from services.interruption.notices.notice import Notice, NoticeKind
-from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE
+from shared.domain.pools.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE
 from shared.settings import InterruptionSettings, read
 from tests.support.builders import make_pool
 

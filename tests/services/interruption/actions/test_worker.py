@@ -10,7 +10,7 @@ import pytest
 from services.interruption.notices.backlog import Entry
 from services.interruption.notices.notice import Notice, NoticeKind
 from shared import streams
-from shared.api.machines import parse_machine
+from shared.api.v1alpha5.machines import parse_machine
 from shared.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.errors import TransientError

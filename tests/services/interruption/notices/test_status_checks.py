@@ -12,7 +12,7 @@ from services.interruption.notices.status_checks import (
     passing_since,
     serious,
 )
-from shared.cloud.instance_status import EVENT_STATUS, INSTANCE_STATUS, SYSTEM_STATUS, Ailment
+from shared.cloud.ec2.instance_status import EVENT_STATUS, INSTANCE_STATUS, SYSTEM_STATUS, Ailment
 
 NOW = 10_000.0
 

@@ -21,10 +21,10 @@ from services.interruption.notices.notice import Notice, NoticeKind
 from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations, action_of
 from services.interruption.self_managed_nodes.hook_keeper import HookKeeper
 from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls, LifecycleHooks
-from shared.api.nodes import parse_node
+from shared.api.core.nodes import parse_node
 from shared.bus import BadMessage
 from shared.clock import SystemClock
-from shared.domain.lifecycle_actions import LifecycleAction
+from shared.domain.machines.lifecycle_actions import LifecycleAction
 from shared.domain.nodes import Node, provider_instance_id
 from shared.kube.machines import Machines
 from shared.kube.resources import NODES

@@ -21,7 +21,7 @@ from services.interruption.composition import NoticeHandling
 from services.interruption.self_managed_nodes.imds import Imds
 from services.interruption.self_managed_nodes.imds_source import ImdsSource
 from services.interruption.self_managed_nodes.own_node import OwnNode
-from shared.api.nodes import parse_node
+from shared.api.core.nodes import parse_node
 from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.kube.client import Kube

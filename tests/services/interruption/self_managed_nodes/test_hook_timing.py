@@ -14,8 +14,8 @@ from services.interruption.self_managed_nodes.hook_timing import (
     timing,
 )
 from shared.cloud.autoscaling import HookTimes, Token
-from shared.domain.lifecycle_actions import Hook, LifecycleAction
-from shared.domain.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE
+from shared.domain.machines.lifecycle_actions import Hook, LifecycleAction
+from shared.domain.pools.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE
 from shared.settings import InterruptionSettings, read
 
 HOOK = Hook("drain", "workers", "token", 30.0)

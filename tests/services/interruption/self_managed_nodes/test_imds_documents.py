@@ -15,7 +15,7 @@ from services.interruption.self_managed_nodes import imds_documents
 from shared.bus import BadMessage
 from shared.clock import parse_rfc3339
 from shared.domain.labels import MAINTENANCE_ANNOTATION
-from shared.domain.machines import Machine
+from shared.domain.machines.machine import Machine
 from tests.support.builders import make_machine
 
 NOW = 1_800_000_000.0

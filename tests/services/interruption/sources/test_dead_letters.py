@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from bench.sqs_queue import Queue
+from bench.stacks.sqs_queue import Queue
 from services.interruption.directory import Directory
 from services.interruption.notices.backlog import Backlog
 from services.interruption.sources import sqs as module

@@ -12,7 +12,7 @@ from services.interruption.notices.notice import NoticeKind
 from services.interruption.service import _missing
 from services.interruption.sources import sqs as module
 from services.interruption.sources.sqs import UNREADABLE, SqsSource
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.cloud.sqs import Sqs
 from shared.errors import Unauthorized
 from tests.services.conftest import CLUSTER, Control

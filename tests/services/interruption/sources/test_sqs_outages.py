@@ -16,17 +16,17 @@ from urllib.parse import urlsplit
 import pytest
 
 from bench.interruption import body_of, instance_id
-from bench.sqs_queue import Queue, served
+from bench.stacks.sqs_queue import Queue, served
 from services.interruption.sources import sqs as module
 from services.interruption.sources.sqs import UNREADABLE
-from shared.api.machines import parse_machine
-from shared.api.node_claims import parse_node_claim
+from shared.api.v1alpha5.machines import parse_machine
+from shared.api.v1.node_claims import parse_node_claim
 from shared.bus import Bus
 from shared.clock import SystemClock
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.kube.machines import Machines
 from shared.kube.resources import MACHINES, NODE_CLAIMS
-from shared.mirror.offerings import UnavailableOfferings
+from shared.mirror.catalogue.offerings import UnavailableOfferings
 from shared.streams import INTERRUPTIONS
 from tests.services.conftest import create_machine, create_node_claim
 from tests.services.interruption.conftest import World

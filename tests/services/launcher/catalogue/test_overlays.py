@@ -10,11 +10,11 @@ import pytest
 from services.launcher.catalogue.overlays import LIST_FRESH_SECONDS, ListedOverlays, Overlays
 from shared.bus import Bus
 from shared.domain import labels as keys
-from shared.domain.instance_types import Catalogue, encode_catalogue
+from shared.domain.instance_types.types import Catalogue, encode_catalogue
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_OVERLAYS
-from shared.mirror.offerings import CatalogueStore
-from shared.mirror.overlays import OverlaidCatalogues
+from shared.mirror.catalogue.offerings import CatalogueStore
+from shared.mirror.catalogue.overlays import OverlaidCatalogues
 from tests.support.fake_clock import FakeClock
 
 Look = Callable[..., Any]

@@ -1,6 +1,6 @@
 """The catalogue in Redis: read, kept, taken over, written again, and refined by what nodes tell (IT-01, IT-12).
 
-What AWS says is scripted here; ``tests/shared/cloud/test_catalogue.py`` reads it from the emulator.
+What AWS says is scripted here; ``tests/shared/cloud/catalogue/test_building.py`` reads it from the emulator.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from services.launcher.catalogue.publish import (
 from services.launcher.catalogue.read import CatalogueRequest, Encoded, read_apart
 from shared.bus import Bus
 from shared.bus.connection import ask
-from shared.cloud.catalogue import generation_of, with_memory
-from shared.cloud.instance_model import ModelSettings
-from shared.domain.instance_types import Catalogue, decode_catalogue, encode_catalogue
+from shared.cloud.catalogue.building import generation_of, with_memory
+from shared.cloud.catalogue.instance_model import ModelSettings
+from shared.domain.instance_types.types import Catalogue, decode_catalogue, encode_catalogue
 from shared.errors import Unauthorized, Unavailable, Unreachable
-from shared.mirror import offerings
-from shared.mirror.learned_memory import LearnedMemory
-from shared.mirror.offerings import CatalogueStore
+from shared.mirror.catalogue import offerings
+from shared.mirror.catalogue.learned_ram import LearnedMemory
+from shared.mirror.catalogue.offerings import CatalogueStore
 from tests.services.launcher.catalogue.test_learned_memory import SEEN, machine, node
 from tests.support.builders import REGION, make_type
 from tests.support.fake_clock import FakeClock

@@ -12,12 +12,12 @@ from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.bus import Bus
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
-from shared.domain.instance_types import Catalogue
-from shared.domain.machines import DRIFTED
-from shared.domain.nodepools import SelectorTerm
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.machine import DRIFTED
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
@@ -32,7 +32,7 @@ from shared.kube.resources import (
     Resource,
 )
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueStore
+from shared.mirror.catalogue.offerings import CatalogueStore
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import (
     CLUSTER,

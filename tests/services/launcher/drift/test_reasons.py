@@ -11,16 +11,16 @@ from msgspec.structs import replace
 from services.launcher.drift.reasons import Facts, drift_of
 from services.launcher.node_class.images import boot_images
 from services.launcher.resolved_class import BootImages, Resolved
-from shared.api.ec2_node_classes import parse_ec2_node_class
+from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
-from shared.api.node_pools import parse_node_pool
-from shared.api.node_templates import parse_node_template
-from shared.api.provisioners import parse_provisioner
-from shared.cloud.records import Image, Instance, SecurityGroup, Subnet
+from shared.api.v1.node_pools import parse_node_pool
+from shared.api.v1alpha5.node_templates import parse_node_template
+from shared.api.v1alpha5.provisioners import parse_provisioner
+from shared.cloud.ec2.records import Image, Instance, SecurityGroup, Subnet
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1, NodeClass, NodePool
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1, NodeClass, NodePool
 from tests.support.builders import make_machine, make_type
 
 NOW = 10_000.0

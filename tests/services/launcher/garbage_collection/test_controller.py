@@ -11,10 +11,10 @@ from services.launcher.garbage_collection.controller import FIRST_ROUNDS
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.journal import Journal
 from services.watcher.status.joined_nodes import JoinedNodes
-from shared.cloud.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
+from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
-from shared.domain.machines import REGISTERED
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.machines.machine import REGISTERED
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import provider_instance_id
 from shared.kube.client import Kube
 from shared.kube.listing import KubeList

@@ -11,7 +11,7 @@ from services.launcher.garbage_collection.instance_profiles import (
     UnusedInstanceProfiles,
 )
 from services.launcher.node_class.controller import NodeClasses
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder

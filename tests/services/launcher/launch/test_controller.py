@@ -12,17 +12,17 @@ from services.launcher.launch.assignment import LaunchedInstance
 from services.launcher.launch.controller import BATCH_IDLE_SECONDS
 from services.launcher.launch.fleet import launch_token
 from services.launcher.launch.saga import LISTS_APART_SECONDS, REPEATABLE_SECONDS
-from shared.api.machines import parse_machine
+from shared.api.v1alpha5.machines import parse_machine
 from shared.bus import Bus, RetryLater
-from shared.cloud.ownership import TOKEN_TAG
+from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.domain import labels as keys
-from shared.domain.instance_types import encode_catalogue
+from shared.domain.instance_types.types import encode_catalogue
 from shared.domain.nodes import provider_instance_id
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueStore
+from shared.mirror.catalogue.offerings import CatalogueStore
 from tests.services.conftest import Control, create_machine, create_pool
 from tests.services.launcher.conftest import Launcher
 from tests.services.launcher.mortal import Died

@@ -21,11 +21,11 @@ from services.launcher.launch.fleet import (
 )
 from services.launcher.launch_template.variants import Choice, Template
 from services.launcher.tags import instance_tags
-from shared.cloud.ownership import TOKEN_TAG
-from shared.cloud.records import tags_from
+from shared.cloud.ec2.ownership import TOKEN_TAG
+from shared.cloud.ec2.records import tags_from
 from shared.domain import labels as keys
-from shared.domain.instance_types import InstanceType, Offering
-from shared.domain.nodepools import V1
+from shared.domain.instance_types.types import InstanceType, Offering
+from shared.domain.pools.nodepools import V1
 from tests.support.builders import ZONES, make_machine, make_node_class, make_type
 
 SUBNETS = {zone: f"subnet-{zone}" for zone in ZONES}

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from services.launcher.launch.limits import PoolLimits, ReservedRoom, SafetyLimits
 from services.launcher.launch_template.variants import Choice
 from shared.domain import labels as keys
-from shared.domain.commands import CommandRecord, written
-from shared.domain.machines import INSTANCE_TERMINATING, LAUNCHED, Condition, Machine
-from shared.domain.pool_usage import Counting
+from shared.domain.machines.commands import CommandRecord, written
+from shared.domain.machines.machine import INSTANCE_TERMINATING, LAUNCHED, Condition, Machine
+from shared.domain.pools.usage import Counting
 from tests.support.builders import make_machine, make_type
 
 NOW = 1000.0

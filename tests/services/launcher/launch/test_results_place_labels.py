@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from services.launcher.launch_template.content import TENANCY
-from shared.api.machines import parse_machine
+from shared.api.v1alpha5.machines import parse_machine
 from shared.domain import labels as keys
-from shared.domain.instance_types import Catalogue
+from shared.domain.instance_types.types import Catalogue
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
 from tests.services.conftest import Control, create_node_claim, create_node_class, create_node_pool

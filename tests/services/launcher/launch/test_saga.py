@@ -13,18 +13,18 @@ from services.launcher.garbage_collection.lost_machines import INSTANCE_VISIBLE_
 from services.launcher.launch.fleet import launch_token
 from services.launcher.launch.record_store import LaunchRecords
 from shared import streams
-from shared.api.machines import parse_machine
+from shared.api.v1alpha5.machines import parse_machine
 from shared.bus import Bus, RetryLater
-from shared.cloud.ownership import TOKEN_TAG
+from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.domain import labels as keys
-from shared.domain.machines import LAUNCHED
-from shared.domain.nodepools import SelectorTerm
+from shared.domain.machines.machine import LAUNCHED
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import AWS_NODE_TEMPLATES, LAUNCH_RECORDS, MACHINES
 from shared.messages import LaunchFailed, TerminateMachine
 from shared.metrics import Metrics
-from shared.mirror.offerings import UnavailableOfferings
+from shared.mirror.catalogue.offerings import UnavailableOfferings
 from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
 from tests.services.launcher.conftest import Launcher
 from tests.support.builders import ZONES

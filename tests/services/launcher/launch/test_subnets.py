@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from services.launcher.launch import subnets as module
 from services.launcher.launch.subnets import RESERVATION_SECONDS, SubnetAddresses, most_taken, taken
-from shared.cloud.records import FleetInstance, Subnet
+from shared.cloud.ec2.records import FleetInstance, Subnet
 
 A1 = Subnet("subnet-a1", "us-west-2a", "usw2-az1", 100)
 A2 = Subnet("subnet-a2", "us-west-2a", "usw2-az1", 90)

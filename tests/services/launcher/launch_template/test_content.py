@@ -21,13 +21,13 @@ from services.launcher.launch_template.content import (
 )
 from services.launcher.launch_template.variants import Choice, Variant, variants
 from services.launcher.resolved_class import BootImage, BootImages, Resolved
-from shared.api.node_templates import parse_node_template
-from shared.cloud.records import Image, SecurityGroup
+from shared.api.v1alpha5.node_templates import parse_node_template
+from shared.cloud.ec2.records import Image, SecurityGroup
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.instance_types import EFA, InstanceType, Offering
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1
+from shared.domain.instance_types.types import EFA, InstanceType, Offering
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1
 from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject
 from tests.support.builders import make_machine, make_node_class, make_type

@@ -15,7 +15,7 @@ from services.launcher.launch_template.store import (
     templates_of,
 )
 from shared.bus import Bus
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.errors import Unauthorized
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.api.nodes import parse_node
+from shared.api.core.nodes import parse_node
 from shared.bus.connection import ask
 from shared.domain import labels as keys
-from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
 from shared.kube.client import Kube
 from shared.kube.resources import NODES

@@ -20,8 +20,8 @@ from services.launcher.lifecycle.stages import (
 )
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
-from shared.domain.machines import INITIALIZED, LAUNCHED, REGISTERED, Condition
-from shared.domain.nodepools import V1
+from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition
+from shared.domain.pools.nodepools import V1
 from tests.support.builders import make_machine, make_node
 
 PROVIDER_ID = "aws:///us-west-2a/i-1"

@@ -19,13 +19,13 @@ from services.launcher.node_class.capacity_reservations import (
     selects,
 )
 from services.launcher.node_class.controller import NodeClasses
-from shared.api.ec2_node_classes import parse_ec2_node_class
-from shared.cloud.records import CapacityReservation
-from shared.cloud.session import Cloud
+from shared.api.v1.ec2_node_classes import parse_ec2_node_class
+from shared.cloud.ec2.records import CapacityReservation
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.nodepools import V1, SelectorTerm
-from shared.domain.reservations import (
+from shared.domain.pools.nodepools import V1, SelectorTerm
+from shared.domain.instance_types.reservations import (
     CAPACITY_BLOCK,
     ID_LABEL,
     INTERRUPTIBLE_LABEL,
@@ -36,8 +36,8 @@ from shared.domain.reservations import (
 from shared.errors import InsufficientCapacity, Unavailable
 from shared.kube.client import Kube
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS
-from shared.mirror.offerings import CatalogueStore, UnavailableOfferings
-from shared.mirror.reservations import ReservationStore, ReservedCatalogues
+from shared.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
+from shared.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
 from tests.services.conftest import Control, create_node_claim, create_node_class
 from tests.services.launcher.conftest import Launcher
 from tests.services.launcher.lifecycle_world import World

@@ -9,9 +9,9 @@ import pytest
 from services.launcher import cluster
 from services.launcher.node_class.controller import DISCOVERY_FRESH_SECONDS, NodeClasses
 from shared.api.conditions import known_conditions
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.nodepools import SelectorTerm
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import InsufficientCapacity, InvalidObject, NotFound, Throttled
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder

@@ -11,7 +11,7 @@ import pytest
 
 from services.launcher.node_class.controller import NodeClasses
 from shared.api.conditions import known_conditions
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.errors import InvalidObject
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder

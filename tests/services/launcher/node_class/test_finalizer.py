@@ -9,7 +9,7 @@ import pytest
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.node_class.finalizer import WAITING_SECONDS, uses, with_finalizer
 from services.launcher.node_class.instance_profiles import profile_path
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.errors import NotFound, Unauthorized
 from shared.kube.client import Kube

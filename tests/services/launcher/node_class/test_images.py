@@ -26,11 +26,11 @@ from services.launcher.node_class.published_images import (
     published,
 )
 from services.launcher.resolved_class import BootImage, BootImages, image_for
-from shared.cloud.records import Image
-from shared.cloud.session import Cloud
+from shared.cloud.ec2.records import Image
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.instance_types import InstanceType
-from shared.domain.nodepools import V1, V1ALPHA5, SelectorTerm
+from shared.domain.instance_types.types import InstanceType
+from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject
 from tests.services.conftest import Control

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from local.aws.images import image_for
+from local.aws.ec2.images import image_for
 from services.launcher.node_class.published_images import (
     ACCELERATOR_COUNT,
     ARCHITECTURES,

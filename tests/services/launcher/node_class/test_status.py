@@ -20,9 +20,9 @@ from services.watcher.status.pools import class_refusal
 from shared.api.conditions import condition_objects, known_conditions
 from shared.api.faults import Fault, texts_of
 from shared.cloud.eks import EksCluster
-from shared.cloud.records import Image, SecurityGroup, Subnet
-from shared.domain.machines import Condition
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.cloud.ec2.records import Image, SecurityGroup, Subnet
+from shared.domain.machines.machine import Condition
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from tests.support.builders import make_node_class
 
 NOW = 1_700_000_000.0

@@ -8,7 +8,7 @@ import pytest
 
 from services.launcher.node_class.problems import Problem
 from services.launcher.node_class.volume_checks import snapshots_of, volume_problems
-from shared.cloud.records import Image
+from shared.cloud.ec2.records import Image
 from tests.support.builders import make_node_class
 
 IMAGES = (

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from local.cluster.kubelet.user_data import KubeletConfiguration, parse_user_data
 from services.launcher.node_class.published_images import GPU_COUNT
-from shared.cloud.session import Cloud
+from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
-from shared.domain.instance_types import Catalogue, SizeFacts
-from shared.domain.nodepools import SelectorTerm
+from shared.domain.instance_types.types import Catalogue, SizeFacts
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.kube.client import Kube
 from shared.kube.resources import AWS_NODE_TEMPLATES
 from tests.services.conftest import (

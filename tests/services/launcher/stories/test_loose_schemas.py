@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from local.cluster.store import Store
+from local.cluster.storage.store import Store
 from shared.bus import RetryLater
 from shared.clock import SystemClock
 from shared.domain import labels as keys

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace as changed
 
-from shared.api.nodes import parse_node
+from shared.api.core.nodes import parse_node
 from shared.domain import labels as keys
-from shared.domain.instance_types import Catalogue
-from shared.domain.machines import INITIALIZED
+from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.machine import INITIALIZED
 from shared.kube.resources import NODES, PROVISIONERS
 from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
 from tests.services.launcher.conftest import Launcher

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from local.aws.capacity import Statement
+from local.aws.capacity.stated import Statement
 from shared.domain import labels as keys
-from shared.domain.instance_types import encode_catalogue
+from shared.domain.instance_types.types import encode_catalogue
 from tests.services.launcher.crash_world import FORGETFUL, CrashWorld, crashes
 from tests.services.launcher.launch.test_controller import REAL_TYPES
 from tests.services.launcher.paced import (

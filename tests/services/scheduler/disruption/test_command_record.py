@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from services.scheduler.disruption.command_record import Written, is_shown, patience, running, step
 from shared.domain import labels as keys
-from shared.domain.commands import CommandRecord, holder, read, written
-from shared.domain.machines import INITIALIZED, Condition, Machine
+from shared.domain.machines.commands import CommandRecord, holder, read, written
+from shared.domain.machines.machine import INITIALIZED, Condition, Machine
 from tests.support.builders import make_machine
 
 NOW = 5000.0

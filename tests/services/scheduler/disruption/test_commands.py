@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from services.scheduler.disruption.commands import Commands
 from shared import streams
-from shared.api.node_claims import parse_node_claim
-from shared.api.nodes import parse_node, taint_objects
+from shared.api.v1.node_claims import parse_node_claim
+from shared.api.core.nodes import parse_node, taint_objects
 from shared.domain import labels as keys
-from shared.domain.commands import CommandRecord, holder, written
-from shared.domain.machines import CONSOLIDATABLE, DISRUPTION_REASON, INITIALIZED, Machine
-from shared.domain.nodepools import V1, WHEN_UNDERUTILIZED, Budget
+from shared.domain.machines.commands import CommandRecord, holder, written
+from shared.domain.machines.machine import CONSOLIDATABLE, DISRUPTION_REASON, INITIALIZED, Machine
+from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
 from shared.domain.nodes import DISRUPTED
 from shared.errors import NotFound
 from shared.kube.client import Kube

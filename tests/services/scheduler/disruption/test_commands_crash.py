@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.api.machines import machine_conditions, parse_machine
-from shared.api.node_claims import parse_node_claim
-from shared.api.nodes import parse_node
+from shared.api.v1alpha5.machines import machine_conditions, parse_machine
+from shared.api.v1.node_claims import parse_node_claim
+from shared.api.core.nodes import parse_node
 from shared.bus import Bus
 from shared.domain import labels as keys
-from shared.domain.machines import (
+from shared.domain.machines.machine import (
     DISRUPTION_REASON,
     INITIALIZED,
     LAUNCHED,
@@ -28,9 +28,9 @@ from shared.domain.machines import (
     REGISTERED,
     Machine,
 )
-from shared.domain.nodepools import V1, V1ALPHA5, WHEN_UNDERUTILIZED, NodePool
+from shared.domain.pools.nodepools import V1, V1ALPHA5, WHEN_UNDERUTILIZED, NodePool
 from shared.domain.nodes import DISRUPTED, Node
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from shared import streams
-from shared.api.machines import parse_machine
+from shared.api.v1alpha5.machines import parse_machine
 from shared.clock import SystemClock
-from shared.domain.machines import EMPTY, Machine
-from shared.domain.nodepools import GLOBAL, KARPENTER, V1, WHEN_UNDERUTILIZED, Budget
+from shared.domain.machines.machine import EMPTY, Machine
+from shared.domain.pools.nodepools import GLOBAL, KARPENTER, V1, WHEN_UNDERUTILIZED, Budget
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS
 from shared.messages import TerminateMachine

@@ -13,9 +13,9 @@ from shared.clock import SystemClock
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.disruption.records import Proposal
 from shared.disruption.replacement_price import NOT_CHEAPER
-from shared.domain.machines import DRIFTED, MACHINE_KINDS, Condition, Machine
-from shared.domain.nodepools import V1, V1ALPHA5, WHEN_UNDERUTILIZED, Budget
-from shared.domain.pods import Pod
+from shared.domain.machines.machine import DRIFTED, MACHINE_KINDS, Condition, Machine
+from shared.domain.pools.nodepools import V1, V1ALPHA5, WHEN_UNDERUTILIZED, Budget
+from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
 from shared.metrics import Metrics
 from tests.services.scheduler.conftest import Scheduler

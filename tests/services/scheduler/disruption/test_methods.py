@@ -14,10 +14,12 @@ from services.scheduler.disruption.methods import (
     inputs_of,
     methods_of,
 )
-from shared.disruption import global_plan, multi_node, single_node
-from shared.disruption.churn import Churn
+from shared.disruption.global_consolidation import plan
+from shared.disruption.methods import multi_node
+from shared.disruption.methods import single_node
+from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.records import Command
-from shared.domain.nodepools import (
+from shared.domain.pools.nodepools import (
     GLOBAL,
     KARPENTER,
     V1,
@@ -57,25 +59,25 @@ def proposed(setting: str, **consolidators: str) -> dict[str, Command]:
 def test_both_consolidators_come_last(generation: str) -> None:
     """DIS-03: order of methods in v1; DIS-05: order of methods in v1alpha5."""
     names = [method.name for method in methods_of(generation, KARPENTER, frozenset(), Churn())]
-    assert names[-3:] == [global_plan.METHOD, multi_node.METHOD, single_node.METHOD]
+    assert names[-3:] == [plan.METHOD, multi_node.METHOD, single_node.METHOD]
 
 
 def test_the_setting_decides_for_pools_that_say_nothing() -> None:
-    assert set(proposed(GLOBAL, a="")) == {global_plan.METHOD}
-    assert global_plan.METHOD not in proposed(KARPENTER, a="")
+    assert set(proposed(GLOBAL, a="")) == {plan.METHOD}
+    assert plan.METHOD not in proposed(KARPENTER, a="")
 
 
 def test_a_pool_decides_for_itself() -> None:
     """Annotation dovetail.sh/consolidation: neither touches the other's machines."""
     found = proposed(KARPENTER, mine=GLOBAL, other="")
-    assert {c.pool.name for c in found[global_plan.METHOD].candidates} == {"mine"}
+    assert {c.pool.name for c in found[plan.METHOD].candidates} == {"mine"}
     others = (found[name] for name in (multi_node.METHOD, single_node.METHOD) if name in found)
     assert {c.pool.name for command in others for c in command.candidates} == {"other"}
 
 
 def test_a_global_command_is_looked_at_twice() -> None:
     """CON-11: the check after the delay."""
-    assert delayed(proposed(GLOBAL, a="")[global_plan.METHOD])
+    assert delayed(proposed(GLOBAL, a="")[plan.METHOD])
 
 
 def seen(now: float = NOW, nominated: frozenset[str] = frozenset(), **changes: Any) -> Inputs:

@@ -17,9 +17,9 @@ from services.scheduler.provisioning.backoff import (
     ProvisioningBackoff,
     pause_after,
 )
-from shared.domain.instance_types import Offering
-from shared.domain.machines import INITIALIZED, Condition, Machine
-from shared.domain.pods import Owner, Pod
+from shared.domain.instance_types.types import Offering
+from shared.domain.machines.machine import INITIALIZED, Condition, Machine
+from shared.domain.workloads.pods import Owner, Pod
 from shared.solver.plan import Plan, PlannedMachine
 from tests.support.builders import make_bound_pod, make_machine, make_pod
 

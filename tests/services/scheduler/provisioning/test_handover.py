@@ -16,9 +16,9 @@ from services.scheduler.provisioning.handover import (
     Handover,
 )
 from services.scheduler.provisioning.nominations import BIND_SECONDS
-from shared.api.pods import parse_pod
+from shared.api.core.pods import parse_pod
 from shared.domain import labels as keys
-from shared.domain.pods import Pod, is_provisionable
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS, Resource
 from shared.settings import SchedulerSettings, apply, read

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.provisioning.limit_waiters import LimitWaiters, unneeded, waits_for_limits
-from shared.api.machines import parse_machine
-from shared.domain.machines import LAUNCHED, Condition, Machine
+from shared.api.v1alpha5.machines import parse_machine
+from shared.domain.machines.machine import LAUNCHED, Condition, Machine
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES
 from shared.solver.reasons import OUT_OF_TIME

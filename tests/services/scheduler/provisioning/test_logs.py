@@ -11,9 +11,9 @@ from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.logs import some
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.machines import INITIALIZED, Condition
-from shared.domain.nodepools import V1, V1ALPHA5
-from shared.domain.pods import PreferredTerm
+from shared.domain.machines.machine import INITIALIZED, Condition
+from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.workloads.pods import PreferredTerm
 from shared.domain.snapshot import Snapshot
 from tests.support.builders import (
     make_daemon_set,

@@ -24,9 +24,9 @@ from services.scheduler.provisioning.nominations import (
     settle,
 )
 from shared.domain import labels as keys
-from shared.domain.machines import INITIALIZED, Condition, Machine
+from shared.domain.machines.machine import INITIALIZED, Condition, Machine
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod, is_provisionable
+from shared.domain.workloads.pods import Pod, is_provisionable
 from tests.support.builders import (
     make_bound_pod,
     make_machine,

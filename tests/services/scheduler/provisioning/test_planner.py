@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared import streams
-from shared.api.machines import parse_machine
+from shared.api.v1alpha5.machines import parse_machine
 from shared.bus import Bus
 from shared.domain import labels as keys
 from shared.kube.client import Kube

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from services.scheduler.provisioning import pod_latency as timed
 from services.scheduler.provisioning.pod_latency import PodLatency, placed_by, undecided_text
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.domain.records import PODS
 from shared.metrics import Metrics
 from shared.mirror import Change

@@ -12,7 +12,7 @@ from services.scheduler.provisioning.preferences import (
     PreferenceLog,
 )
 from shared.domain import labels as keys
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from tests.support.builders import make_pod, make_pods, make_spread, make_term
 
 SOFT = make_spread(keys.ZONE, when_unsatisfiable="ScheduleAnyway")

@@ -9,7 +9,7 @@ import pytest
 
 from services.scheduler.provisioning.handover import MOST_TRIES_JOINING, WRITES_PER_STEP, Handover
 from shared.clock import SystemClock
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS, Resource
 from shared.messages import LaunchFailed, encode

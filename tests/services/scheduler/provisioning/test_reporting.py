@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 from services.scheduler.provisioning.reporting import MOST_POD_EVENTS, PlanReporter
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.machines import INITIALIZED, Condition
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.machines.machine import INITIALIZED, Condition
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.snapshot import Snapshot
 from shared.kube.recorder import Recorder
 from tests.support.builders import (

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from services.scheduler.state.catalogues import catalogue_source
-from shared.api.node_pools import parse_node_pool
+from shared.api.v1.node_pools import parse_node_pool
 from shared.bus import Bus
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
-from shared.domain.nodepools import V1, NodeClass, NodePool, SelectorTerm
-from shared.domain.overlays import Overlay
-from shared.domain.reservations import Reservation, merged
+from shared.domain.pools.nodepools import V1, NodeClass, NodePool, SelectorTerm
+from shared.domain.instance_types.overlays import Overlay
+from shared.domain.instance_types.reservations import Reservation, merged
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
-from shared.mirror.reservations import KEPT_SECONDS, NOT_READ, ReservationStore
+from shared.mirror.catalogue.reservations import KEPT_SECONDS, NOT_READ, ReservationStore
 from tests.services.conftest import create_node_pool
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import ZONES, make_node_class, make_pod

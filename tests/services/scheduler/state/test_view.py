@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from services.scheduler.state.view import View, waiting_pods
 from shared.clock import SystemClock
 from shared.domain import labels as keys
-from shared.domain.namespaces import Namespace
-from shared.domain.pods import Owner, Pod
+from shared.domain.workloads.namespaces import Namespace
+from shared.domain.workloads.pods import Owner, Pod
 from shared.domain.records import CLAIMS, CSI_NODES, NAMESPACES, STORAGE_CLASSES, VOLUMES
 from shared.domain.snapshot import moving_pods
 from shared.mirror import MirrorReader

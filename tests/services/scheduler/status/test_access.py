@@ -15,7 +15,7 @@ from shared.bus import Bus
 from shared.clock import SystemClock
 from shared.kube.token_access import TokenAccess
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueStore
+from shared.mirror.catalogue.offerings import CatalogueStore
 from shared.runtime import Service
 from shared.settings import SchedulerSettings, read
 from shared.status import Listener, mount, server_loop

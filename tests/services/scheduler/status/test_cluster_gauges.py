@@ -15,10 +15,10 @@ from services.scheduler.status.cluster_gauges import (
     type_text,
 )
 from shared.domain import labels as keys
-from shared.domain.instance_types import Offering
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.instance_types.types import Offering
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
-from shared.domain.pods import Owner
+from shared.domain.workloads.pods import Owner
 from tests.support.builders import (
     amounts,
     make_bound_pod,

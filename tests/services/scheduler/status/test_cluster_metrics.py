@@ -10,7 +10,7 @@ import pytest
 from services.scheduler.status.cluster_metrics import ClusterMetrics
 from shared.clock import SystemClock
 from shared.domain import labels as keys
-from shared.domain.pods import Owner
+from shared.domain.workloads.pods import Owner
 from shared.leadership import Leadership
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import make_bound_pod, make_node, make_pool

@@ -27,14 +27,14 @@ from services.scheduler.status.simulate import (
 from shared.bus import Bus
 from shared.child import Bounds
 from shared.clock import SystemClock
-from shared.domain.instance_types import encode_catalogue
+from shared.domain.instance_types.types import encode_catalogue
 from shared.environment import Environment
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS
 from shared.live_settings import LiveSettings
 from shared.metrics import Metrics
-from shared.mirror.offerings import CatalogueStore
+from shared.mirror.catalogue.offerings import CatalogueStore
 from shared.runtime import Question, Service
 from shared.settings import SchedulerSettings, read
 from shared.status import Listener, mount, server_loop

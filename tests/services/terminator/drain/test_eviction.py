@@ -13,10 +13,10 @@ from services.terminator.drain.eviction import (
     LONGEST_PAUSE_SECONDS,
 )
 from services.terminator.drain.pods import DrainStep
-from shared.api.nodes import parse_node
-from shared.api.pods import parse_pod
+from shared.api.core.nodes import parse_node
+from shared.api.core.pods import parse_pod
 from shared.domain.nodes import Node
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.errors import Unavailable
 from tests.services.terminator.world import World
 

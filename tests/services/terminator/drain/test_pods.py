@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from services.terminator.drain.pods import Deletion, DrainStep, next_step, stays
 from shared.domain.expressions import Toleration
-from shared.domain.nodepools import V1, V1ALPHA5
-from shared.domain.pods import Owner, Pod
+from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.workloads.pods import Owner, Pod
 from tests.support.builders import make_bound_pod
 
 CRITICAL = "system-cluster-critical"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from services.terminator.drain.pods import Deletion, DrainStep
-from shared.api.nodes import parse_node
-from shared.api.pods import parse_pod
-from shared.domain.pods import Pod
+from shared.api.core.nodes import parse_node
+from shared.api.core.pods import parse_pod
+from shared.domain.workloads.pods import Pod
 from tests.services.terminator.world import World
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.cluster import streams
+from local.cluster.api import streams
 from services.watcher.conversion import KINDS
 from services.watcher.mirror.comparison import (
     MISSING,

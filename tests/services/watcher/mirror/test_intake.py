@@ -26,7 +26,7 @@ from shared.kube.recorder import Recorder
 from shared.kube.resources import NODE_POOLS
 from shared.metrics import Metrics
 from shared.mirror import MirrorWriter
-from shared.mirror.registrations import RegistrationOutcomes
+from shared.mirror.pools.registrations import RegistrationOutcomes
 from shared.mirror.writer import BODY_LIMIT_BYTES
 from tests.services.conftest import create_node_pool
 from tests.support.fake_clock import FakeClock

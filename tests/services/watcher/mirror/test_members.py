@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from services.watcher.mirror.members import Members, machine_member, node_member
 from shared.api.hashes import METHOD
 from shared.domain import labels as keys
-from shared.domain.machines import DRIFTED, Condition, Machine
-from shared.domain.nodepools import V1
+from shared.domain.machines.machine import DRIFTED, Condition, Machine
+from shared.domain.pools.nodepools import V1
 from shared.domain.records import MACHINES, NODES
 from tests.support.builders import make_machine, make_node
 

@@ -12,7 +12,7 @@ from services.watcher.mirror.soundness import positions, problem_of
 from shared.clock import SystemClock
 from shared.errors import Unavailable
 from shared.kube.client import Kube
-from shared.kube.connection import Timeouts
+from shared.kube.transport.connection import Timeouts
 from shared.kube.informer import Event, Informer
 from shared.kube.resources import PODS, Resource
 from tests.support.waiting import wait_until

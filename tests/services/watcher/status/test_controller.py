@@ -30,7 +30,7 @@ from shared.kube.resources import (
 )
 from shared.metrics import Metrics
 from shared.mirror import MirrorWriter
-from shared.mirror.registrations import RegistrationOutcomes
+from shared.mirror.pools.registrations import RegistrationOutcomes
 from tests.services.conftest import create_machine, create_node_class, create_node_pool, create_pool
 from tests.support.fake_clock import FakeClock
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from services.watcher.status.inline_templates import KEPT, RECHECK_SECONDS, REMOVED, InlineTemplates
-from shared.api.provisioners import inline_template_name
+from shared.api.v1alpha5.provisioners import inline_template_name
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, PROVISIONERS

@@ -14,8 +14,8 @@ from services.watcher.status.joined_nodes import (
 )
 from shared.bus import Bus
 from shared.domain import labels as keys
-from shared.domain.machines import Machine
-from shared.domain.nodepools import V1
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import Node
 from shared.kube.client import Kube
 from shared.kube.machines import Machines

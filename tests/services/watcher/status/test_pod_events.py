@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from services.watcher.mirror.members import Member, machine_member
 from services.watcher.status.pod_events import PodEvents, due_writes
-from shared.api.node_claims import parse_node_claim
-from shared.domain.nodepools import V1
-from shared.domain.pods import Owner
+from shared.api.v1.node_claims import parse_node_claim
+from shared.domain.pools.nodepools import V1
+from shared.domain.workloads.pods import Owner
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
 from tests.services.conftest import create_node_claim

@@ -20,8 +20,8 @@ from services.watcher.status.pools import (
     validation_verdict,
 )
 from shared.domain import labels as keys
-from shared.domain.machines import Condition
-from shared.domain.nodepools import V1, V1ALPHA5
+from shared.domain.machines.machine import Condition
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from tests.support.builders import make_machine, make_node
 
 FINE = Condition("True", "fine")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shared.api.crd import custom_resource_definition
-from shared.api.model import read
+from shared.api.crd.definitions import custom_resource_definition
+from shared.api.crd.model import read
 from shared.api.schema.kinds import Resource
 from shared.api.schema.v1.node_claim import NodeClaim
 from shared.api.schema.v1.node_overlay import NodeOverlay

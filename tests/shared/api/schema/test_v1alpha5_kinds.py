@@ -7,7 +7,7 @@ from typing import Any
 import cel
 import pytest
 
-from shared.api.model import UNKNOWN_FIELDS, ApiModel, read
+from shared.api.crd.model import UNKNOWN_FIELDS, ApiModel, read
 from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate, AWSNodeTemplateSpec
 from shared.api.schema.block_devices import EbsVolume
 from shared.api.schema.v1alpha5.machine import Machine, MachineSpec

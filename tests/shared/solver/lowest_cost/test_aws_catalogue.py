@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan
 from tests.support.builders import (

@@ -6,7 +6,7 @@ import pytest
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.pods import AffinityTerm, PreferredTerm
+from shared.domain.workloads.pods import AffinityTerm, PreferredTerm
 from shared.solver.plan import Plan
 from tests.support.builders import (
     DEFAULT_REQUIREMENTS,

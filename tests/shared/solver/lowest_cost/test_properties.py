@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint, Toleration
-from shared.domain.pods import Pod
+from shared.domain.workloads.pods import Pod
 from tests.support.builders import (
     DEFAULT_REQUIREMENTS,
     ZONES,

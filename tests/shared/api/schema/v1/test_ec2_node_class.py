@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from local.cluster.schemas import Validator, prune, with_defaults
-from shared.api.crd import custom_resource_definition, root_schema
-from shared.api.ec2_node_classes import parse_ec2_node_class
+from local.cluster.crd.schemas import Validator, prune, with_defaults
+from shared.api.crd.definitions import custom_resource_definition, root_schema
+from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.schema.v1.ec2_node_class import EC2NodeClass
 from shared.api.schema.kinds import Resource
 from shared.api.schema.launch_record import LaunchRecord

@@ -1,0 +1,225 @@
+"""Karpenter's consolidation, step by step, on arrays: the reference of the consolidation benchmark.
+
+Emptiness, then the multi-node prefix search, then one node at a time, each as ``shared.disruption`` does it, with a
+simulation that is hundreds of times faster than the planner and leaves out what the benchmark's clusters do not have
+(spot, volumes, taints, several pools). Pods go first-fit onto nodes in the order of their names, the largest first;
+what is left goes to one new node, the cheapest type that holds it, if that costs strictly less (CON-02..10).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from shared.disruption.global_consolidation.picture import Picture
+from shared.domain.snapshot import Snapshot
+from shared.solver.encode import LARGEST, NO_PRICE, Amounts, Indices, Mask, ResourceAxis, TypeTable
+from shared.solver.lowest_cost.rules import Rules
+from shared.solver.pools.templates import usable_templates
+
+MOST_NODES = 100
+
+
+class Step(NamedTuple):
+    """One command that was carried out."""
+
+    method: str
+    nodes: int
+    moved_pods: int
+    cost_micro_usd_per_hour: int
+    """Of the cluster afterwards."""
+
+
+class Move(NamedTuple):
+    """A valid command: where pods go, and what is bought."""
+
+    load: tuple[tuple[int, Indices, Amounts], ...]
+    """(class, nodes, how many each takes)"""
+    new: tuple[int, int, int, Amounts] | None
+    """Price, type, zone, pods by class."""
+
+
+@dataclass(slots=True, eq=False)
+class Cluster:
+    """The state. Rows are nodes, in the order of their names; new ones are named after all others."""
+
+    price: Amounts
+    kind: Indices
+    zone: Indices
+    room: Amounts
+    load: Amounts
+    may: Mask
+    """[nodes, classes]"""
+    alive: Mask
+    picture: Picture
+    types: Mask
+    """[classes, types]"""
+    size: Amounts
+    prices: Amounts
+    """[types, zones]"""
+    zones_of: Mask
+    """[classes, zones]"""
+    percent: int
+    """Of the nodes that may go at once."""
+    simulations: int = 0
+
+    def cost(self) -> int:
+        return int(self.price[self.alive].sum())
+
+    def step(self) -> Step | None:
+        """Carries out the next command; None when there is none."""
+        most = math.ceil(int(self.alive.sum()) * self.percent / 100)
+        pods = self.load.sum(axis=1)
+        empty = np.flatnonzero(self.alive & (pods == 0))[:most]
+        if len(empty):
+            return self._apply("emptiness", empty, Move((), None))
+        rows = np.flatnonzero(self.alive)
+        rows = rows[np.argsort(-(self.price[rows] / (1 + pods[rows])), kind="stable")]
+        return self._multi(rows[: min(most, MOST_NODES)]) or self._single(rows)
+
+    def _multi(self, rows: Indices) -> Step | None:
+        low, high, best = 2, len(rows), None
+        while low <= high:
+            middle = (low + high) // 2
+            move = self._simulate(rows[:middle])
+            if move is not None:
+                best, low = (rows[:middle], move), middle + 1
+            else:
+                high = middle - 1
+        return self._apply("multi-node", *best) if best else None
+
+    def _single(self, rows: Indices) -> Step | None:
+        for row in rows:
+            move = self._simulate(np.array([row]))
+            if move is not None:
+                return self._apply("single-node", np.array([row]), move)
+        return None
+
+    def _simulate(self, rows: Indices) -> Move | None:
+        self.simulations += 1
+        staying = self.alive.copy()
+        staying[rows] = False
+        room = self.room.copy()
+        done, left = [], np.zeros(self.load.shape[1], dtype=np.int64)
+        zones = np.ones(self.prices.shape[1], dtype=np.bool_)
+        for one, zone, count in self._queue(rows):
+            nodes, taken = self._fill(one, zone, count, staying, room)
+            room[nodes] -= taken[:, None] * self.picture.requests[one]
+            done.append((one, nodes, taken))
+            missing = count - int(taken.sum())
+            if missing:
+                left[one] += missing
+                zones &= self.zones_of[one]
+                if self.picture.stays_in_zone[one]:
+                    zones &= np.arange(len(zones)) == zone
+                if len(rows) == 1 and self._cheapest(left, zones, rows) is None:
+                    return None  # More pods never make it cheaper.
+        if not left.any():
+            return Move(tuple(done), None)
+        new = self._cheapest(left, zones, rows)
+        return None if new is None else Move(tuple(done), new)
+
+    def _queue(self, rows: Indices) -> list[tuple[int, int, int]]:
+        """(class, zone, pods), CPU descending, then memory."""
+        found: dict[tuple[int, int], int] = {}
+        for row in rows:
+            zone = int(self.zone[row])
+            for one in np.flatnonzero(self.load[row]):
+                at = (int(one), zone if self.picture.stays_in_zone[one] else -1)
+                found[at] = found.get(at, 0) + int(self.load[row, one])
+        requests = self.picture.requests
+        order = sorted(found, key=lambda at: (-requests[at[0], 0], -requests[at[0], 1], at))
+        return [(one, zone, found[one, zone]) for one, zone in order]
+
+    def _fill(
+        self, one: int, zone: int, count: int, staying: Mask, room: Amounts
+    ) -> tuple[Indices, Amounts]:
+        """First-fit of equal pods."""
+        open_ = staying & self.may[:, one]
+        if zone >= 0:
+            open_ &= self.zone == zone
+        request = self.picture.requests[one]
+        open_ &= (room >= request).all(axis=1)
+        nodes = open_.nonzero()[0]
+        fits = (room[nodes] // np.maximum(request, 1)).min(axis=1, initial=count)
+        most = int(self.picture.most[one])
+        if most < LARGEST:
+            fits = np.maximum(np.minimum(fits, most - self.load[nodes, one]), 0)
+        ends = fits.cumsum()
+        taken = np.minimum(np.maximum(count - (ends - fits), 0), fits)
+        used = taken.nonzero()[0]
+        return nodes[used], taken[used]
+
+    def _cheapest(
+        self, left: Amounts, zones: Mask, rows: Indices
+    ) -> tuple[int, int, int, Amounts] | None:
+        """One new node for these pods, strictly cheaper than the old ones."""
+        classes = np.flatnonzero(left)
+        if (left[classes] > self.picture.most[classes]).any() or not zones.any():
+            return None
+        usable = np.asarray(self.types[classes].all(axis=0))
+        usable &= np.asarray((self.size >= left @ self.picture.requests).all(axis=1))
+        prices = np.where(usable[:, None] & zones[None, :], self.prices, NO_PRICE)
+        kind, zone = np.unravel_index(int(prices.argmin()), prices.shape)
+        price = int(prices[kind, zone])
+        if price >= int(self.price[rows].sum()):
+            return None
+        same = self.price[rows][self.kind[rows] == kind]
+        if len(rows) > 1 and len(same) and price >= int(same.min()):
+            return None
+        return price, int(kind), int(zone), left
+
+    def _apply(self, method: str, rows: Indices, move: Move) -> Step:
+        moved = int(self.load[rows].sum())
+        self.alive[rows] = False
+        self.load[rows] = 0
+        for one, nodes, taken in move.load:
+            self.load[nodes, one] += taken
+            self.room[nodes] -= taken[:, None] * self.picture.requests[one]
+        if move.new is not None:
+            self._add(*move.new)
+        return Step(method, len(rows), moved, self.cost())
+
+    def _add(self, price: int, kind: int, zone: int, load: Amounts) -> None:
+        self.price = np.append(self.price, price)
+        self.kind = np.append(self.kind, kind)
+        self.zone = np.append(self.zone, zone)
+        self.alive = np.append(self.alive, True)
+        self.load = np.vstack([self.load, load])
+        self.room = np.vstack([self.room, self.size[kind] - load @ self.picture.requests])
+        self.may = np.vstack([self.may, self.types[:, kind] & self.zones_of[:, zone]])
+
+
+def cluster_of(picture: Picture, snapshot: Snapshot, percent: int) -> Cluster:
+    """The arrays of a cluster whose nodes are all candidates, in one pool without daemons."""
+    axis = ResourceAxis([])
+    table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
+    (template,), _ = usable_templates(snapshot, table)
+    rules = Rules(best_effort=False)
+    allowed = [rules.allowed(one, template) for one in picture.classes]
+    order = sorted(range(len(picture.candidates)), key=lambda i: picture.candidates[i].node.name)
+    rows = picture.at[order]
+    machines = [picture.candidates[i].machine for i in order]
+    on_demand = table.capacity_types.index("on-demand")
+    size = template.available
+    kind = np.array([table.index[m.instance_type] for m in machines], dtype=np.intp)
+    return Cluster(
+        price=picture.price[order],
+        kind=kind,
+        zone=np.array([table.zones.index(m.zone) for m in machines], dtype=np.intp),
+        room=picture.room[rows].copy(),
+        load=picture.load[order].copy(),
+        may=np.ascontiguousarray(picture.may[:, rows].T),
+        alive=np.ones(len(order), dtype=np.bool_),
+        picture=picture,
+        percent=percent,
+        types=np.array([a.types if a else np.zeros(len(size), np.bool_) for a in allowed]),
+        size=size,
+        prices=np.where(template.zones[None, :], table.price[:, :, on_demand], NO_PRICE),
+        zones_of=np.array(
+            [a.zones if a else np.zeros(len(table.zones), np.bool_) for a in allowed]
+        ),
+    )

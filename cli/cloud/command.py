@@ -1,0 +1,40 @@
+"""``dovetail cloud``: make the local AWS misbehave, and look at it.
+
+Each command is one request to the emulator's control endpoint; docs/emulator.md says what it does.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from cli.cloud import capacity
+from cli.cloud import events
+from cli.cloud import faults
+from cli.cloud import views
+
+cloud = typer.Typer(
+    name="cloud",
+    help="Make the local AWS misbehave, and look at it: capacity, faults, interruptions.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (
+    capacity.ice,
+    capacity.capacity,
+    capacity.fleet,
+    capacity.quota,
+    capacity.subnet,
+    capacity.reserve,
+    faults.throttle,
+    faults.fault,
+    faults.lag,
+    events.interrupt,
+    events.status,
+    events.shift,
+    views.calls,
+    views.instances,
+    views.reset,
+):
+    cloud.command()(command)

@@ -1,0 +1,226 @@
+"""``dovetail cloud``: calls that fail, answers that get lost, lists that are stale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from cli.cloud.capacity import forbid_spot_role
+from cli.cloud.control import CloudControl, cloud_control, given, said
+from cli.stack.running_stack import StackOption
+from cli.tables import print_table
+from local.stack import DEFAULT_DIRECTORY
+from shared.errors import ConfigurationError
+
+THROTTLED: dict[str, Any] = {
+    "code": "RequestLimitExceeded",
+    "message": "Request limit exceeded.",
+    "status": 503,
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A failure with a name. ``arrange`` replaces the request for what is no fault of a call."""
+
+    action: str
+    meaning: str
+    body: dict[str, Any]
+    arrange: Callable[[CloudControl], None] | None = None
+
+
+def _delete_templates(control: CloudControl) -> None:
+    control.post("launch-templates", {"delete": "*"})
+
+
+def _refusal(code: str, status: int = 400) -> dict[str, Any]:
+    return {"code": code, "message": f"{code}, ordered by dovetail cloud", "status": status}
+
+
+PRESETS = {
+    "lost-answer": Preset(
+        "CreateFleet", "done, but the connection closes", {"status": 0, "mode": "after"}
+    ),
+    "timeout": Preset(
+        "CreateFleet",
+        "done, then silence for --delay seconds",
+        {"status": 0, "mode": "after", "delaySeconds": 90},
+    ),
+    "slow": Preset(
+        "*", "done and answered after --delay seconds", {"mode": "slow", "delaySeconds": 5}
+    ),
+    "server-error": Preset("*", "500 before anything is done", {"status": 500}),
+    "unavailable": Preset("*", "503 before anything is done", _refusal("Unavailable", 503)),
+    "foreign-answer": Preset(
+        "CreateFleet",
+        "done, but a proxy answers with a page of its own",
+        {"mode": "after", "status": 200, "body": "<html><body>the proxy's page</body></html>"},
+    ),
+    "error-after": Preset("CreateFleet", "done, but the answer is a 500", {"mode": "after"}),
+    "unauthorized": Preset(
+        "CreateFleet", "permission missing", _refusal("UnauthorizedOperation", 403)
+    ),
+    "token-mismatch": Preset(
+        "CreateFleet", "token known with other values", _refusal("IdempotentParameterMismatch")
+    ),
+    "token-terminated": Preset(
+        "CreateFleet", "token's instances ended", _refusal("IdempotentInstanceTerminated")
+    ),
+    "template-missing": Preset(
+        "CreateFleet",
+        "launch template not found, though it exists",
+        _refusal("InvalidLaunchTemplateName.NotFoundException"),
+    ),
+    "templates-deleted": Preset(
+        "", "all launch templates are deleted", {}, arrange=_delete_templates
+    ),
+    "spot-role": Preset(
+        "", "spot is refused: no service-linked role", {}, arrange=forbid_spot_role
+    ),
+    "kms": Preset("KMSDecrypt", "the next instances end at once: key unreachable", {}),
+    "sqs-outage": Preset("sqs:*", "the queue answers 503", _refusal("ServiceUnavailable", 503)),
+    "custom": Preset("*", "what --code, --status and --mode say", {}),
+}
+
+CountOption = Annotated[
+    int | None, typer.Option("--calls", help="So many calls meet it (1 unless --seconds).")
+]
+SecondsOption = Annotated[float | None, typer.Option(help="It ends after this time.")]
+SeedOption = Annotated[int, typer.Option(help="Draws which; the same seed, the same draw.")]
+
+
+def throttle(
+    action: Annotated[
+        str, typer.Argument(help="API action, with * and ?; `sqs:*` names a service.")
+    ] = "*",
+    calls: CountOption = None,
+    seconds: SecondsOption = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Calls per second that pass; the rest is refused.")
+    ] = None,
+    burst: Annotated[int, typer.Option(help="Calls that pass at once, with --rate.")] = 1,
+    code: Annotated[str, typer.Option(help="Error code of the refusal.")] = THROTTLED["code"],
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Refuse API calls with RequestLimitExceeded: a number of them, for a time, or above a rate.
+
+    All limits that are given hold together. `dovetail cloud reset` ends it.
+
+    Examples:
+
+      dovetail cloud throttle CreateFleet --calls 5
+
+      dovetail cloud throttle 'Describe*' --seconds 43
+
+      dovetail cloud throttle '*' --rate 2 --burst 10 --seconds 300
+    """
+    if calls is None and seconds is None and rate is None:
+        raise ConfigurationError("say how much: --calls 5, --seconds 60 or --rate 2")
+    limits = {"count": calls, "seconds": seconds, "callsPerSecond": rate, "burst": burst}
+    body = {**THROTTLED, "code": code, "action": action, **given(limits)}
+    cloud_control(directory).post("faults", body)
+    said(f"{action} is throttled ({code})")
+
+
+def fault(
+    preset: Annotated[str | None, typer.Argument(help="A failure; none: list them.")] = None,
+    action: Annotated[
+        str | None, typer.Argument(help="API action, with * and ?; the preset's own if left out.")
+    ] = None,
+    calls: CountOption = None,
+    seconds: SecondsOption = None,
+    skip: Annotated[int, typer.Option(help="So many calls pass first.")] = 0,
+    percent: Annotated[float, typer.Option(help="Share of the calls that meet it.")] = 100,
+    seed: SeedOption = 0,
+    delay: Annotated[
+        float | None, typer.Option(help="Seconds for which the answer is held back (300 at most).")
+    ] = None,
+    code: Annotated[str | None, typer.Option(help="Another AWS error code.")] = None,
+    status: Annotated[
+        int | None, typer.Option(help="Another HTTP status; 0 closes the connection.")
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="before (nothing done), after (done) or slow.")
+    ] = None,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Let API calls fail; without arguments, list the failures by name and those that wait.
+
+    Examples:
+
+      dovetail cloud fault
+
+      dovetail cloud fault lost-answer CreateFleet
+
+      dovetail cloud fault timeout CreateFleet --delay 90
+
+      dovetail cloud fault server-error '*' --percent 20 --seed 1 --seconds 60
+
+      dovetail cloud fault unauthorized CreateLaunchTemplate --seconds 600
+
+      dovetail cloud fault custom TerminateInstances --code IncorrectState --status 400 --calls 2
+    """
+    control = cloud_control(directory)
+    if preset is None:
+        _print_faults(control.get("faults")["faults"])
+        return
+    if preset not in PRESETS:
+        raise ConfigurationError(f"no failure {preset}; there are: {', '.join(PRESETS)}")
+    chosen = PRESETS[preset]
+    if chosen.arrange is not None:
+        chosen.arrange(control)
+        said(chosen.meaning)
+        return
+    changes = given(
+        {
+            "count": calls,
+            "seconds": seconds,
+            "delaySeconds": delay,
+            "code": code,
+            "status": status,
+            "mode": mode,
+        }
+    )
+    target = action or chosen.action
+    chance = {"skip": skip, "percent": percent, "seed": seed}
+    control.post("faults", {"action": target, **chosen.body, **chance, **changes})
+    said(f"{target}: {chosen.meaning}")
+
+
+def lag(
+    seconds: Annotated[float, typer.Argument(help="How far lists are behind, 0 to 600.")],
+    seed: Annotated[
+        int | None, typer.Option(help="Each instance lags by its own share; unset: all fully.")
+    ] = None,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Let DescribeInstances be behind: new instances, tags and states show later.
+
+    EC2 is eventually consistent. A new instance is InvalidInstanceID.NotFound until its lag is
+    over.
+
+    Examples:
+
+      dovetail cloud lag 90
+
+      dovetail cloud lag 90 --seed 1
+
+      dovetail cloud lag 0
+    """
+    body = {"describeLagSeconds": seconds, "describeLagSeed": seed}
+    cloud_control(directory).post("settings", body)
+    said(f"describe calls are {'up to ' if seed is not None else ''}{seconds:g} s behind")
+
+
+def _print_faults(waiting: list[dict[str, Any]]) -> None:
+    known = [(name, preset.action, preset.meaning) for name, preset in PRESETS.items()]
+    print_table(("name", "usual action", "what happens"), known, title="Failures")
+    fields = ("action", "code", "status", "mode", "callsLeft", "secondsLeft", "callsPerSecond")
+    print_table(
+        ("action", "code", "status", "mode", "calls", "seconds", "rate", "met"),
+        [["" if row[f] is None else str(row[f]) for f in (*fields, "met")] for row in waiting],
+        title="Waiting",
+    )

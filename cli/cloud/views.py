@@ -1,0 +1,142 @@
+"""``dovetail cloud``: what the local AWS holds and was asked, and good weather again."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from cli.cloud.control import cloud_control, said
+from cli.demo.display import short_name
+from cli.stack.running_stack import StackOption
+from cli.tables import print_table
+from local.stack import DEFAULT_DIRECTORY
+from shared.domain import labels
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Everything, as JSON.")]
+LastOption = Annotated[int, typer.Option(min=1, max=10_000, help="So many of the newest.")]
+
+
+def instances(
+    zone: Annotated[str | None, typer.Option(help="Only this zone.")] = None,
+    as_json: JsonOption = False,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """List the EC2 instances: live ones, and those that ended within a minute.
+
+    Examples:
+
+      dovetail cloud instances
+
+      dovetail cloud instances --zone us-west-2a --json
+    """
+    rows = cloud_control(directory).get("instances")["instances"]
+    rows = [row for row in rows if zone in (None, row["zone"])]
+    if as_json:
+        _print_json(rows)
+        return
+    fields = ("instanceId", "instanceType", "zone", "lifecycle", "state")
+    print_table(
+        ("instance", "type", "zone", "market", "state", "node", "machine"),
+        [
+            (
+                *(row[field] for field in fields),
+                short_name(row["privateDnsName"]),
+                row["tags"].get(labels.MACHINE_TAG, ""),
+            )
+            for row in rows
+        ],
+    )
+
+
+def calls(
+    action: Annotated[str | None, typer.Argument(help="Only this API action.")] = None,
+    last: LastOption = 30,
+    failed: Annotated[bool, typer.Option("--failed", help="Only those with an error.")] = False,
+    trail: Annotated[
+        bool, typer.Option("--trail", help="Launches as CloudTrail shows them.")
+    ] = False,
+    as_json: JsonOption = False,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Show the last API calls, with their errors and client tokens.
+
+    Examples:
+
+      dovetail cloud calls --failed
+
+      dovetail cloud calls CreateFleet --last 5 --json
+
+      dovetail cloud calls --trail
+    """
+    control = cloud_control(directory)
+    if trail:
+        events = control.get("trail")["events"][-last:]
+        _print_json(events) if as_json else _print_trail(events)
+        return
+    query = {} if action is None else {"action": action}
+    rows = control.get("calls", **query)["calls"]
+    rows = [row for row in rows if row["code"] or not failed][-last:]
+    _print_json(rows) if as_json else _print_calls(rows)
+
+
+def reset(
+    everything: Annotated[
+        bool,
+        typer.Option("--everything", help="Also forget every instance, message and template."),
+    ] = False,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Good weather again: no faults, shortages, quotas, lag, shifts or impaired status. Instances stay.
+
+    Examples:
+
+      dovetail cloud reset
+
+      dovetail cloud reset --everything
+    """
+    cloud_control(directory).post("reset" if everything else "clear", {})
+    said("the local AWS is new" if everything else "faults, shortages, quotas and lag are gone")
+
+
+def _print_json(rows: list[dict[str, Any]]) -> None:
+    """Without colours, which FORCE_COLOR would put in and no program could read."""
+    typer.echo(json.dumps(rows, indent=2))
+
+
+def _print_calls(rows: list[dict[str, Any]]) -> None:
+    print_table(
+        ("at (UTC)", "service", "action", "status", "error", "client token"),
+        [
+            (
+                datetime.fromtimestamp(row["at"], UTC).strftime("%H:%M:%S.%f")[:-3],
+                row["service"],
+                row["action"],
+                str(row["status"]),
+                row["code"] or "",
+                str(row["parameters"].get("ClientToken", "")),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _print_trail(events: list[dict[str, Any]]) -> None:
+    headings = ("at", "event", "invoked by", "type", "zone", "min/max", "instances")
+    print_table(headings, [_trail_row(event) for event in events])
+
+
+def _trail_row(event: dict[str, Any]) -> tuple[str, ...]:
+    asked, launched = event["requestParameters"], event["responseElements"]["instancesSet"]["items"]
+    counts = asked["instancesSet"]["items"][0]
+    return (
+        event["eventTime"],
+        event["eventName"],
+        event["userIdentity"].get("invokedBy", ""),
+        asked["instanceType"],
+        asked["availabilityZone"],
+        f"{counts['minCount']}/{counts['maxCount']}",
+        " ".join(one["instanceId"] for one in launched),
+    )

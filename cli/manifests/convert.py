@@ -1,0 +1,87 @@
+"""``dovetail convert``: manifests of one API generation as YAML of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from cli.manifests.converted import refusals
+from cli.manifests.reading import read_manifests
+from cli.manifests.validate import FAULTY, FilesOption, Report, examine, print_report, shown
+from cli.manifests.yaml_writing import yaml_text
+from shared.api.conversion import convert as generations
+from shared.api.faults import Fault, field_text
+from shared.api.conversion.written import Written
+from shared.domain.pools.nodepools import V1, V1ALPHA5
+
+
+class Generation(StrEnum):
+    """API generations that can be written."""
+
+    V1 = V1
+    V1ALPHA5 = V1ALPHA5
+
+
+def convert(
+    filename: FilesOption,
+    to: Annotated[Generation, typer.Option("--to", help="The generation that is wanted.")],
+    role: Annotated[
+        str, typer.Option(help="To v1: IAM role of the nodes, for classes that name none.")
+    ] = "",
+    instance_profile: Annotated[
+        str, typer.Option(help="To v1: instance profile of the nodes, for classes that name none.")
+    ] = "",
+) -> None:
+    """Print manifests in the words of the other API generation, with comments on what has no counterpart there.
+
+    v1alpha5: Provisioner and AWSNodeTemplate; v1: NodePool and EC2NodeClass. Give files that belong together at once:
+    the kubelet's settings move between pool and class. Objects of the wanted generation and of other kinds are printed
+    as they are. v1 has no default instance profile: give --role or --instance-profile, or the ConfigMap
+    karpenter-global-settings beside the others. With any fault, in what is given or in what would be printed, nothing
+    is printed but the faults, as `dovetail validate` does; the exit code is 1.
+
+    Examples:
+
+      dovetail convert -f pools.yaml -f classes.yaml --to v1 --role my-node-role > v1.yaml
+
+      kubectl get provisioners,awsnodetemplates -o yaml | dovetail convert -f - --to v1
+
+    A comment says what to do by hand:
+
+      # spec.launchTemplate: v1 has no launch templates of your own; ...
+    """
+    files = list(read_manifests(filename))
+    report = examine(files)
+    if report.exit_code():
+        print_report(report)
+        raise typer.Exit(report.exit_code())
+    if role and instance_profile:
+        raise typer.BadParameter("give --role or --instance-profile, not both")
+    manifests = [one for file in files for one in file.manifests if isinstance(one.document, dict)]
+    nodes = generations.NodeIdentity(role, instance_profile)
+    written = generations.convert([one.document for one in manifests], to, nodes)
+    if findings := refusals(written, manifests):
+        print_report(Report(faults=findings))
+        raise typer.Exit(FAULTY)
+    typer.echo(text_of(written), nl=False)
+    notes = sum(len(one.notes) for one in written)
+    if notes:
+        typer.echo(f"look at the comments in the output: {notes}", err=True)
+
+
+def text_of(written: Iterable[Written]) -> str:
+    """All documents, each below its comments."""
+    return "---\n".join(_document_text(one) for one in written)
+
+
+def _document_text(written: Written) -> str:
+    comments = "".join(f"# {_comment(note)}\n" for note in written.notes)
+    return comments + (yaml_text(written.document) if written.document else "")
+
+
+def _comment(note: Fault) -> str:
+    """On one line, whatever a value holds: the next line would be YAML again."""
+    return shown(str(note) if field_text(note.path) else note.message)

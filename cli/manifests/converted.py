@@ -1,0 +1,54 @@
+"""Is what ``dovetail convert`` made fit to be applied? Asked before anything of it is printed.
+
+Both judges look at it: ``validate``'s checks, and the kind's own definition with its CEL rules, as an API server would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from cli.manifests.reading import Manifest
+from cli.manifests.validate import Finding
+from local.cluster.crd.custom_resources import CustomKind
+from shared.api.crd.definitions import custom_resource_definition
+from shared.api.faults import Fault, field_text
+from shared.api.registry import KINDS, check, identity, is_ours, title_of
+from shared.api.conversion.written import Written
+
+
+def refusals(written: Iterable[Written], sources: Sequence[Manifest]) -> list[Finding]:
+    """Why an API server would refuse these objects, each at the line of what it was made from.
+
+    ``sources``: the manifests that were converted, in the order in which they were given.
+    """
+    return [
+        _finding(one, sources[one.source], said)
+        for one in written
+        if one.document and is_ours(one.document)
+        for said in _faults(one)
+    ]
+
+
+def _faults(written: Written) -> Iterator[tuple[str, str]]:
+    """(field, message). A note about a field says what to do, which its fault does not."""
+    notes = {field_text(note.path): note.message for note in written.notes}
+    faults = check(written.document)
+    if faults:
+        yield from (_told(fault, notes) for fault in faults)
+        return
+    model = KINDS[identity(written.document)]
+    version = CustomKind(custom_resource_definition(model)).version_of(written.document)
+    for error in version.validator.errors(written.document):
+        yield error.field, error.message
+
+
+def _told(fault: Fault, notes: dict[str, str]) -> tuple[str, str]:
+    where = field_text(fault.path)
+    return where, f"{fault.message}; {notes[where]}" if where in notes else fault.message
+
+
+def _finding(written: Written, source: Manifest, said: tuple[str, str]) -> Finding:
+    where, message = said
+    return Finding(
+        source.source, source.place_of(()), f"as {title_of(written.document)}", where, message
+    )

@@ -1,0 +1,197 @@
+"""``dovetail simulate``: what the planner would do with the objects in these files. No cluster, no cloud."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from cli.manifests.reading import ManifestFile, read_manifests
+from cli.manifests.simulate_table import table_lines
+from cli.manifests.validate import FilesOption, shown
+from shared.api.faults import field_text
+from shared.clock import SystemClock
+from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue
+from shared.domain.instance_types.types import Catalogue
+from shared.simulation.options import read_options
+from shared.simulation.regions import only_region
+from shared.simulation.simulate import Simulation
+from shared.simulation.simulate import simulate as plan_for
+
+UNUSABLE = 1
+UNREADABLE = 2
+
+
+class Output(StrEnum):
+    """How the answer is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class Policy(StrEnum):
+    """Packing policies of pools that do not choose one."""
+
+    FEWEST_NODES = "FewestNodes"
+    LOWEST_COST = "LowestCost"
+
+
+class PreferencePolicy(StrEnum):
+    """What becomes of preferences."""
+
+    RESPECT = "Respect"
+    IGNORE = "Ignore"
+
+
+class MinValuesPolicy(StrEnum):
+    """What becomes of minValues that cannot be met."""
+
+    STRICT = "Strict"
+    BEST_EFFORT = "BestEffort"
+
+
+def simulate(
+    filename: FilesOption,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="table for people, json for programs.")
+    ] = Output.TABLE,
+    region: Annotated[
+        str | None,
+        typer.Option(
+            help="AWS region of the catalogue, unless the inputs bring InstanceTypes. Without it that of the zones "
+            f"that the inputs name, else {BUNDLED_REGION}.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        Policy, typer.Option(help="How pods are packed, in pools that do not say so themselves.")
+    ] = Policy.FEWEST_NODES,
+    effort: Annotated[
+        int | None,
+        typer.Option(help="Work for LowestCost, in steps of about a millisecond (200)."),
+    ] = None,
+    preference_policy: Annotated[
+        PreferencePolicy,
+        typer.Option(help="Ignore: plan as if pods had no preferences, only requirements."),
+    ] = PreferencePolicy.RESPECT,
+    min_values_policy: Annotated[
+        MinValuesPolicy,
+        typer.Option(help="BestEffort: fewer types than minValues where there are no more."),
+    ] = MinValuesPolicy.STRICT,
+    max_node_cpu: Annotated[
+        str | None,
+        typer.Option(
+            help="LowestCost plans no larger machines, such as 32, unless a pod needs one."
+        ),
+    ] = None,
+) -> None:
+    """Show which machines Dovetail would create for the pods in these files, what they cost, and why pods stay pending.
+
+    Nothing is created and no cluster or cloud is asked. Read are Pods, Deployments and other controllers (as the pods
+    they stand for), Provisioners or NodePools, AWSNodeTemplates or EC2NodeClasses, Nodes, Machines or
+    NodeClaims, DaemonSets, PVs, PVCs, StorageClasses, CSINodes, a catalogue of InstanceTypes, and NodeOverlays that
+    correct it; other kinds play no part. Pods without a node wait for one. A node class that is not given counts as
+    ready in every zone. Without InstanceTypes the AWS types of the region are used.
+
+    What is wrong with an object is told, and the rest is planned. Exit code 1: nothing could be used, or an option is
+    wrong; 2: a file could not be read.
+
+    Examples:
+
+      dovetail simulate -f pods.yaml -f pools.yaml
+
+      dovetail simulate -f cluster/ -f types.yaml --policy LowestCost -o json
+
+      kubectl get pods,nodes,nodepools,nodeclaims -A -o yaml | dovetail simulate -f -
+
+    A catalogue of your own has objects like this one; prices are USD per hour:
+
+      {"apiVersion": "dovetail.sh/v1alpha1", "kind": "InstanceType", "metadata": {"name": "m5.large"}, "spec":
+      {"capacity": {"cpu": 2, "memory": "8Gi", "pods": 29}, "overhead": {"cpu": "70m"}, "offerings":
+      [{"zone": "us-east-1a", "capacityType": "on-demand", "price": 0.096}]}}
+    """
+    said = {
+        "region": region,
+        "policy": policy.value,
+        "effort": None if effort is None else str(effort),
+        "preference-policy": preference_policy.value,
+        "min-values-policy": min_values_policy.value,
+        "max-node-cpu": max_node_cpu,
+    }
+    _simulate(filename, output, {name: text for name, text in said.items() if text is not None})
+
+
+def _simulate(filename: list[str], output: Output, said: dict[str, str]) -> None:
+    options = read_options(said)
+    files = list(read_manifests(filename))
+    _require_readable(files)
+    documents = [one.document for file in files for one in file.manifests]
+    region = options.region or only_region(documents) or BUNDLED_REGION
+    simulation = plan_for(
+        documents,
+        catalogue=lambda: _catalogue(region),
+        settings=options.settings,
+        clock=SystemClock(),
+    )
+    simulation.answer["faults"] += [fault for file in files for fault in _form_faults(file)]
+    _print(simulation, output)
+    if not simulation.usable:
+        typer.echo("dovetail: no object that counts in a plan is among the inputs", err=True)
+        raise typer.Exit(UNUSABLE)
+
+
+def _catalogue(region: str) -> Catalogue:
+    if region == BUNDLED_REGION:
+        return bundled_catalogue()
+    # Loads the AWS client, for which every other command would have to wait too.
+    from local.aws.catalogue.bundle import regional_catalogue
+
+    typer.echo(f"reading the instance types of {region} from the local AWS ...", err=True)
+    return regional_catalogue(region)
+
+
+def _require_readable(files: Iterable[ManifestFile]) -> None:
+    """A plan for a part of the inputs would mislead."""
+    unreadable = [file for file in files if file.unreadable]
+    for file in unreadable:
+        typer.echo(shown(f"dovetail: {file.source}: {file.unreadable}"), err=True)
+    if unreadable:
+        raise typer.Exit(UNREADABLE)
+
+
+def _form_faults(file: ManifestFile) -> list[dict[str, str]]:
+    """What is wrong with the YAML itself; the name is the file's, with the line."""
+    found = [(one.place, field_text(one.path), one.message) for one in file.faults]
+    for manifest in file.manifests:
+        base = manifest.base
+        found += [
+            (manifest.place_of(one.path), field_text((*base, *one.path)), one.message)
+            for one in manifest.faults
+        ]
+    return [
+        {"kind": "", "name": f"{file.source}:{place.line}", "field": field, "message": message}
+        for place, field, message in found
+    ]
+
+
+def _print(simulation: Simulation, output: Output) -> None:
+    if output is Output.JSON:
+        typer.echo(json.dumps(simulation.answer, indent=2))
+        return
+    for line in table_lines(simulation.answer):
+        typer.echo(shown(line))
+    for line in _notes(simulation.answer["faults"], simulation.ignored):
+        typer.echo(shown(line), err=True)
+
+
+def _notes(faults: Iterable[dict[str, Any]], ignored: Counter[str]) -> Iterable[str]:
+    for one in faults:
+        title = "/".join(part for part in (one["kind"], one["name"]) if part) or "object"
+        yield "fault: " + ": ".join(part for part in (title, one["field"], one["message"]) if part)
+    if ignored:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(ignored.items()))
+        yield f"not part of planning: {kinds}"

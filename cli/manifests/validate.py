@@ -1,0 +1,196 @@
+"""``dovetail validate``: everything that is wrong with manifests, each with its line, before a cluster sees them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from cli.manifests.reading import Manifest, ManifestFile, read_manifests
+from cli.manifests.yaml_documents import Place
+from shared.api.faults import Fault, field_text
+from shared.api.registry import check, is_ours, title_of, warnings
+
+FilesOption = Annotated[
+    list[str],
+    typer.Option(
+        "--filename", "-f",
+        help="A file, a directory (read with all below it) or - for standard input; repeatable.",
+    ),
+]  # fmt: skip
+UNREADABLE = 2
+FAULTY = 1
+
+
+class Output(StrEnum):
+    """How findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to look at, and where."""
+
+    source: str
+    place: Place
+    title: str
+    """``NodePool/default``; empty for what concerns the file."""
+    field: str
+    message: str
+
+    def text(self, word: str = "") -> str:
+        """``FILE:LINE:COL: KIND/name: field: message``; control characters shown, not sent to the terminal."""
+        parts = (word, self.title, self.field, self.message)
+        where = f"{self.source}:{self.place.line}:{self.place.column}"
+        return shown(": ".join((where, *filter(None, parts))))
+
+    def fields(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "file": self.source,
+            "line": self.place.line,
+            "column": self.place.column,
+            "object": self.title,
+            "field": self.field,
+            "message": self.message,
+        }
+
+
+@dataclass
+class Report:
+    """What was found in all files."""
+
+    checked: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Documents that are not ours, by kind."""
+    faults: list[Finding] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+    def exit_code(self) -> int:
+        """2: something could not be read; 1: something is wrong; 0."""
+        return UNREADABLE if self.unreadable else FAULTY if self.faults else 0
+
+    def summary(self) -> str:
+        """One line for people."""
+        parts = [
+            f"{_count(self.checked, 'object')} checked",
+            _count(len(self.faults), "fault"),
+            _count(len(self.warnings), "warning"),
+        ]
+        if self.ignored:
+            kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(self.ignored.items()))
+            parts.append(f"{_count(self.ignored.total(), 'other document')} ignored ({kinds})")
+        return ", ".join(parts)
+
+
+def validate(
+    filename: FilesOption,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="json prints one object for programs.")
+    ] = Output.TEXT,
+) -> None:
+    """Check manifests of both API generations without a cluster, and name every fault with its line.
+
+    Checked are Provisioner, AWSNodeTemplate, Machine, NodePool, EC2NodeClass, NodeClaim, NodeOverlay and the ConfigMap
+    karpenter-global-settings: structure, rules over several fields, unknown fields, names, keys that are there twice.
+    Documents of other kinds are ignored and counted. Exit code 1: a fault; 2: something could not be read.
+
+    Examples:
+
+      dovetail validate -f pools.yaml
+
+      dovetail validate -f clusters/ -f extra.json -o json
+
+      helm template chart | dovetail validate -f -
+
+    A fault looks like this:
+
+      pools.yaml:12:9: NodePool/default: spec.weight: must be at most 100
+    """
+    report = examine(read_manifests(filename))
+    if output is Output.JSON:
+        typer.echo(json.dumps(_fields(report), indent=2))
+    else:
+        print_report(report)
+        typer.echo(shown(report.summary()))
+    if report.exit_code():
+        raise typer.Exit(report.exit_code())
+
+
+def print_report(report: Report) -> None:
+    """Findings in the order of the files, a line each; on stderr what could not be read."""
+    for finding in report.faults:
+        typer.echo(finding.text())
+    for finding in report.warnings:
+        typer.echo(finding.text("warning"))
+    for line in report.unreadable:
+        typer.echo(shown(f"dovetail: {line}"), err=True)
+
+
+def examine(files: Iterable[ManifestFile]) -> Report:
+    """Check every object of the files."""
+    report = Report()
+    for file in files:
+        if file.unreadable:
+            report.unreadable.append(f"{file.source}: {file.unreadable}")
+        for manifest in file.manifests:
+            _examine(manifest, report)
+        report.faults += [
+            Finding(file.source, one.place, "", field_text(one.path), one.message)
+            for one in file.faults
+        ]
+    return report
+
+
+def _examine(manifest: Manifest, report: Report) -> None:
+    document = manifest.document
+    if not is_ours(document):
+        report.ignored[_kind_of(document)] += 1
+        return
+    report.checked += 1
+    form = manifest.faults
+    faults = check(document)
+    report.faults += _findings(manifest, [*form, *faults])
+    if not faults:
+        report.warnings += _findings(manifest, warnings(document))
+
+
+def _findings(manifest: Manifest, faults: Iterable[Fault]) -> list[Finding]:
+    title = title_of(manifest.document)
+    found = [
+        Finding(manifest.source, manifest.place_of(f.path), title, field_text(f.path), f.message)
+        for f in faults
+    ]
+    return sorted(found, key=lambda finding: finding.place)
+
+
+def _kind_of(document: object) -> str:
+    kind = document.get("kind") if isinstance(document, dict) else None
+    return kind[:80] if isinstance(kind, str) and kind else "without kind"
+
+
+def _fields(report: Report) -> dict[str, Any]:
+    return {
+        "checked": report.checked,
+        "ignored": dict(report.ignored),
+        "faults": [finding.fields() for finding in report.faults],
+        "warnings": [finding.fields() for finding in report.warnings],
+        "unreadable": report.unreadable,
+    }
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def shown(text: str) -> str:
+    """Without anything that a terminal would obey, direction marks included."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,276 @@
+"""YAML as people write it: every document with the line of each of its fields, and what is wrong with its form.
+
+Reads the events of libyaml instead of letting PyYAML build objects: places stay known, a key that is there twice is
+seen, and nesting and aliases are bounded while reading (a few lines of aliases can stand for a billion values). Values
+become what kubectl makes of them: keys are text, dates stay text.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import yaml
+
+from cli.manifests.yaml_scalars import scalar_value
+from shared.api.faults import Path
+
+MOST_DEPTH = 100
+MOST_VALUES = 1_000_000
+"""Values of one file, aliases counted as often as they are used."""
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MERGE = "<<"
+_HINTS = {
+    "did not find expected <document start>": "after a line of only '...' a document begins with '---'",
+    "mapping values are not allowed in this context": "look for a second ': ' in this line, or its indentation",
+    "did not find expected key": "look at the indentation of this line and the one above",
+    "did not find expected '-' indicator": "look at the indentation of this line and the one above",
+    "could not find expected ':'": "a ':' is missing, or the indentation is wrong",
+    "found character that cannot start any token": "put the value in quotes",
+}
+"""What people usually did when libyaml says this."""
+
+
+class Place(NamedTuple):
+    """Line and column, both from 1."""
+
+    line: int
+    column: int
+
+
+START = Place(1, 1)
+
+
+class FormFault(NamedTuple):
+    """Something wrong with the YAML itself."""
+
+    path: Path
+    place: Place
+    message: str
+
+
+@dataclass
+class YamlDocument:
+    """One document: ``value`` is JSON-like; ``places`` holds where each path stands, the root as ``()``."""
+
+    value: Any = None
+    places: dict[Path, Place] = field(default_factory=dict)
+    faults: list[FormFault] = field(default_factory=list)
+
+    def place_of(self, path: Path) -> Place:
+        """Where the field stands, or its nearest parent that is there."""
+        for length in range(len(path), -1, -1):
+            found = self.places.get(path[:length])
+            if found is not None:
+                return found
+        return START
+
+
+def read_yaml(text: str) -> tuple[list[YamlDocument], FormFault | None]:
+    """The documents of ``text`` and, where reading had to stop early, why. Never raises."""
+    documents: list[YamlDocument] = []
+    try:
+        events = iter(yaml.parse(text, Loader=_LOADER))
+        budget = _Budget(MOST_VALUES)
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents.append(_Builder(budget).read(events))
+    except yaml.MarkedYAMLError as error:
+        return documents, _syntax_fault(error, text)
+    except yaml.reader.ReaderError as error:
+        return documents, FormFault((), _place_at(text, error.position), f"{error.reason}")
+    except _Refused as refused:
+        return documents, refused.fault
+    return documents, None
+
+
+def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> FormFault:
+    mark = error.problem_mark or error.context_mark
+    place = _place(mark) if mark is not None else START
+    problem = str(error.problem or error.context)
+    hint = _HINTS.get(problem, "")
+    if error.problem_mark is not None and text[error.problem_mark.index :][:1] == "\t":
+        hint = "this is a tab: indent with spaces"
+    return FormFault((), place, f"is not YAML: {problem}" + (f"; {hint}" if hint else ""))
+
+
+def _place_at(text: str, octets: int) -> Place:
+    before = text.encode()[:octets].decode(errors="ignore")
+    return Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def _place(mark: Any) -> Place:
+    return Place(mark.line + 1, mark.column + 1)
+
+
+class _Refused(Exception):
+    """Reading any further would cost too much."""
+
+    def __init__(self, place: Place, message: str) -> None:
+        super().__init__(message)
+        self.fault = FormFault((), place, message)
+
+
+class _Budget:
+    """Counts down the values that may still be read."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def spend(self, values: int, place: Place) -> None:
+        self.left -= values
+        if self.left < 0:
+            raise _Refused(place, f"more than {MOST_VALUES} values, aliases counted each time")
+
+
+@dataclass
+class _Open:
+    """A list or object whose end has not come yet."""
+
+    value: list[Any] | dict[str, Any]
+    path: Path
+    anchor: str | None
+    left_before: int
+    key: str | None = None
+    """The key that waits for its value."""
+    merged: list[dict[str, Any]] = field(default_factory=list)
+    height: int = 1
+    """Levels from here to the deepest value inside."""
+
+
+class _Anchored(NamedTuple):
+    """What an alias stands for: a value, how many values that is, and how many levels."""
+
+    value: Any
+    values: int = 1
+    height: int = 0
+
+
+class _Builder:
+    """Builds one document from events."""
+
+    def __init__(self, budget: _Budget) -> None:
+        self.budget = budget
+        self.document = YamlDocument()
+        self.open: list[_Open] = []
+        self.anchors: dict[str, _Anchored] = {}
+
+    def read(self, events: Iterator[yaml.Event]) -> YamlDocument:
+        """Consumes events up to the end of the document."""
+        for event in itertools.takewhile(_inside, events):
+            place = _place(event.start_mark)
+            if isinstance(event, yaml.CollectionEndEvent):
+                self._close()
+            elif self._awaits_key():
+                self._take_key(event, place)
+            else:
+                self._take_value(event, place)
+        return self.document
+
+    def _awaits_key(self) -> bool:
+        return (
+            bool(self.open) and isinstance(self.open[-1].value, dict) and self.open[-1].key is None
+        )
+
+    def _take_key(self, event: Any, place: Place) -> None:
+        parent = self.open[-1]
+        self.budget.spend(1, place)
+        if not isinstance(event, yaml.ScalarEvent):
+            raise _Refused(
+                place, "a key must be text; does this template still have to be rendered?"
+            )
+        key = str(event.value)
+        path = (*parent.path, key)
+        if key in parent.value and key != _MERGE:
+            first = self.document.places[path].line
+            self._fault(
+                path, place, f"is there twice: the first is at line {first}, and it is lost"
+            )
+        parent.key = key
+        self.document.places[path] = place
+
+    def _take_value(self, event: Any, place: Place) -> None:
+        path = self._next_path()
+        self.document.places.setdefault(path, place)
+        if isinstance(event, yaml.AliasEvent):
+            known = self._alias(event, path, place)
+            self._put(known.value, known.height)
+            return
+        self.budget.spend(1, place)
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event, path, place)
+            self._put(value)
+            if event.anchor:
+                self.anchors[event.anchor] = _Anchored(value)
+        else:
+            self._begin(event, path, place)
+
+    def _begin(self, event: Any, path: Path, place: Place) -> None:
+        self._check_depth(1, place)
+        value: Any = [] if isinstance(event, yaml.SequenceStartEvent) else {}
+        if not (event.implicit or str(event.tag).startswith("tag:yaml.org")):
+            self._fault(path, place, f"the tag {event.tag} means nothing here; remove it")
+        self.open.append(_Open(value, path, event.anchor, self.budget.left + 1))
+
+    def _close(self) -> None:
+        done = self.open.pop()
+        for merged in done.merged:
+            assert isinstance(done.value, dict)
+            done.value.update({k: v for k, v in merged.items() if k not in done.value})
+        if done.anchor:
+            values = done.left_before - self.budget.left
+            self.anchors[done.anchor] = _Anchored(done.value, values, done.height)
+        self._put(done.value, done.height)
+
+    def _put(self, value: Any, height: int = 0) -> None:
+        if not self.open:
+            self.document.value = value
+            return
+        parent = self.open[-1]
+        parent.height = max(parent.height, height + 1)
+        if isinstance(parent.value, list):
+            parent.value.append(value)
+        elif parent.key == _MERGE:
+            parent.merged += [one for one in _listed(value) if isinstance(one, dict)]
+        elif parent.key is not None:
+            parent.value[parent.key] = value
+        parent.key = None
+
+    def _next_path(self) -> Path:
+        if not self.open:
+            return ()
+        parent = self.open[-1]
+        last = len(parent.value) if isinstance(parent.value, list) else parent.key
+        return parent.path if last is None else (*parent.path, last)
+
+    def _alias(self, event: Any, path: Path, place: Place) -> _Anchored:
+        known = self.anchors.get(event.anchor)
+        if known is None:
+            self._fault(path, place, f"*{event.anchor} has no &{event.anchor} that ends above it")
+            return _Anchored(None)
+        self.budget.spend(known.values, place)
+        self._check_depth(known.height, place)
+        return known
+
+    def _check_depth(self, more: int, place: Place) -> None:
+        if len(self.open) + more > MOST_DEPTH:
+            raise _Refused(place, f"is nested more than {MOST_DEPTH} levels deep")
+
+    def _scalar(self, event: Any, path: Path, place: Place) -> Any:
+        plain = event.implicit[0]
+        if event.tag and not plain and not str(event.tag).startswith("tag:yaml.org"):
+            self._fault(path, place, f"the tag {event.tag} means nothing here; remove it")
+        return scalar_value(event.value, event.tag, plain=plain)
+
+    def _fault(self, path: Path, place: Place, message: str) -> None:
+        self.document.faults.append(FormFault(path, place, message))
+
+
+def _inside(event: yaml.Event) -> bool:
+    return not isinstance(event, yaml.DocumentEndEvent)
+
+
+def _listed(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else [value]

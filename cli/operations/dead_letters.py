@@ -1,0 +1,232 @@
+"""``dovetail dead-letters``: the messages that a service gave up on, for people: list, show, replay, drop.
+
+A dead letter costs nothing by itself: the periodic resync of each service finds the work that the message was about.
+Its text may come from anybody who can write to the interruption queue, so what is printed has no control characters.
+
+What may go wrong: Redis does not answer, or its user may not do it (``docs/security.md``): the error says which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Annotated, TypeVar
+
+import typer
+
+from cli.cloud.control import said
+from cli.stack.running_stack import StackOption, variables_of
+from cli.tables import print_table
+from local.stack import DEFAULT_DIRECTORY
+from shared.bus import Bus, DeadLetter
+from shared.bus.dead_letters import DEAD_LIMIT, DeadLetters
+from shared.clock import SystemClock, rfc3339
+from shared.errors import ConfigurationError, DovetailError
+from shared.streams import GROUPS
+
+MOST = 2 * DEAD_LIMIT
+"""Redis trims a stream in whole nodes, so it may hold somewhat more letters than the limit says."""
+LONGEST_CELL = 120
+Item = TypeVar("Item")
+
+dead_letters = typer.Typer(
+    name="dead-letters",
+    help="Messages that no service could handle: look at them, send them again, drop them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+StreamArgument = Annotated[str, typer.Argument(help="The stream, such as launches.")]
+IdsArgument = Annotated[list[str] | None, typer.Argument(help="Ids as `list` shows them.")]
+AllOption = Annotated[bool, typer.Option("--all", help="Every dead letter of the stream.")]
+
+
+@dead_letters.command("list")
+def list_letters(
+    stream: Annotated[str | None, typer.Argument(help="Only this stream.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="So many of each stream.")] = 50,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """List the dead letters of all streams, oldest first.
+
+    Examples:
+
+      dovetail dead-letters list
+
+      dovetail dead-letters list launches --limit 10
+    """
+    chosen = list(GROUPS) if stream is None else [_known(stream)]
+    rows, more = _with_bus(directory, partial(_read_rows, chosen, limit))
+    if rows:
+        headings = ("stream", "id", "since", "given up by", "tries", "message", "error")
+        print_table(headings, rows)
+    else:
+        said("no dead letters")
+    if more:
+        said(f"{more} more: see --limit")
+
+
+@dead_letters.command()
+def show(
+    stream: StreamArgument,
+    letter: Annotated[str, typer.Argument(help="An id as `list` shows it.")],
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Print everything that is known of one dead letter.
+
+    Example:
+
+      dovetail dead-letters show interruptions 1795488000000-0
+    """
+    read = partial(_of_stream, _known(stream), lambda letters: letters.get(_checked(letter)))
+    found = _with_bus(directory, read)
+    given = {"id": found.id, "since": _since(found), "given up by": found.group}
+    rest = {"tries": str(found.deliveries), "source": found.source, "error": found.error}
+    fields = {name.decode(errors="replace"): value for name, value in found.fields.items()}
+    texts = {name: value.decode(errors="replace") for name, value in fields.items()}
+    for name, text in {**given, **rest, **texts}.items():
+        said(_printable(f"{name}: {text}"))
+
+
+@dead_letters.command()
+def replay(
+    stream: StreamArgument,
+    letters: IdsArgument = None,
+    every: AllOption = False,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Send dead letters again, to the service that gave up on them; mend what was wrong first.
+
+    Exit code 1: one at least could not be sent again; it stays. A message of the interruption queue that could not be
+    read is none of Dovetail's: mend its sender, and drop it here.
+
+    Examples:
+
+      dovetail dead-letters replay launches 1795488000000-0
+
+      dovetail dead-letters replay launches --all
+    """
+    _each(stream, letters, every, directory, "sent again", DeadLetters.replay)
+
+
+@dead_letters.command()
+def drop(
+    stream: StreamArgument,
+    letters: IdsArgument = None,
+    every: AllOption = False,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Remove dead letters for good.
+
+    Examples:
+
+      dovetail dead-letters drop interruptions 1795488000000-0
+
+      dovetail dead-letters drop interruptions --all
+    """
+    _each(stream, letters, every, directory, "dropped", DeadLetters.drop)
+
+
+def _each(
+    stream: str,
+    ids: list[str] | None,
+    every: bool,
+    directory: Path,
+    done: str,
+    act: Callable[[DeadLetters, str], Awaitable[None]],
+) -> None:
+    """Act on each letter. One that cannot be acted on is reported and does not stop the others."""
+    if bool(ids) == every:
+        raise ConfigurationError("name ids, or give --all, and not both")
+    wanted = [_checked(one) for one in ids or ()]
+    failed = False
+
+    async def act_on_each(letters: DeadLetters) -> None:
+        nonlocal failed
+        for one in wanted or [letter.id for letter in await _oldest_first(letters, MOST)]:
+            try:
+                await act(letters, one)
+                said(f"{done}: {stream} {one}")
+            except DovetailError as error:
+                failed = True
+                typer.echo(error.message, err=True)
+
+    _with_bus(directory, partial(_of_stream, _known(stream), act_on_each))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _with_bus(directory: Path, act: Callable[[Bus], Awaitable[Item]]) -> Item:
+    """Raises ConfigurationError when no installation is named."""
+    variables = variables_of(directory)
+    url, cluster = variables.get("REDIS_URL"), variables.get("CLUSTER_NAME")
+    if not url or not cluster:
+        raise ConfigurationError(
+            "REDIS_URL and CLUSTER_NAME are not set; run `dovetail up --detach`, or name the "
+            "operator's Redis (docs/security.md)"
+        )
+
+    async def run() -> Item:
+        bus = Bus(url, cluster, clock=SystemClock(), random=Random())
+        try:
+            return await act(bus)
+        finally:
+            await bus.close()
+
+    return asyncio.run(run())
+
+
+async def _of_stream(stream: str, act: Callable[[DeadLetters], Awaitable[Item]], bus: Bus) -> Item:
+    return await act(bus.dead_letters(stream))
+
+
+async def _read_rows(chosen: list[str], limit: int, bus: Bus) -> tuple[list[tuple[str, ...]], int]:
+    """(a row for each letter that is shown, how many are not)."""
+    rows: list[tuple[str, ...]] = []
+    more = 0
+    for stream in chosen:
+        letters = bus.dead_letters(stream)
+        shown = await _oldest_first(letters, limit)
+        more += max(0, await letters.count() - len(shown))
+        rows += [_row(stream, letter) for letter in shown]
+    return rows, more
+
+
+async def _oldest_first(letters: DeadLetters, count: int) -> list[DeadLetter]:
+    """The newest ``count`` letters, the oldest of them first."""
+    return (await letters.newest(count))[::-1]
+
+
+def _row(stream: str, letter: DeadLetter) -> tuple[str, ...]:
+    envelope = letter.envelope
+    message = "unreadable" if envelope is None else f"{envelope.type} {envelope.key}"
+    cells = (letter.group, str(letter.deliveries), message, letter.error)
+    return (stream, letter.id, _since(letter), *(_printable(cell)[:LONGEST_CELL] for cell in cells))
+
+
+def _since(letter: DeadLetter) -> str:
+    """The time in the id, which Redis gave to the letter."""
+    return rfc3339(int(letter.id.partition("-")[0]) / 1000)
+
+
+def _known(stream: str) -> str:
+    """Raises ConfigurationError for a name that is no stream's."""
+    if stream not in GROUPS:
+        raise ConfigurationError(f"{stream} is no stream; there are {', '.join(GROUPS)}")
+    return stream
+
+
+def _checked(letter: str) -> str:
+    """Raises ConfigurationError for a text that cannot be an id."""
+    first, dash, second = letter.partition("-")
+    if not (first.isdecimal() and second.isdecimal() and dash):
+        raise ConfigurationError(f"{letter} is no id of a dead letter; `list` shows them")
+    return letter
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,201 @@
+"""``dovetail interruption check``: is everything there that interruption notices need on their way to the service?
+
+Only reads (INT-02, INT-06). What may go wrong: a permission is missing that the check itself needs; then the line says
+which, and what hangs on it counts as missing: nobody can tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from cli.stack.running_stack import StackOption, variables_of
+from local.stack import DEFAULT_DIRECTORY
+from shared.clock import SystemClock
+from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE, EventRule
+from shared.cloud.client.session import Cloud
+from shared.errors import ConfigurationError, DovetailError, NotFound
+
+interruption = typer.Typer(
+    help="Interruption notices: check the queue and its rules.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+SENDERS = ("events.amazonaws.com",)
+AWS_OWN_KEY = "alias/aws/sqs"
+FILES = "deploy/iam has all of it for CloudFormation and Terraform"
+Finding = tuple[str, str]
+"""(what was looked at, what is missing; empty: nothing)."""
+
+
+@interruption.callback()
+def _group() -> None:
+    """Typer makes a group only of what has a callback."""
+
+
+@interruption.command("check")
+def check(
+    queue: Annotated[
+        str | None, typer.Option(help="Name of the queue (INTERRUPTION_QUEUE, else the cluster).")
+    ] = None,
+    hooks: Annotated[
+        bool | None,
+        typer.Option(help="Lifecycle hooks are handled (LIFECYCLE_HOOKS is set, and not off)."),
+    ] = None,
+    directory: StackOption = DEFAULT_DIRECTORY,
+) -> None:
+    """Tell what is missing between EC2's announcements and the interruption service: queue, policy, rules, permissions.
+
+    Asks SQS, EventBridge and EC2 with the credentials and the region of this shell (or of the stack in this
+    directory), best with those of the service's role. Changes nothing; a message that is received for the test is
+    visible again at once. With LIFECYCLE_HOOKS in this shell (or --hooks) it looks for what lifecycle
+    hooks of auto scaling groups need, too.
+
+    Exit code 1: something is missing.
+
+    Examples:
+
+      dovetail interruption check
+
+      AWS_REGION=eu-central-1 dovetail interruption check --queue production
+    """
+    variables = {**os.environ, **variables_of(Path(directory))}
+    name = queue or variables.get("INTERRUPTION_QUEUE") or variables.get("CLUSTER_NAME", "")
+    if not name:
+        raise ConfigurationError("which queue? give --queue, or set INTERRUPTION_QUEUE")
+    if hooks is None:
+        hooks = variables.get("LIFECYCLE_HOOKS", "off") != "off"
+    findings = asyncio.run(_ask(name, variables, hooks=hooks))
+    console = Console()
+    for what, missing in findings:
+        text = f"missing  {what}: {missing}" if missing else f"ok       {what}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    if any(missing for _, missing in findings):
+        console.print(FILES, highlight=False, markup=False, soft_wrap=True)
+        raise typer.Exit(1)
+
+
+async def _ask(name: str, variables: Mapping[str, str], *, hooks: bool) -> list[Finding]:
+    os.environ.update({key: value for key, value in variables.items() if key.startswith("AWS_")})
+    cloud = await Cloud.connect(
+        region=variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION") or "",
+        endpoint_url=variables.get("AWS_ENDPOINT_URL"),
+        clock=SystemClock(),
+        random=Random(),
+        user_agent="dovetail-check",
+    )
+    try:
+        return [finding async for finding in findings_of(cloud, name, hooks=hooks)]
+    finally:
+        await cloud.close()
+
+
+async def findings_of(cloud: Cloud, name: str, *, hooks: bool = False) -> AsyncIterator[Finding]:
+    """One finding per thing that must be there, with ``hooks`` for lifecycle hooks, too.
+
+    Raises TransientError when AWS does not answer.
+    """
+    try:
+        url = await cloud.sqs.queue_url(name)
+    except NotFound:
+        yield f"queue {name}", "it does not exist; create it, or mend INTERRUPTION_QUEUE"
+        return
+    except DovetailError as error:
+        yield f"queue {name}", error.message
+        return
+    yield f"queue {name}", ""
+    attributes: dict[str, str] = {}
+
+    async def read() -> None:
+        attributes.update(await cloud.sqs.attributes(url))
+
+    yield "its attributes (sqs:GetQueueAttributes)", await _problem(read)
+    if attributes:
+        yield "its policy", policy_fault(attributes.get("Policy", ""))
+        yield "its settings", settings_fault(attributes)
+        wanted = [rule for rule in EVENT_RULES if hooks or rule != LIFECYCLE]
+        async for finding in _rules(cloud, attributes.get("QueueArn", ""), wanted):
+            yield finding
+    for permission, call in _permissions(cloud, url, hooks=hooks):
+        yield f"permission {permission}", await _problem(call)
+
+
+async def _rules(cloud: Cloud, arn: str, wanted: list[EventRule]) -> AsyncIterator[Finding]:
+    try:
+        rules = await cloud.events.rules_of(arn)
+    except DovetailError as error:
+        yield "rules with the queue as target", error.message
+        return
+    for one in wanted:
+        found = any(rule.matches(one.source, one.detail_type) for rule in rules)
+        fault = "no enabled rule sends all of these to the queue"
+        yield f"rule for {one.source} / {one.detail_type}", "" if found else fault
+
+
+Call = Callable[[], Awaitable[object]]
+
+
+def _permissions(cloud: Cloud, url: str, *, hooks: bool) -> tuple[tuple[str, Call], ...]:
+    """Those that can be tried: heartbeats and ends of hooks can not without an instance that ends."""
+    always: tuple[tuple[str, Call], ...] = (
+        (
+            "sqs:ReceiveMessage",
+            lambda: cloud.sqs.receive(url, wait_seconds=0, maximum=1, visibility_seconds=0),
+        ),
+        ("sqs:DeleteMessage", lambda: cloud.sqs.may_delete(url)),
+        ("ec2:DescribeInstanceStatus", cloud.instance_statuses.ailments),
+    )
+    if not hooks:
+        return always
+    return (*always, ("autoscaling:DescribeTags", cloud.autoscaling.may_read_tags))
+
+
+async def _problem(call: Callable[[], Awaitable[object]]) -> str:
+    try:
+        await call()
+    except DovetailError as error:
+        return error.message
+    return ""
+
+
+def policy_fault(text: str) -> str:
+    """What is wrong with a queue's policy (INT-02); empty: EventBridge may send."""
+    try:
+        statements: Any = json.loads(text or "{}").get("Statement") or []
+    except (ValueError, AttributeError):
+        return "it is no JSON object"
+    allowed: set[str] = set()
+    for one in statements if isinstance(statements, list) else [statements]:
+        actions = {str(action).lower() for action in _several(one.get("Action"))}
+        if one.get("Effect") == "Allow" and actions & {"sqs:sendmessage", "sqs:*", "*"}:
+            principal = one.get("Principal")
+            allowed |= {*SENDERS} if principal == "*" else set()
+            if isinstance(principal, Mapping):
+                allowed |= {str(service) for service in _several(principal.get("Service"))}
+    absent = [service for service in SENDERS if service not in allowed]
+    return f"{', '.join(absent)} may not send: allow sqs:SendMessage" if absent else ""
+
+
+def settings_fault(attributes: Mapping[str, str]) -> str:
+    """What about a queue keeps notices from coming in time (INT-02); empty: nothing."""
+    delay = attributes.get("DelaySeconds") or "0"
+    if delay != "0":
+        return f"DelaySeconds is {delay}: every notice comes that much later; set it to 0"
+    if attributes.get("KmsMasterKeyId", "").endswith(AWS_OWN_KEY):
+        return f"EventBridge may not use the key {AWS_OWN_KEY}: let SQS manage the encryption (SqsManagedSseEnabled)"
+    return ""
+
+
+def _several(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,0 +1,130 @@
+"""``dovetail status``: one look at services, queues, pods and nodes.
+
+Asks the stack of the directory, or the installation that the environment variables name when no
+stack runs there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from random import Random
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from cli.cloud.control import said
+from cli.demo.display import short_name
+from cli.stack.environment import Environment, from_variables
+from cli.operations.queues import QueueDepth, queue_depths
+from cli.stack.running_stack import StackOption, variables_of
+from cli.tables import print_table
+from local.probe import probe
+from local.stack import DEFAULT_DIRECTORY
+from shared.clock import SystemClock
+from shared.domain import labels
+from shared.errors import DovetailError
+from shared.kube.client import Kube, Object
+from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
+
+
+def status(directory: StackOption = DEFAULT_DIRECTORY) -> None:
+    """Show whether the services are ready, what waits in the queues, and which nodes there are.
+
+    Examples:
+
+      dovetail status
+
+      source .dovetail/env && dovetail status
+    """
+    if not asyncio.run(_print_status(from_variables(variables_of(directory)))):
+        raise typer.Exit(1)
+
+
+async def _print_status(environment: Environment) -> bool:
+    """Print all tables; whether everything answered and is ready."""
+    ready = await _readiness(environment)
+    rows = [_service_row(name, why, environment.services[name]) for name, why in ready.items()]
+    print_table(("service", "ready", "url"), rows, title="Services")
+    healthy = all(why is None for why in ready.values())
+    for part in (_print_queues, _print_cluster):
+        try:
+            await part(environment)
+        except DovetailError as error:
+            healthy = False
+            Console(stderr=True).print(error.message, style="red", markup=False, soft_wrap=True)
+    return healthy
+
+
+def _service_row(name: str, why: str | None, url: str) -> tuple[str | Text, ...]:
+    return (name, Text("yes", "green"), url) if why is None else (name, Text("no", "red"), why)
+
+
+async def _readiness(environment: Environment) -> dict[str, str | None]:
+    targets = [f"{url}/readyz" for url in environment.services.values()]
+    answers = await asyncio.gather(*(asyncio.to_thread(probe, target) for target in targets))
+    return dict(zip(environment.services, answers, strict=True))
+
+
+async def _print_queues(environment: Environment) -> None:
+    depths = await queue_depths(environment.redis_url, environment.cluster_name)
+    headings = ("stream", "read by", "entries", "pending", "drained", "dead letters")
+    print_table(headings, map(_queue_row, depths), title="Queues")
+
+
+def _queue_row(depth: QueueDepth) -> tuple[str, ...]:
+    counts = (str(depth.length), str(depth.pending), "yes" if depth.drained else "no")
+    return (depth.stream, depth.group, *counts, str(depth.dead))
+
+
+async def _print_cluster(environment: Environment) -> None:
+    kube = await Kube.connect(
+        environment.kubeconfig, clock=SystemClock(), random=Random(), user_agent="dovetail-status"
+    )
+    try:
+        nodes, machines, claims, pods = await asyncio.gather(
+            kube.list(NODES), kube.list(MACHINES), kube.list(NODE_CLAIMS), kube.list(PODS)
+        )
+    finally:
+        await kube.close()
+    headings = ("node", "ready", "type", "zone", "capacity", "$/h", "pods", "pool")
+    rows = _node_rows(nodes.items, [*machines.items, *claims.items], pods.items)
+    print_table(headings, rows, title="Nodes")
+    pending = [pod for pod in pods.items if not pod.get("spec", {}).get("nodeName")]
+    said(f"{len(pods.items)} pods, {len(pending)} of them without a node")
+    for pod in pending[:10]:
+        said(f"  {pod['metadata']['namespace']}/{pod['metadata']['name']}")
+
+
+def _node_rows(
+    nodes: list[Object], machines: list[Object], pods: list[Object]
+) -> Iterator[tuple[str, ...]]:
+    prices = {
+        (machine.get("status") or {}).get("providerID"): _price(machine) for machine in machines
+    }
+    for node in nodes:
+        values = node["metadata"].get("labels") or {}
+        name = node["metadata"]["name"]
+        yield (
+            short_name(name),
+            _is_ready(node),
+            values.get(labels.INSTANCE_TYPE, ""),
+            values.get(labels.ZONE, ""),
+            values.get(labels.CAPACITY_TYPE, ""),
+            prices.get((node.get("spec") or {}).get("providerID"), ""),
+            str(sum(pod.get("spec", {}).get("nodeName") == name for pod in pods)),
+            values.get(labels.PROVISIONER_NAME) or values.get(labels.NODE_POOL, "(fixed)"),
+        )
+
+
+def _price(machine: Object) -> str:
+    raw = (machine["metadata"].get("annotations") or {}).get(labels.PRICE_ANNOTATION, "")
+    return f"{int(raw) / 1_000_000:.4f}" if raw.isdecimal() else ""
+
+
+def _is_ready(node: Object) -> str:
+    conditions = (node.get("status") or {}).get("conditions") or []
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    cordoned = ", cordoned" if (node.get("spec") or {}).get("unschedulable") else ""
+    return ("yes" if ready else "no") + cordoned

@@ -1,0 +1,88 @@
+"""EC2 Auto Scaling's calls about members and lifecycle actions, in the place of moto's or where it has none."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from local.aws.autoscaling.hooks import Member
+from local.aws.emulator import Emulator
+from shared.clock import rfc3339
+
+Parameters = Mapping[str, Any]
+Action = Callable[[Emulator, str, Parameters], dict[str, Any]]
+
+
+def attach_instances(emulator: Emulator, region: str, wanted: Parameters) -> dict[str, Any]:
+    """Raises RequestRefused."""
+    group = str(wanted.get("AutoScalingGroupName") or "")
+    emulator.autoscaling.attach(region, group, wanted.get("InstanceIds") or [])
+    return {}
+
+
+def describe_auto_scaling_instances(
+    emulator: Emulator, region: str, wanted: Parameters
+) -> dict[str, Any]:
+    """All in one page."""
+    found = emulator.autoscaling.members(region, wanted.get("InstanceIds") or [])
+    return {"AutoScalingInstances": [_row(member) for member in found]}
+
+
+def terminate_instance_in_auto_scaling_group(
+    emulator: Emulator, region: str, wanted: Parameters
+) -> dict[str, Any]:
+    """Raises RequestRefused."""
+    member = emulator.autoscaling.terminate(region, str(wanted.get("InstanceId") or ""))
+    return {"Activity": _activity(emulator, member)}
+
+
+def record_lifecycle_action_heartbeat(
+    emulator: Emulator, region: str, wanted: Parameters
+) -> dict[str, Any]:
+    """Raises RequestRefused."""
+    emulator.autoscaling.heartbeat(region, dict(wanted))
+    return {}
+
+
+def complete_lifecycle_action(
+    emulator: Emulator, region: str, wanted: Parameters
+) -> dict[str, Any]:
+    """Raises RequestRefused."""
+    emulator.autoscaling.complete(region, dict(wanted))
+    return {}
+
+
+ACTIONS: dict[str, Action] = {
+    one.__name__: one
+    for one in (
+        attach_instances, describe_auto_scaling_instances, terminate_instance_in_auto_scaling_group,
+        record_lifecycle_action_heartbeat, complete_lifecycle_action,
+    )
+}  # fmt: skip
+
+
+def _row(member: Member) -> dict[str, Any]:
+    instance = member.instance
+    return {
+        "InstanceId": instance.instance_id,
+        "InstanceType": instance.instance_type,
+        "AutoScalingGroupName": member.group,
+        "AvailabilityZone": instance.zone,
+        "LifecycleState": member.state,
+        "HealthStatus": "HEALTHY",
+        "ProtectedFromScaleIn": False,
+    }
+
+
+def _activity(emulator: Emulator, member: Member) -> dict[str, Any]:
+    return {
+        "ActivityId": str(uuid.UUID(hex=secrets.token_hex(16))),
+        "AutoScalingGroupName": member.group,
+        "Description": f"Terminating EC2 instance: {member.instance.instance_id}",
+        "Cause": "An instance was taken out of service in response to a user request.",
+        "StartTime": rfc3339(emulator.clock.now()),
+        "StatusCode": "InProgress",
+        "Progress": 0,
+    }

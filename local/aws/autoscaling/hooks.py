@@ -1,0 +1,218 @@
+"""Auto scaling groups as far as termination lifecycle hooks need them.
+
+Groups, hooks and tags are moto's; which instances a group holds, and what happens when it ends one, is kept here,
+because moto's groups start instances of their own. An instance that leaves waits for every hook of its group: until
+somebody completes the action, or its heartbeat timeout or its global timeout passes; then it ends.
+
+What may go wrong: a token or an instance without an open action is a ValidationError, as in EC2 Auto Scaling.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from moto.autoscaling.models import autoscaling_backends
+
+from local.aws.ec2.instances import ENDING, Instance, Inventory
+from local.aws.moto.state import ACCOUNT_ID
+from local.aws.interruptions.notices import Notices
+from local.aws.ec2.refusal import RequestRefused
+from local.aws.clock.timers import Timers
+from shared.clock import Clock
+
+TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
+NAME_TAG = "aws:autoscaling:groupName"
+LONGEST_WAIT_SECONDS = 172_800.0
+WAITS_PER_HEARTBEAT = 100
+INVALID = "ValidationError"
+CONTINUE, ABANDON = "CONTINUE", "ABANDON"
+
+Announce = Callable[[str, dict[str, str]], None]
+"""(region, detail of the event)."""
+
+
+def global_timeout(heartbeat_seconds: float) -> float:
+    """How long a hook waits in all, whatever heartbeats come."""
+    return min(LONGEST_WAIT_SECONDS, WAITS_PER_HEARTBEAT * heartbeat_seconds)
+
+
+@dataclass
+class Action:
+    """One hook's wait for one instance. Times are monotonic."""
+
+    hook: str
+    token: str
+    heartbeat_seconds: float
+    default_result: str
+    ends_at: float
+    latest: float
+
+
+@dataclass
+class Member:
+    """An instance of a group, with what it waits for."""
+
+    instance: Instance
+    group: str
+    state: str = "InService"
+    actions: list[Action] = field(default_factory=list)
+
+
+class AutoScaling:
+    """Members by instance id. Everything happens under the inventory's lock."""
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        notices: Notices,
+        timers: Timers,
+        clock: Clock,
+        announce: Announce,
+    ) -> None:
+        self._inventory = inventory
+        self._notices = notices
+        self._timers = timers
+        self._clock = clock
+        self._announce = announce
+        self._members: dict[str, Member] = {}
+
+    def clear(self) -> None:
+        """Forget every membership."""
+        self._members.clear()
+
+    def forget(self, instance_id: str) -> None:
+        """The instance is gone."""
+        self._members.pop(instance_id, None)
+
+    def members(self, region: str, instance_ids: list[str]) -> list[Member]:
+        """Those named, or all of the region, in order of joining."""
+        return [
+            member
+            for instance_id, member in list(self._members.items())
+            if member.instance.region == region
+            and (not instance_ids or instance_id in instance_ids)
+        ]
+
+    def attach(self, region: str, group: str, instance_ids: list[str]) -> None:
+        """Running instances become members. Raises RequestRefused."""
+        _group(region, group)
+        with self._inventory.lock:
+            for instance_id in instance_ids:
+                instance = self._inventory.get(instance_id)
+                if instance is None or instance.state in ENDING or instance_id in self._members:
+                    raise RequestRefused(INVALID, f"Invalid Instance ID(s): [{instance_id}]")
+                self._inventory.remember(instance)
+                instance.tags[NAME_TAG] = group
+                self._members[instance_id] = Member(instance, group)
+                self._notices.set_lifecycle(instance_id, "InService")
+
+    def terminate(self, region: str, instance_id: str) -> Member:
+        """The group ends this instance: at once, or after its hooks. Raises RequestRefused."""
+        with self._inventory.lock:
+            member = self._members.get(instance_id)
+            if member is None or member.instance.region != region:
+                raise RequestRefused(
+                    INVALID,
+                    "Instance Id not found - No managed instance found for instance ID: "
+                    f"{instance_id}",
+                )
+            if member.state != "InService":
+                return member
+            self._notices.set_lifecycle(instance_id, "Terminated")
+            member.actions = [self._opened(hook) for hook in _hooks(region, member.group)]
+            member.state = "Terminating:Wait"
+            if not member.actions:
+                self._finish(member)
+            for action in member.actions:
+                self._watch(member, action)
+            details = [_detail(member, action) for action in member.actions]
+        for detail in details:
+            self._announce(region, detail)
+        return member
+
+    def heartbeat(self, region: str, wanted: dict[str, Any]) -> None:
+        """One heartbeat timeout more, from now. Raises RequestRefused."""
+        with self._inventory.lock:
+            member, action = self._found(region, wanted)
+            now = self._clock.monotonic()
+            action.ends_at = min(action.latest, now + action.heartbeat_seconds)
+            self._watch(member, action)
+
+    def complete(self, region: str, wanted: dict[str, Any]) -> None:
+        """The action ends with this result. Raises RequestRefused."""
+        result = wanted.get("LifecycleActionResult")
+        if result not in (CONTINUE, ABANDON):
+            raise RequestRefused(INVALID, "LifecycleActionResult must be CONTINUE or ABANDON")
+        with self._inventory.lock:
+            member, action = self._found(region, wanted)
+            self._close(member, action, result)
+
+    def _opened(self, hook: Any) -> Action:
+        now, seconds = self._clock.monotonic(), float(hook.heartbeat_timeout)
+        latest = now + global_timeout(seconds)
+        token = str(uuid.UUID(hex=secrets.token_hex(16)))
+        return Action(hook.name, token, seconds, hook.default_result, now + seconds, latest)
+
+    def _watch(self, member: Member, action: Action) -> None:
+        self._timers.after(
+            max(0.0, action.ends_at - self._clock.monotonic()),
+            lambda: self._expire(member, action),
+        )
+
+    def _expire(self, member: Member, action: Action) -> None:
+        """A heartbeat may have put the end off since this timer was set."""
+        with self._inventory.lock:
+            if action in member.actions and self._clock.monotonic() >= action.ends_at:
+                self._close(member, action, action.default_result)
+
+    def _close(self, member: Member, action: Action, result: str) -> None:
+        """An abandoned termination waits for no other hook."""
+        member.actions.remove(action)
+        if result == ABANDON:
+            member.actions.clear()
+        if not member.actions:
+            self._finish(member)
+
+    def _finish(self, member: Member) -> None:
+        member.state = "Terminating:Proceed"
+        if member.instance.state not in ENDING:
+            self._inventory.terminate(member.instance)
+
+    def _found(self, region: str, wanted: dict[str, Any]) -> tuple[Member, Action]:
+        group, hook = wanted.get("AutoScalingGroupName"), wanted.get("LifecycleHookName")
+        token, instance_id = wanted.get("LifecycleActionToken"), wanted.get("InstanceId")
+        _group(region, str(group))
+        for member in self.members(region, [instance_id] if instance_id else []):
+            for action in member.actions if member.group == group else ():
+                if action.hook == hook and (token == action.token or (not token and instance_id)):
+                    return member, action
+        named = f"token {token}" if token else f"instance ID {instance_id}"
+        raise RequestRefused(INVALID, f"No active Lifecycle Action found with {named}")
+
+
+def _group(region: str, name: str) -> Any:
+    found = autoscaling_backends[ACCOUNT_ID][region].autoscaling_groups.get(name)
+    if found is None:
+        raise RequestRefused(INVALID, f"AutoScalingGroup name not found - {name}")
+    return found
+
+
+def _hooks(region: str, group: str) -> list[Any]:
+    hooks = autoscaling_backends[ACCOUNT_ID][region].describe_lifecycle_hooks(group)
+    return [hook for hook in hooks if hook.lifecycle_transition == TERMINATING]
+
+
+def _detail(member: Member, action: Action) -> dict[str, str]:
+    return {
+        "LifecycleActionToken": action.token,
+        "AutoScalingGroupName": member.group,
+        "LifecycleHookName": action.hook,
+        "EC2InstanceId": member.instance.instance_id,
+        "LifecycleTransition": TERMINATING,
+        "Origin": "AutoScalingGroup",
+        "Destination": "EC2",
+    }

@@ -1,0 +1,149 @@
+"""On-Demand Capacity Reservations: instances that are paid for and kept free in one zone.
+
+Who uses a reservation is not booked anywhere: it is counted from the live instances that carry its
+id, so an ended instance gives its place back at once, as on EC2.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from local.aws.ec2.instances import ENDING, Instance
+from local.aws.moto.state import ACCOUNT_ID
+from local.aws.ec2.refusal import RequestRefused
+
+RESERVATION_LIMIT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """``criteria`` open: matching launches use it unasked; targeted: only those that name it."""
+
+    instance_type: str
+    zone: str
+    zone_id: str
+    count: int
+    criteria: Literal["open", "targeted"] = "targeted"
+    kind: Literal["default", "capacity-block"] = "default"
+    interruptible: bool = False
+    ends_at: float | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    reservation_id: str = field(default_factory=lambda: "cr-" + secrets.token_hex(9)[:17])
+
+    @property
+    def market(self) -> str:
+        """The market type that a launch into it must name; empty for none."""
+        if self.kind == "capacity-block":
+            return self.kind
+        return "interruptible-capacity-reservation" if self.interruptible else ""
+
+    def active(self, now: float) -> bool:
+        """Whether it has not ended (epoch seconds)."""
+        return self.ends_at is None or now < self.ends_at
+
+
+class Reservations:
+    """All reservations by id."""
+
+    def __init__(self, instances: Callable[[], Iterable[Instance]]) -> None:
+        """``instances`` gives every instance, ended ones included."""
+        self._instances = instances
+        self._by_id: dict[str, Reservation] = {}
+
+    def add(self, reservation: Reservation) -> None:
+        """Raises OverflowError when there are too many."""
+        if len(self._by_id) >= RESERVATION_LIMIT:
+            raise OverflowError(f"there are {RESERVATION_LIMIT} capacity reservations already")
+        self._by_id[reservation.reservation_id] = reservation
+
+    def find(self, reservation_id: str) -> Reservation:
+        """Raises RequestRefused for an unknown id."""
+        if reservation_id not in self._by_id:
+            raise RequestRefused(
+                "InvalidCapacityReservationId.NotFound",
+                f"The capacity reservation ID '{reservation_id}' does not exist",
+            )
+        return self._by_id[reservation_id]
+
+    def left(self, reservation: Reservation, now: float) -> int:
+        """Instances that still fit."""
+        if not reservation.active(now):
+            return 0
+        users = sum(
+            one.capacity_reservation_id == reservation.reservation_id and one.state not in ENDING
+            for one in self._instances()
+        )
+        return max(0, reservation.count - users)
+
+    def open_for(self, instance_type: str, zone: str, now: float) -> str:
+        """The id of an open reservation with room that a launch uses unasked; empty for none."""
+        for one in self._by_id.values():
+            matches = (one.instance_type, one.zone, one.criteria) == (instance_type, zone, "open")
+            if matches and self.left(one, now) > 0:
+                return one.reservation_id
+        return ""
+
+    def described(self, parameters: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
+        """Rows of DescribeCapacityReservations. Raises RequestRefused."""
+        wanted = parameters.get("CapacityReservationIds") or []
+        chosen = [self.find(one) for one in wanted] if wanted else list(self._by_id.values())
+        rows = [self._row(one, now) for one in chosen]
+        for filter_ in parameters.get("Filters") or []:
+            value_of = _field(str(filter_.get("Name")))
+            values = [str(value) for value in filter_.get("Values") or []]
+            rows = [row for row in rows if set(value_of(row)) & set(values)]
+        return rows
+
+    def clear(self) -> None:
+        """Forget every reservation."""
+        self._by_id.clear()
+
+    def _row(self, one: Reservation, now: float) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "CapacityReservationId": one.reservation_id,
+            "OwnerId": ACCOUNT_ID,
+            "InstanceType": one.instance_type,
+            "InstancePlatform": "Linux/UNIX",
+            "AvailabilityZone": one.zone,
+            "AvailabilityZoneId": one.zone_id,
+            "Tenancy": "default",
+            "TotalInstanceCount": one.count,
+            "AvailableInstanceCount": self.left(one, now),
+            "EbsOptimized": True,
+            "EphemeralStorage": False,
+            "State": "active" if one.active(now) else "expired",
+            "EndDateType": "unlimited" if one.ends_at is None else "limited",
+            "InstanceMatchCriteria": one.criteria,
+            "ReservationType": one.kind,
+            "Interruptible": one.interruptible,
+            "Tags": [{"Key": key, "Value": value} for key, value in one.tags.items()],
+        }
+        if one.ends_at is not None:
+            row["EndDate"] = datetime.fromtimestamp(one.ends_at, UTC)
+        return row
+
+
+_FIELDS = {
+    "availability-zone": "AvailabilityZone",
+    "end-date-type": "EndDateType",
+    "instance-match-criteria": "InstanceMatchCriteria",
+    "instance-type": "InstanceType",
+    "owner-id": "OwnerId",
+    "state": "State",
+}
+"""Filter name -> field of a row."""
+
+
+def _field(name: str) -> Callable[[Mapping[str, Any]], Sequence[str]]:
+    if name.startswith("tag:"):
+        key = name.removeprefix("tag:")
+        return lambda row: [tag["Value"] for tag in row["Tags"] if tag["Key"] == key]
+    if name == "tag-key":
+        return lambda row: [tag["Key"] for tag in row["Tags"]]
+    if name not in _FIELDS:
+        raise RequestRefused("InvalidParameterValue", f"The filter '{name}' is invalid")
+    return lambda row: [str(row[_FIELDS[name]])]

@@ -1,0 +1,189 @@
+"""How much EC2 has left: stated capacity per pool, fleets cut short, and the account's vCPU quotas.
+
+A statement names a pool or, with ``*`` and ``?``, many; each matching pool has the stated number of
+its own. The latest statement that matches a pool decides. All of it is read and changed under the
+inventory's lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from random import Random
+from typing import Any
+
+from local.aws.fleet.plan import UNLIMITED, PoolKey
+
+ICE = "InsufficientInstanceCapacity"
+NO_ADDRESSES = "InsufficientFreeAddressesInSubnet"
+SPOT_LIMIT = "MaxSpotInstanceCountExceeded"
+VCPU_LIMIT = "VcpuLimitExceeded"
+
+MESSAGES = {
+    ICE: "We currently do not have sufficient {type} capacity in the Availability Zone you "
+    "requested ({zone}). Our system will be working on provisioning additional capacity.",
+    "UnfulfillableCapacity": "Unable to fulfill capacity due to your request configuration. "
+    "Please adjust your request and try again.",
+    SPOT_LIMIT: "Max spot instance count exceeded",
+    VCPU_LIMIT: "You have requested more vCPU capacity than your current vCPU limit "
+    "allows for the instance bucket that the specified instance type belongs to.",
+    "Unsupported": "The requested configuration is currently not supported.",
+    "MaxFleetCountExceeded": "You've reached the quota for the number of fleets.",
+    "ReservationCapacityExceeded": "The requested reservation does not have sufficient "
+    "compatible and available capacity for this request.",
+    NO_ADDRESSES: "There are not enough free addresses in the subnet to satisfy the requested "
+    "number of instances.",
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": "The provided credentials do not have "
+    "permission to create the service-linked role for EC2 Spot Instances.",
+    "RequestLimitExceeded": "Request limit exceeded.",
+    "InternalError": "An internal error has occurred",
+    "InvalidLaunchTemplateId.NotFound": "The specified launch template, with the id that the "
+    "fleet names, does not exist.",
+    "InvalidLaunchTemplateName.NotFoundException": "At least one of the launch templates specified "
+    "in the request does not exist.",
+}
+"""The error codes that a pool may answer with: those of LCH-60 and LCH-63, and what a fleet tells of the calls that it
+makes itself."""
+
+STATEMENT_LIMIT = 1_000
+CUT_LIMIT = 100
+
+
+def message(code: str, key: PoolKey) -> str:
+    """EC2's words for ``code`` in that pool."""
+    return MESSAGES[code].format(type=key[0], zone=key[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """``available`` instances are left in each pool that matches; None lifts the limit.
+
+    ``percent`` below 100 takes only that share of the matching pools, drawn from ``seed``.
+    """
+
+    instance_type: str
+    zone: str
+    capacity_type: str
+    available: int | None
+    code: str = ICE
+    percent: float = 100.0
+    seed: int = 0
+
+    def matches(self, key: PoolKey) -> bool:
+        """Whether it speaks of this pool."""
+        patterns = (self.instance_type, self.zone, self.capacity_type)
+        named = all(fnmatchcase(value, p) for value, p in zip(key, patterns, strict=True))
+        return named and (
+            self.percent >= 100
+            or Random(f"{self.seed}/{'/'.join(key)}").random() * 100 < self.percent
+        )
+
+    def replaces(self, earlier: Statement) -> bool:
+        """Whether it speaks of exactly the pools of ``earlier``."""
+        mine = (self.instance_type, self.zone, self.capacity_type)
+        return self.percent >= 100 and mine == (
+            earlier.instance_type,
+            earlier.zone,
+            earlier.capacity_type,
+        )
+
+
+@dataclass(slots=True)
+class Cut:
+    """The next ``count`` fleets give at most ``give`` instances."""
+
+    give: int
+    count: int
+    code: str = ICE
+
+
+@dataclass(slots=True)
+class _Stated:
+    statement: Statement
+    used: dict[PoolKey, int] = field(default_factory=dict)
+
+    def left(self, key: PoolKey) -> int:
+        available = self.statement.available
+        return UNLIMITED if available is None else max(0, available - self.used.get(key, 0))
+
+
+class Capacity:
+    """Pools without a statement are unlimited."""
+
+    def __init__(self) -> None:
+        self._stated: list[_Stated] = []
+        self._cuts: deque[Cut] = deque()
+
+    def state(self, statement: Statement) -> None:
+        """From now on. Raises OverflowError when there are too many statements."""
+        kept = [one for one in self._stated if not statement.replaces(one.statement)]
+        if len(kept) >= STATEMENT_LIMIT:
+            raise OverflowError(f"there are {STATEMENT_LIMIT} statements about capacity already")
+        self._stated = [*kept, _Stated(statement)]
+
+    def left(self, key: PoolKey) -> int:
+        """Instances that the pool still has."""
+        found = self._decisive(key)
+        return UNLIMITED if found is None else found.left(key)
+
+    def use(self, key: PoolKey, number: int) -> None:
+        """Take ``number`` from the pool."""
+        found = self._decisive(key)
+        if found is not None and found.statement.available is not None:
+            found.used[key] = found.used.get(key, 0) + number
+
+    def code(self, key: PoolKey) -> str:
+        """The error code of a pool that has too little."""
+        found = self._decisive(key)
+        return ICE if found is None else found.statement.code
+
+    def cut_fleets(self, cut: Cut) -> None:
+        """Cut the next fleets short. Raises OverflowError when too many cuts wait."""
+        if len(self._cuts) >= CUT_LIMIT:
+            raise OverflowError(f"{CUT_LIMIT} cuts of fleets wait already")
+        self._cuts.append(cut)
+
+    def next_cut(self) -> Cut | None:
+        """How the fleet that begins now is cut, used up by asking."""
+        if not self._cuts:
+            return None
+        cut = self._cuts[0]
+        cut.count -= 1
+        if cut.count <= 0:
+            self._cuts.popleft()
+        return cut
+
+    def described(self) -> dict[str, Any]:
+        """For people: the statements, oldest first, what was used of each, and waiting cuts."""
+        rows = [
+            {**asdict(one.statement), "used": {"/".join(k): n for k, n in one.used.items()}}
+            for one in self._stated
+        ]
+        return {"statements": rows, "cuts": [asdict(cut) for cut in self._cuts]}
+
+    def clear(self) -> None:
+        """Every pool is unlimited again."""
+        self._stated.clear()
+        self._cuts.clear()
+
+    def _decisive(self, key: PoolKey) -> _Stated | None:
+        return next((one for one in reversed(self._stated) if one.statement.matches(key)), None)
+
+
+@dataclass(slots=True)
+class Quotas:
+    """vCPUs that live instances may have together, per market; None is no quota."""
+
+    on_demand_vcpus: int | None = None
+    spot_vcpus: int | None = None
+
+    def limit(self, lifecycle: str) -> tuple[int | None, str]:
+        """(vCPUs, error code) of a market."""
+        if lifecycle == "spot":
+            return self.spot_vcpus, SPOT_LIMIT
+        return self.on_demand_vcpus, VCPU_LIMIT
+
+    def clear(self) -> None:
+        """No quota."""
+        self.on_demand_vcpus = self.spot_vcpus = None

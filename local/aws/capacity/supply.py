@@ -1,0 +1,88 @@
+"""How many instances one pool can have now, and which shortage says so first.
+
+Four things bound a launch: stated capacity, the account's vCPU quota, free addresses of the subnet,
+and the room of a capacity reservation. Read under the inventory's lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from local.aws.capacity.stated import NO_ADDRESSES, Capacity, Quotas, message
+from local.aws.fleet.plan import UNLIMITED, PoolKey
+from local.aws.ec2.instances import ENDING, Inventory
+from local.aws.ec2.launching import LaunchSpecification
+from local.aws.capacity.reservations import Reservations
+from shared.clock import Clock
+
+RESERVATION_FULL = "ReservationCapacityExceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """``left`` instances fit; asking for more is answered with ``code``."""
+
+    left: int
+    code: str
+
+
+class Supply:
+    """Answers for one launch specification at a time."""
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        quotas: Quotas,
+        reservations: Reservations,
+        inventory: Inventory,
+        clock: Clock,
+    ) -> None:
+        self._capacity = capacity
+        self._quotas = quotas
+        self._reservations = reservations
+        self._inventory = inventory
+        self._clock = clock
+
+    def bound(self, spec: LaunchSpecification, vcpus: int) -> Bound:
+        """The tightest bound; the first named wins a draw. Raises RequestRefused."""
+        bounds = (
+            self._market(spec),
+            self._quota(spec.lifecycle, vcpus),
+            Bound(int(spec.subnet.available_ip_address_count), NO_ADDRESSES),
+        )
+        return min(bounds, key=lambda bound: bound.left)
+
+    def error(self, spec: LaunchSpecification, vcpus: int) -> tuple[str, str]:
+        """(code, message) for asking more than there is."""
+        code = self.bound(spec, vcpus).code
+        return code, message(code, pool_key(spec))
+
+    def use(self, spec: LaunchSpecification, number: int) -> None:
+        """Take ``number`` from the stated capacity; reserved capacity is no part of it."""
+        if not spec.reservation_id:
+            self._capacity.use(pool_key(spec), number)
+
+    def _market(self, spec: LaunchSpecification) -> Bound:
+        if spec.reservation_id:
+            reservation = self._reservations.find(spec.reservation_id)
+            left = self._reservations.left(reservation, self._clock.now())
+            fits = (reservation.instance_type, reservation.zone) == (spec.instance_type, spec.zone)
+            return Bound(left if fits else 0, RESERVATION_FULL)
+        key = pool_key(spec)
+        return Bound(self._capacity.left(key), self._capacity.code(key))
+
+    def _quota(self, lifecycle: str, vcpus: int) -> Bound:
+        limit, code = self._quotas.limit(lifecycle)
+        if limit is None:
+            return Bound(UNLIMITED, code)
+        used = sum(
+            one.facts.vcpus
+            for one in self._inventory.all()
+            if one.lifecycle == lifecycle and one.state not in ENDING
+        )
+        return Bound(max(0, limit - used) // max(1, vcpus), code)
+
+
+def pool_key(spec: LaunchSpecification) -> PoolKey:
+    """How stated capacity is looked up."""
+    return spec.instance_type, spec.zone, spec.lifecycle

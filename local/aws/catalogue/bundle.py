@@ -1,0 +1,127 @@
+"""``python -m local.aws.catalogue.bundle``: write the catalogue that simulations use when they are given none.
+
+The emulator runs in this process, and types, zones and prices are read from it by the code that reads AWS. With
+``--region`` and ``--output`` any region goes into any file; ``regional_catalogue`` does so in a process of its own.
+
+What may go wrong: a region that the emulator does not know sells nothing, which is a ConfigurationError.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+from local.aws.moto.resources import import_moto
+from local.aws.settings import EmulatorSettings
+from local.stack_plan import clean_environment
+from shared import log as logs
+from shared.clock import SystemClock
+from shared.cloud.catalogue.bundled import BUNDLED_REGION, FILE, packed, unpacked
+from shared.cloud.catalogue.building import load_catalogue
+from shared.cloud.catalogue.instance_model import ModelSettings
+from shared.cloud.catalogue.reference_data import DATA
+from shared.cloud.client.session import Cloud
+from shared.domain.instance_types.types import Catalogue
+from shared.errors import ConfigurationError, Unavailable
+from shared.version import VERSION
+
+READ_SECONDS = 120.0
+REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]{1,12}){1,3}-[0-9]")
+DESTINATION = DATA / FILE
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
+
+
+def regional_catalogue(region: str) -> Catalogue:
+    """The catalogue of any region that the emulator knows; takes some seconds.
+
+    Raises ConfigurationError for another region, Unavailable when it cannot be read.
+    """
+    if not REGION_NAME.fullmatch(region):
+        raise ConfigurationError(f"{region[:40]!r} is no AWS region; write for example eu-west-1")
+    with tempfile.TemporaryDirectory() as directory:
+        output = Path(directory) / FILE
+        command = [sys.executable, "-m", "local.aws.catalogue.bundle"]
+        try:
+            done = subprocess.run(
+                [*command, "--region", region, "--output", str(output)],
+                env=clean_environment(os.environ),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=READ_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Unavailable(f"reading the catalogue of {region} takes too long") from error
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise Unavailable(
+                f"cannot read the catalogue of {region}, if there is such a region: {last[:500]}"
+            )
+        found = unpacked(output.read_bytes())
+    if not found.types:
+        raise ConfigurationError(f"no instance types are known for the region {region}")
+    return found
+
+
+@contextmanager
+def _serving(region: str) -> Iterator[str]:
+    """The emulator's URL. moto is imported here, trimmed to the region."""
+    import_moto(region)
+    from local.aws.emulator import Emulator
+    from local.aws.seeding import seed
+    from local.aws.http.wsgi import build_server
+
+    settings = EmulatorSettings(region=region, seed=False, port=0, host="127.0.0.1")
+    emulator = Emulator(settings, SystemClock(), seed)
+    server = build_server(emulator)
+    threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
+    try:
+        yield f"http://{settings.host}:{server.port}"
+    finally:
+        server.shutdown()
+
+
+async def _read(region: str, url: str) -> Catalogue:
+    cloud = await Cloud.connect(
+        region=region,
+        endpoint_url=url,
+        clock=SystemClock(),
+        random=Random(0),
+        user_agent=f"dovetail-bundle/{VERSION}",
+    )
+    try:
+        built, _ = await load_catalogue(cloud, ModelSettings())
+        return built.catalogue
+    finally:
+        await cloud.close()
+
+
+def main() -> None:
+    """Write the file and say what is in it."""
+    parser = argparse.ArgumentParser(description="Write the catalogue of one region, compressed.")
+    parser.add_argument("--region", default=BUNDLED_REGION, help="default: %(default)s")
+    parser.add_argument("--output", type=Path, default=DESTINATION, help="default: %(default)s")
+    chosen = parser.parse_args()
+    logs.configure("error")
+    os.environ.update(
+        CREDENTIALS
+    )  # any will do for the emulator; the machine's own are not its business
+    with _serving(chosen.region) as url:
+        found = asyncio.run(_read(chosen.region, url))
+    content = packed(found)
+    chosen.output.write_bytes(content)
+    sys.stdout.write(f"{chosen.output}: {len(found.types)} types, {len(content)} bytes\n")
+
+
+if __name__ == "__main__":
+    main()

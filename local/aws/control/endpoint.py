@@ -1,0 +1,179 @@
+"""``/_dovetail/...``: how tests, the demo and the local kubelet steer and watch the emulator. JSON
+both ways.
+
+Wrong input is 400 with {"error", "field", "fix"}; an unknown path is 404; nothing here needs a
+signature. The instance list is asked for several times a second, so the parts that never change are
+kept per instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+
+from local.aws.control import requests
+from local.aws.control.events import EventControl
+from local.aws.control.launching import LaunchingControl
+from local.aws.control.requests import ControlError
+from local.aws.emulator import Emulator
+from local.aws.ec2.instances import Instance
+
+TERMINATED_LISTED_SECONDS = 60.0
+"""How long the instance list still shows a terminated instance."""
+
+PREFIX = "/_dovetail/"
+
+
+class Control:
+    """One handler per path."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self._emulator = emulator
+        self._fixed: dict[str, dict[str, Any]] = {}
+        self._get: dict[str, Callable[[dict[str, str]], Any]] = {
+            "health": lambda query: {"ok": True},
+            "instances": lambda query: {"instances": self.instances()},
+            "calls": self._calls,
+            "trail": lambda query: {"events": emulator.trail.events()},
+            "faults": lambda query: {"faults": emulator.faults.waiting()},
+            "capacity": lambda query: self._stated_capacity(),
+            "settings": lambda query: _camel(asdict(emulator.behaviour)),
+        }
+        self._post: dict[str, Callable[[bytes], Any]] = {
+            **LaunchingControl(emulator).handlers,
+            **EventControl(emulator).handlers,
+            "settings": self._settings,
+            "clock": self._clock,
+            "zonal-shift": self._zonal_shift,
+            "clear": self._clear,
+            "reset": self._reset,
+        }
+
+    def answer(
+        self, method: str, path: str, query: dict[str, str], body: bytes
+    ) -> tuple[int, bytes]:
+        """(HTTP status, JSON)."""
+        try:
+            answer = self._dispatch(method, path, query, body)
+            return 200, orjson.dumps(answer, default=str)
+        except ValidationError as invalid:
+            return 400, orjson.dumps(_first_problem(invalid))
+        except ControlError as error:
+            return error.status, orjson.dumps(error.body)
+
+    def instances(self) -> list[dict[str, Any]]:
+        """Every instance that is not terminated, or was within the last 60 s, in launch order."""
+        oldest = self._emulator.clock.monotonic() - TERMINATED_LISTED_SECONDS
+        listed = [
+            instance
+            for instance in self._emulator.inventory.all()
+            if instance.terminated_monotonic is None or instance.terminated_monotonic > oldest
+        ]
+        if len(self._fixed) > 2 * len(listed) + 100:
+            self._fixed = {}
+        return [self._instance(instance) for instance in listed]
+
+    def _dispatch(self, method: str, path: str, query: dict[str, str], body: bytes) -> Any:
+        name = path.removeprefix(PREFIX)
+        if method == "GET" and name in self._get:
+            return self._get[name](query)
+        if method == "POST" and name in self._post:
+            return self._post[name](body or b"{}")
+        if name in self._get or name in self._post:
+            wanted = "GET" if name in self._get else "POST"
+            raise ControlError(f"{method} {path} is not offered", "method", f"use {wanted}", 405)
+        known = ", ".join(sorted([*self._get, *self._post]))
+        raise ControlError(f"no such path {path}", "path", f"use one of {known}", 404)
+
+    def _instance(self, instance: Instance) -> dict[str, Any]:
+        fixed = self._fixed.get(instance.instance_id)
+        if fixed is None:
+            fixed = self._fixed[instance.instance_id] = _fixed_fields(instance)
+        return {**fixed, "state": instance.state, "tags": dict(instance.tags)}
+
+    def _calls(self, query: dict[str, str]) -> Any:
+        calls = self._emulator.recorder.calls(query.get("action"))
+        return {"calls": [asdict(call) for call in calls]}
+
+    def _settings(self, body: bytes) -> Any:
+        wanted = requests.SettingsRequest.model_validate_json(body)
+        for name, value in wanted.changes().items():
+            setattr(self._emulator.behaviour, name, value)
+        return {"ok": True}
+
+    def _clock(self, body: bytes) -> Any:
+        self._emulator.step(requests.ClockRequest.model_validate_json(body).step_seconds)
+        return {"ok": True, "now": self._emulator.clock.now()}
+
+    def _zonal_shift(self, body: bytes) -> Any:
+        wanted = requests.ZonalShiftRequest.model_validate_json(body)
+        zone_id = self._emulator.catalogue.zone_ids.get(wanted.zone)
+        if zone_id is None:
+            raise ControlError(f"{wanted.zone} is no zone", "zone", "name one, as in us-west-2a")
+        self._emulator.zonal_shifts.set(zone_id, active=wanted.active)
+        return {"ok": True}
+
+    def _stated_capacity(self) -> Any:
+        with self._emulator.inventory.lock:
+            stated = self._emulator.capacity.described()
+            quotas = _camel(asdict(self._emulator.quotas))
+        return {name: [_camel(row) for row in rows] for name, rows in stated.items()} | {
+            "quotas": quotas
+        }
+
+    def _clear(self, body: bytes) -> Any:
+        self._emulator.clear()
+        return {"ok": True}
+
+    def _reset(self, body: bytes) -> Any:
+        self._emulator.reset()
+        self._fixed = {}
+        return {"ok": True}
+
+
+def _camel(row: dict[str, Any]) -> dict[str, Any]:
+    return {to_camel(name): value for name, value in row.items()}
+
+
+def _fixed_fields(instance: Instance) -> dict[str, Any]:
+    """What never changes in the life of an instance."""
+    facts = instance.facts
+    return {
+        "instanceId": instance.instance_id,
+        "instanceType": facts.name,
+        "zone": instance.zone,
+        "zoneId": instance.zone_id,
+        "region": instance.region,
+        "launchedAt": instance.launched_at,
+        "privateDnsName": instance.private_dns_name,
+        "privateIp": instance.private_ip,
+        "architecture": facts.architecture,
+        "imageId": instance.image_id,
+        "imageName": instance.image_name,
+        "userData": instance.user_data,
+        "lifecycle": instance.lifecycle,
+        "vcpus": facts.vcpus,
+        "memoryMiB": facts.memory_mib,
+        "maxPods": facts.max_pods,
+        "gpus": [
+            {
+                "name": gpu.name,
+                "manufacturer": gpu.manufacturer,
+                "count": gpu.count,
+                "memoryMiB": gpu.memory_mib,
+            }
+            for gpu in facts.gpus
+        ],
+    }
+
+
+def _first_problem(invalid: ValidationError) -> dict[str, str]:
+    problem = invalid.errors()[0]
+    field = ".".join(str(part) for part in problem["loc"]) or "body"
+    text = problem["msg"].removeprefix("Value error, ")
+    return {"error": text, "field": field, "fix": f"{field}: {text}"}

@@ -1,0 +1,191 @@
+"""Control requests about instances: interruptions, raw messages, impaired status, lifecycle states.
+
+Instances are named by id or chosen by zone, type, capacity type and share; a choice is made once,
+from the live instances in launch order, and the same seed chooses the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from random import Random
+from typing import Any
+
+from moto.sqs.models import sqs_backends
+
+from local.aws.control import requests
+from local.aws.autoscaling.groups import end_by_group
+from local.aws.control.requests import ControlError
+from local.aws.emulator import Emulator
+from local.aws.ec2.instances import ENDING, Instance
+from local.aws.interruptions.malformed import MALFORMED
+from local.aws.moto.state import ACCOUNT_ID
+from local.aws.interruptions.notices import Maintenance
+from local.aws.ec2.refusal import RequestRefused
+from local.aws.ec2.statuses import Status
+
+MAINTENANCE_SECONDS = 3600.0
+HEALTH_MESSAGE_ENTITIES = 100
+"""Most instances that one Health event names."""
+
+
+class EventControl:
+    """One handler per path; each raises ControlError or pydantic's ValidationError."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self._emulator = emulator
+        self.handlers: dict[str, Callable[[bytes], Any]] = {
+            "interruptions": self._interruptions,
+            "lifecycle": self._lifecycle,
+            "messages": self._messages,
+            "statuses": self._statuses,
+        }
+
+    def _interruptions(self, body: bytes) -> Any:
+        wanted = requests.InterruptionRequest.model_validate_json(body)
+        ids = self._chosen(wanted, foreign=wanted.foreign)
+        region = self._emulator.settings.region
+        with self._emulator.interruptions.delivering(wanted.copies):
+            if wanted.kind == "health":
+                overrides = wanted.health_overrides()
+                for start in range(0, len(ids), HEALTH_MESSAGE_ENTITIES):
+                    part = ids[start : start + HEALTH_MESSAGE_ENTITIES]
+                    self._emulator.interruptions.schedule_maintenance(region, part, overrides)
+            else:
+                for instance_id in ids:
+                    self._announce(wanted, region, instance_id)
+        return {"ok": True, "instanceIds": ids}
+
+    def _announce(
+        self, wanted: requests.InterruptionRequest, region: str, instance_id: str
+    ) -> None:
+        events = self._emulator.interruptions
+        instance = self._emulator.inventory.get(instance_id)
+        zone = f"{region}a" if instance is None else instance.zone
+        if wanted.kind == "spot":
+            events.warn_spot(region, instance_id, zone, wanted.notice_seconds)
+        elif wanted.kind == "rebalance":
+            events.recommend_rebalance(region, instance_id, zone)
+        elif wanted.kind == "capacity-reservation":
+            events.warn_capacity_reservation(region, instance_id, zone)
+        elif wanted.kind == "autoscaling":
+            self._scale_in(instance, instance_id, wanted.heartbeat_timeout_seconds)
+        else:
+            self._change_state(instance, instance_id, wanted.state)
+
+    def _scale_in(self, instance: Instance | None, instance_id: str, seconds: float) -> None:
+        if instance is None:
+            raise ControlError(
+                f"unknown instance {instance_id}", "instanceId", "a group ends only its own"
+            )
+        try:
+            end_by_group(self._emulator.autoscaling, instance, seconds)
+        except RequestRefused as refused:
+            raise ControlError(refused.message, "instanceId", "name a live instance") from refused
+
+    def _change_state(self, instance: Instance | None, instance_id: str, state: str) -> None:
+        """Stopping and ending really happen, and are announced as they do; other states are only
+        announced.
+        """
+        if instance is not None and state in {"stopping", "stopped"}:
+            self._emulator.inventory.stop(instance)
+        elif instance is not None and state in {"shutting-down", "terminated"}:
+            self._emulator.inventory.terminate(instance)
+        else:
+            region = self._emulator.settings.region
+            self._emulator.interruptions.report_state(region, instance_id, state)
+
+    def _messages(self, body: bytes) -> Any:
+        wanted = requests.MessagesRequest.model_validate_json(body)
+        if wanted.malformed is not None and wanted.malformed not in MALFORMED:
+            raise ControlError(
+                f"unknown malformed message {wanted.malformed}",
+                "malformed",
+                f"use one of {', '.join(MALFORMED)}",
+            )
+        text = wanted.body if wanted.malformed is None else MALFORMED[wanted.malformed]
+        settings = self._emulator.settings
+        queue = sqs_backends[ACCOUNT_ID][settings.region]
+        for _ in range(wanted.count):
+            queue.send_message(settings.cluster_name, text)
+        return {"ok": True}
+
+    def _statuses(self, body: bytes) -> Any:
+        wanted = requests.StatusesRequest.model_validate_json(body)
+        ids = self._chosen(wanted)
+        now = self._emulator.clock.now()
+        event = None if wanted.event is None else _maintenance(wanted, now)
+        impaired = "impaired" in (wanted.instance, wanted.system, wanted.ebs)
+        status = Status(
+            wanted.instance,
+            wanted.system,
+            wanted.ebs,
+            now - wanted.impaired_for_seconds if impaired else None,
+            () if event is None else (event,),
+        )
+        with self._emulator.inventory.lock:
+            for instance_id in ids:
+                self._emulator.statuses.state(instance_id, status)
+        for instance_id in ids:
+            self._tell_instance(instance_id, event)
+        return {"ok": True, "instanceIds": ids}
+
+    def _tell_instance(self, instance_id: str, event: Maintenance | None) -> None:
+        notices = self._emulator.notices
+        if event is None:
+            notices.cancel_maintenance(instance_id)
+        else:
+            notices.schedule(instance_id, event)
+
+    def _lifecycle(self, body: bytes) -> Any:
+        wanted = requests.LifecycleRequest.model_validate_json(body)
+        ids = self._chosen(wanted)
+        for instance_id in ids:
+            self._emulator.notices.set_lifecycle(instance_id, wanted.target_lifecycle_state)
+        return {"ok": True, "instanceIds": ids}
+
+    def _chosen(self, wanted: requests.Chosen, *, foreign: bool = False) -> list[str]:
+        """Ids, at least one. Raises ControlError."""
+        ids = wanted.ids() if wanted.where is None else self._matching(wanted.where)
+        if not ids:
+            fix = "name an instance" if wanted.where is None else "no live instance matches"
+            raise ControlError("no instance", "instanceId", fix)
+        missing = [i for i in ids if self._emulator.inventory.get(i) is None]
+        if missing and not foreign:
+            raise ControlError(
+                f"unknown instance {missing[0]}",
+                "instanceId",
+                "use an id of GET /_dovetail/instances"
+                + (", or set foreign to true" if isinstance(wanted, _FOREIGN) else ""),
+            )
+        return ids
+
+    def _matching(self, where: requests.Where) -> list[str]:
+        found = [
+            instance.instance_id
+            for instance in self._emulator.inventory.all()
+            if instance.state not in ENDING
+            and fnmatchcase(instance.zone, where.zone)
+            and fnmatchcase(instance.instance_type, where.instance_type)
+            and where.capacity_type in ("*", instance.lifecycle)
+        ]
+        if where.percent >= 100 or not found:
+            return found
+        number = max(1, round(len(found) * where.percent / 100))
+        places = Random(where.seed).sample(range(len(found)), number)
+        return [found[place] for place in sorted(places)]
+
+
+_FOREIGN = requests.InterruptionRequest
+
+
+def _maintenance(wanted: requests.StatusesRequest, now: float) -> Maintenance:
+    code = str(wanted.event)
+    start = now + wanted.event_in_seconds
+    return Maintenance(
+        event_id=f"instance-event-{int(now * 1000):017x}",
+        code=code,
+        description=f"The instance is scheduled for {code}",
+        not_before=start,
+        not_after=start + MAINTENANCE_SECONDS,
+    )

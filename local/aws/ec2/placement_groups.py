@@ -1,0 +1,71 @@
+"""Placement groups, which moto does not have. Only their names count: the emulator has no racks."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from local.aws.emulator import Emulator
+from local.aws.ec2.filters import matches_any
+from local.aws.ec2.refusal import RequestRefused
+
+Group = dict[str, Any]
+_FIELDS = {"group-name": "GroupName", "group-id": "GroupId", "state": "State"}
+
+
+def create_placement_group(
+    emulator: Emulator, region: str, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Available at once."""
+    name, groups = str(parameters.get("GroupName") or ""), emulator.placement_groups
+    if (region, name) in groups:
+        raise RequestRefused(
+            "InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists."
+        )
+    group: Group = {
+        "GroupName": name,
+        "GroupId": "pg-" + secrets.token_hex(9)[:17],
+        "State": "available",
+        "Strategy": parameters.get("Strategy") or "cluster",
+        "PartitionCount": parameters.get("PartitionCount"),
+    }
+    groups[region, name] = group
+    return {"PlacementGroup": group}
+
+
+def describe_placement_groups(
+    emulator: Emulator, region: str, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """By names, ids and filters; a name that does not exist is an error, one that a filter misses is not."""
+    found = [g for (home, _), g in sorted(emulator.placement_groups.items()) if home == region]
+    found = _named(found, "GroupName", parameters.get("GroupNames") or [])
+    found = _named(found, "GroupId", parameters.get("GroupIds") or [])
+    for row in parameters.get("Filters") or []:
+        field, values = _FIELDS.get(row["Name"], ""), row.get("Values") or []
+        found = [group for group in found if matches_any([str(group.get(field))], values)]
+    return {"PlacementGroups": found}
+
+
+def delete_placement_group(
+    emulator: Emulator, region: str, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Gone at once."""
+    name = str(parameters.get("GroupName") or "")
+    if emulator.placement_groups.pop((region, name), None) is None:
+        raise _unknown(name)
+    return {}
+
+
+def _named(groups: Iterable[Group], field: str, wanted: list[str]) -> list[Group]:
+    by_name = {group[field]: group for group in groups}
+    for name in wanted:
+        if name not in by_name:
+            raise _unknown(name)
+    return [by_name[name] for name in wanted or by_name]
+
+
+def _unknown(name: str) -> RequestRefused:
+    return RequestRefused(
+        "InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown."
+    )

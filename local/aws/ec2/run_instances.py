@@ -1,0 +1,115 @@
+"""RunInstances: the request merged over its launch template, one pool, all or at least MinCount
+instances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from local.aws.ec2 import xml_answers
+from local.aws.emulator import Emulator
+from local.aws.fleet.request import specification_from_template
+from local.aws.ec2.instances import Instance
+from local.aws.ec2.launching import LaunchSpecification
+from local.aws.moto.state import LaunchTemplate, default_subnet, find_subnet, launch_template
+from local.aws.ec2.refusal import RequestRefused
+from local.aws.ec2.tags import TagSpecifications
+
+LAUNCH_KEYS = (
+    "BlockDeviceMappings",
+    "CapacityReservationSpecification",
+    "EbsOptimized",
+    "IamInstanceProfile",
+    "ImageId",
+    "InstanceType",
+    "KeyName",
+    "MetadataOptions",
+    "NetworkInterfaces",
+    "SecurityGroupIds",
+    "UserData",
+)
+"""Parameters that replace the same key of the launch template."""
+
+
+def run_instances(emulator: Emulator, region: str, parameters: Mapping[str, Any]) -> str:
+    """The answer's XML. Idempotent by ClientToken. Raises RequestRefused."""
+    token = str(parameters.get("ClientToken") or "")
+    key = ("RunInstances", region, token)
+    earlier = emulator.tokens.earlier_answer(key, parameters) if token else None
+    if earlier is not None:
+        return xml_answers.run_instances(earlier)
+    instances = _launch(emulator, region, parameters)
+    if token:
+        ids = tuple(instance.instance_id for instance in instances)
+        emulator.tokens.remember(key, parameters, instances, ids)
+    return xml_answers.run_instances(instances)
+
+
+def _launch(emulator: Emulator, region: str, parameters: Mapping[str, Any]) -> list[Instance]:
+    backend = emulator.ec2(region)
+    specification = _specification(backend, region, parameters)
+    emulator.launcher.check(backend, emulator.iam(), specification)
+    vcpus = emulator.catalogue.types[specification.instance_type].vcpus
+    left = emulator.supply.bound(specification, vcpus).left
+    number = min(int(parameters.get("MaxCount") or 1), left)
+    if number < int(parameters.get("MinCount") or 1):
+        raise RequestRefused(*emulator.supply.error(specification, vcpus))
+    instances = emulator.launcher.launch(backend, emulator.iam(), specification, number)
+    emulator.supply.use(specification, number)
+    emulator.trail.launched(instances, by_fleet=False)
+    return instances
+
+
+def _specification(backend: Any, region: str, parameters: Mapping[str, Any]) -> LaunchSpecification:
+    template = _template(backend, parameters)
+    data = dict(template.data)
+    data.update({key: parameters[key] for key in LAUNCH_KEYS if parameters.get(key)})
+    template = replace(template, data=data)
+    subnet = _subnet(backend, region, parameters, data)
+    tags = TagSpecifications.parse(parameters.get("TagSpecifications") or [])
+    merged = tags.merged_over(data.get("TagSpecifications") or [])
+    market = parameters.get("InstanceMarketOptions") or data.get("InstanceMarketOptions") or {}
+    return replace(
+        specification_from_template(template, region, subnet),
+        lifecycle="spot" if market.get("MarketType") == "spot" else "on-demand",
+        instance_tags={**merged.instance, **_template_tags(template)},
+        volume_tags=merged.volume,
+        client_token=str(parameters.get("ClientToken") or ""),
+    )
+
+
+def _template(backend: Any, parameters: Mapping[str, Any]) -> LaunchTemplate:
+    wanted = parameters.get("LaunchTemplate")
+    if wanted:
+        return launch_template(backend, wanted)
+    return LaunchTemplate("", "", 0, {})
+
+
+def _template_tags(template: LaunchTemplate) -> dict[str, str]:
+    if not template.template_id:
+        return {}
+    return {
+        "aws:ec2launchtemplate:id": template.template_id,
+        "aws:ec2launchtemplate:version": str(template.version),
+    }
+
+
+def _subnet(
+    backend: Any, region: str, parameters: Mapping[str, Any], data: Mapping[str, Any]
+) -> Any:
+    interfaces = data.get("NetworkInterfaces") or [{}]
+    subnet_id = parameters.get("SubnetId") or interfaces[0].get("SubnetId")
+    if subnet_id:
+        subnet = find_subnet(backend, str(subnet_id))
+        if subnet is None:
+            raise RequestRefused(
+                "InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist"
+            )
+        return subnet
+    zone = (parameters.get("Placement") or {}).get("AvailabilityZone") or f"{region}a"
+    subnet = default_subnet(backend, zone)
+    if subnet is None:
+        raise RequestRefused("MissingInput", f"No default subnet in availability zone {zone}")
+    return subnet

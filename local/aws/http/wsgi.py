@@ -1,0 +1,251 @@
+"""The WSGI application: control endpoint, pricing, faults, recording, and moto behind them; and its
+threaded server.
+
+EC2 requests run one at a time under the inventory's lock, because moto's EC2 backend is not safe
+for threads. Other services run side by side: an SQS long poll must not hold anything up. Each
+connection has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from local.aws.interruptions import imds
+from local.aws.moto import patches
+from local.aws.moto import speed
+from local.aws.catalogue import pricing
+from local.aws.http import protocol
+from local.aws.capacity import zonal_shifts
+from local.aws.control.endpoint import PREFIX, Control
+from local.aws.emulator import Emulator
+from local.aws.http.faults import DROPPED, Fault
+from local.aws.iam.enforcement import Enforcement
+from local.aws.http.recorder import Call
+from local.aws.ec2.refusal import RequestRefused
+from local.aws.ec2.xml_answers import REQUEST_ID
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+StartResponse = Callable[..., Any]
+JSON = "application/json"
+IDLE_CONNECTION_SECONDS = 300.0
+
+
+class Answer:
+    """A complete HTTP answer."""
+
+    def __init__(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    def send(self, start_response: StartResponse) -> list[bytes]:
+        """Hand the answer to the WSGI server with its exact length, which keeps the connection
+        open.
+        """
+        kept = [
+            (k, v) for k, v in self.headers if k.lower() not in {"content-length", "connection"}
+        ]
+        try:
+            phrase = HTTPStatus(self.status).phrase
+        except ValueError:
+            phrase = "Fault"
+        start_response(f"{self.status} {phrase}", [*kept, ("Content-Length", str(len(self.body)))])
+        return [self.body]
+
+
+class Application:
+    """Routes one request."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self._emulator = emulator
+        self._control = Control(emulator)
+        self._imds = imds.Imds(emulator.inventory, emulator.notices, emulator.clock)
+        self._enforcement = Enforcement(emulator)
+        self._moto = DomainDispatcherApplication(create_backend_app)
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """The WSGI entry."""
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        if length > protocol.BODY_LIMIT:
+            return _json(413, {"error": "the body is too long"}).send(start_response)
+        body = environ["wsgi.input"].read(length) if length else b""
+        environ["wsgi.input"] = io.BytesIO(body)
+        path = environ.get("PATH_INFO", "")
+        if path.startswith(imds.PREFIX):
+            return self._answer_imds(environ, path).send(start_response)
+        if path.startswith(PREFIX):
+            return self._answer_control(environ, body).send(start_response)
+        return self._answer_aws(environ, body).send(start_response)
+
+    def _answer_imds(self, environ: dict[str, Any], path: str) -> Answer:
+        rest = path.removeprefix(imds.PREFIX)
+        status, text = self._imds.answer(environ["REQUEST_METHOD"], rest, environ)
+        return Answer(status, [("Content-Type", "text/plain")], text.encode())
+
+    def _answer_control(self, environ: dict[str, Any], body: bytes) -> Answer:
+        query = dict(parse_qsl(environ.get("QUERY_STRING", "")))
+        status, text = self._control.answer(
+            environ["REQUEST_METHOD"], environ["PATH_INFO"], query, body
+        )
+        return Answer(status, [("Content-Type", JSON)], text)
+
+    def _answer_aws(self, environ: dict[str, Any], body: bytes) -> Answer:
+        request = protocol.read(environ, body, self._emulator.settings.region)
+        fault = self._emulator.faults.take(request.action, request.service)
+        answer = self._answer_or_spoil(request, environ, fault)
+        self._record(request, environ, answer)
+        if fault is not None:
+            self._emulator.faults.hold(fault.delay_seconds)
+        if answer.status == DROPPED:
+            _drop(environ)
+        return answer
+
+    def _answer_or_spoil(
+        self, request: protocol.Request, environ: dict[str, Any], fault: Fault | None
+    ) -> Answer:
+        if fault is not None and fault.mode == "before":
+            return _fault_answer(request, fault)
+        done = self._work(request, environ)
+        return done if fault is None or fault.mode == "slow" else _fault_answer(request, fault)
+
+    def _work(self, request: protocol.Request, environ: dict[str, Any]) -> Answer:
+        denied = self._enforcement.denial(request, environ)
+        if denied is not None:
+            status, content_type, body = denied
+            return Answer(status, [("Content-Type", content_type)], body)
+        if str(environ.get("HTTP_X_AMZ_TARGET", "")).startswith(pricing.TARGET_PREFIX):
+            return self._answer_pricing(request)
+        path = str(environ.get("PATH_INFO", ""))
+        if path.startswith(zonal_shifts.PATH):
+            return _of_aws(self._emulator.zonal_shifts.resource(path), JSON)
+        serial = self._emulator.inventory.lock if request.service == "ec2" else nullcontext()
+        with serial:
+            return self._answer_moto(request, environ)
+
+    def _answer_pricing(self, request: protocol.Request) -> Answer:
+        emulator = self._emulator
+        try:
+            if request.action != "GetProducts":
+                raise RequestRefused(
+                    "InvalidParameterException",
+                    f"{request.action}: the emulator has GetProducts only",
+                )
+            products = pricing.get_products(
+                emulator.catalogue, emulator.prices, request.region, request.json_parameters()
+            )
+        except RequestRefused as refused:
+            content_type, body = protocol.error_answer(request, refused.code, refused.message)
+            return Answer(400, [("Content-Type", content_type)], body)
+        return _of_aws(products, "application/x-amz-json-1.1")
+
+    def _answer_moto(self, request: protocol.Request, environ: dict[str, Any]) -> Answer:
+        captured: dict[str, Any] = {}
+
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
+            captured["status"], captured["headers"] = int(status.split(" ", 1)[0]), headers
+
+        try:
+            chunks = self._moto(environ, start)
+            body = b"".join(chunks)
+        except Exception as error:
+            log.exception("moto failed", service=request.service, action=request.action)
+            content_type, body = protocol.error_answer(request, "InternalError", repr(error))
+            return Answer(500, [("Content-Type", content_type)], body)
+        return Answer(captured["status"], captured["headers"], body)
+
+    def _record(self, request: protocol.Request, environ: dict[str, Any], answer: Answer) -> None:
+        call = Call(
+            at=self._emulator.clock.now(),
+            service=request.service,
+            action=request.action,
+            parameters=_parameters(request, environ),
+            code=_code(answer),
+            status=answer.status,
+        )
+        self._emulator.recorder.record(call)
+
+
+def _code(answer: Answer) -> str | None:
+    if answer.status == DROPPED:
+        return "ConnectionClosed"
+    return protocol.error_code(answer.status, answer.body)
+
+
+def _parameters(request: protocol.Request, environ: dict[str, Any]) -> dict[str, Any]:
+    """As the client gave them: API names where a parser ran, flat query names otherwise."""
+    parsed = environ.get(patches.PARAMETERS_KEY)
+    if parsed is None and request.service == "ec2":
+        parsed = patches.parse_ec2(request.action, request.body)
+    if parsed is not None:
+        plain: dict[str, Any] = json.loads(json.dumps(parsed, default=str))
+        return plain
+    return request.json_parameters() if request.json_protocol else dict(request.query_parameters())
+
+
+def _fault_answer(request: protocol.Request, fault: Fault) -> Answer:
+    if fault.body is not None:
+        return Answer(fault.status, [("Content-Type", "text/html")], fault.body.encode())
+    content_type, body = protocol.error_answer(request, fault.code, fault.message)
+    return Answer(fault.status, [("Content-Type", content_type)], body)
+
+
+def _json(status: int, value: Any) -> Answer:
+    return Answer(status, [("Content-Type", JSON)], json.dumps(value).encode())
+
+
+def _of_aws(value: Any, content_type: str) -> Answer:
+    """A success of a JSON service; by the request id a client knows that AWS wrote it."""
+    headers = [("Content-Type", content_type), ("x-amzn-RequestId", REQUEST_ID)]
+    return Answer(200, headers, json.dumps(value).encode())
+
+
+def _drop(environ: dict[str, Any]) -> None:
+    """Close the connection without an answer; werkzeug takes a ConnectionError as the client's own
+    doing.
+    """
+    connection = environ.get("werkzeug.socket")
+    if connection is not None:
+        connection.shutdown(socket.SHUT_RDWR)
+    raise ConnectionAbortedError("a fault closes this connection")
+
+
+class RequestHandler(MotoRequestHandler):  # type: ignore[misc]
+    """HTTP/1.1 with kept connections, no access log, and no wait for a full packet."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_CONNECTION_SECONDS
+    disable_nagle_algorithm = True
+
+    def log_request(self, code: Any = "-", size: Any = "-") -> None:
+        """The recorder keeps the calls."""
+
+
+def build_server(emulator: Emulator) -> BaseWSGIServer:
+    """A bound server that does not serve yet; its ``port`` is the real one."""
+    patches.install(emulator)
+    # moto stamps its messages with real time, whatever was stepped since.
+    speed.install(emulator.clock.real)
+    settings = emulator.settings
+    return make_server(
+        settings.host,
+        settings.port,
+        Application(emulator),
+        threaded=True,
+        request_handler=RequestHandler,
+    )

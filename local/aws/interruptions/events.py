@@ -1,0 +1,154 @@
+"""EC2 and Health events through moto's EventBridge to the queues that its rules name (INT-06 to
+INT-14).
+
+A spot warning is followed by the real termination after the notice; every change of an instance's
+state is announced as EC2 does. Events are put on the timer thread or a request thread, never under
+a caller's lock for long.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from email.utils import formatdate
+from typing import Any
+
+from moto.events.models import events_backends
+
+from local.aws.ec2.instances import ENDING, SPOT_TERMINATION, Instance, Inventory
+from local.aws.moto.speed import COPIES
+from local.aws.moto.state import ACCOUNT_ID
+from local.aws.interruptions.notices import Maintenance, Notices
+from local.aws.settings import Behaviour
+from local.aws.clock.timers import Timers
+from shared.clock import Clock
+
+SPOT_WARNING = "EC2 Spot Instance Interruption Warning"
+REBALANCE = "EC2 Instance Rebalance Recommendation"
+STATE_CHANGE = "EC2 Instance State-change Notification"
+HEALTH = "AWS Health Event"
+CAPACITY_RESERVATION = "EC2 Capacity Reservation Instance Interruption Warning"
+LIFECYCLE_TERMINATION = "EC2 Instance-terminate Lifecycle Action"
+
+
+class Interruptions:
+    """Puts events about instances and carries out what they announce."""
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        behaviour: Behaviour,
+        timers: Timers,
+        clock: Clock,
+        notices: Notices,
+    ) -> None:
+        self._inventory = inventory
+        self._behaviour = behaviour
+        self._timers = timers
+        self._clock = clock
+        self._notices = notices
+
+    @contextmanager
+    def delivering(self, copies: int) -> Iterator[None]:
+        """Within, the queue gets every message ``copies`` times, with the same id."""
+        before = COPIES.set(copies)
+        try:
+            yield
+        finally:
+            COPIES.reset(before)
+
+    def warn_spot(self, region: str, instance_id: str, zone: str, notice: float | None) -> None:
+        """The two-minute warning now, the termination after ``notice`` seconds (None: as
+        configured).
+        """
+        detail = {"instance-id": instance_id, "instance-action": "terminate"}
+        self._put(region, "aws.ec2", SPOT_WARNING, detail, [_arn(zone, instance_id)])
+        seconds = self._behaviour.interruption_notice_seconds if notice is None else notice
+        self._notices.warn_spot(instance_id, self._clock.now() + seconds)
+        self._timers.after(seconds, lambda: self._reclaim(instance_id))
+
+    def recommend_rebalance(self, region: str, instance_id: str, zone: str) -> None:
+        """The rebalance recommendation; nothing else happens."""
+        self._notices.recommend_rebalance(instance_id, self._clock.now())
+        detail = {"instance-id": instance_id}
+        self._put(region, "aws.ec2", REBALANCE, detail, [_arn(zone, instance_id)])
+
+    def warn_capacity_reservation(self, region: str, instance_id: str, zone: str) -> None:
+        """The capacity reservation warning (INT-14); nothing else happens."""
+        detail = {"instance-id": instance_id, "instance-action": "terminate"}
+        self._put(region, "aws.ec2", CAPACITY_RESERVATION, detail, [_arn(zone, instance_id)])
+
+    def announce_lifecycle(self, region: str, detail: Mapping[str, str]) -> None:
+        """A hook of an auto scaling group waits (INT-41)."""
+        group = (
+            f"arn:aws:autoscaling:{region}:{ACCOUNT_ID}:autoScalingGroup:*:autoScalingGroupName/"
+        )
+        resources = [group + detail["AutoScalingGroupName"]]
+        self._put(region, "aws.autoscaling", LIFECYCLE_TERMINATION, detail, resources)
+
+    def announce_state(self, instance: Instance, state: str) -> None:
+        """The state-change notification that EC2 sends on every change."""
+        self.report_state(instance.region, instance.instance_id, state)
+
+    def report_state(self, region: str, instance_id: str, state: str) -> None:
+        """A state-change notification, whatever the instance really does."""
+        detail = {"instance-id": instance_id, "state": state}
+        self._put(region, "aws.ec2", STATE_CHANGE, detail, [_arn(region, instance_id)])
+
+    def schedule_maintenance(
+        self, region: str, instance_ids: Sequence[str], overrides: Mapping[str, str]
+    ) -> None:
+        """A Health event that names ``instance_ids`` (INT-13). ``overrides`` replace detail
+        fields.
+        """
+        start = self._clock.now() + 86_400
+        for instance_id in instance_ids:
+            self._notices.schedule(instance_id, _retirement(instance_id, start))
+        detail: dict[str, Any] = {
+            "eventArn": f"arn:aws:health:{region}::event/EC2/dovetail/{instance_ids[0]}",
+            "service": "EC2",
+            "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+            "eventTypeCategory": "scheduledChange",
+            "startTime": formatdate(start, usegmt=True),
+            "endTime": formatdate(start + 3600, usegmt=True),
+            "eventDescription": [
+                {"language": "en_US", "latestDescription": "Instance retirement is scheduled."}
+            ],
+            **overrides,
+            "affectedEntities": [{"entityValue": instance_id} for instance_id in instance_ids],
+        }
+        self._put(region, "aws.health", HEALTH, detail, list(instance_ids))
+
+    def _reclaim(self, instance_id: str) -> None:
+        instance = self._inventory.get(instance_id)
+        if instance is not None and instance.state not in ENDING:
+            self._inventory.terminate(instance, SPOT_TERMINATION)
+
+    def _put(
+        self,
+        region: str,
+        source: str,
+        detail_type: str,
+        detail: Mapping[str, Any],
+        resources: list[str],
+    ) -> None:
+        event = {
+            "Source": source,
+            "DetailType": detail_type,
+            "Detail": json.dumps(detail),
+            "Resources": resources,
+            "Time": self._clock.now(),
+        }
+        events_backends[ACCOUNT_ID][region].put_events([event])
+
+
+def _retirement(instance_id: str, start: float) -> Maintenance:
+    event_id = f"instance-event-{instance_id.removeprefix('i-')}"
+    text = "The instance is scheduled for retirement"
+    return Maintenance(event_id, "instance-retirement", text, start, start + 3600)
+
+
+def _arn(place: str, instance_id: str) -> str:
+    """EC2 writes the zone into the account position of spot ARNs; see INT-10."""
+    return f"arn:aws:ec2:{place}:instance/{instance_id}"

@@ -1,0 +1,116 @@
+"""Read and write access to moto's own resources: backends per region, subnets, volumes, templates.
+
+Nothing here changes how moto behaves; that is ``moto_patches``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.core.base_backend import BackendDict
+from moto.core.model_instances import reset_model_data
+from moto.ec2.models import ec2_backends
+from moto.ec2.models.elastic_block_store import VolumeAttachment
+from moto.iam.models import iam_backends
+
+from local.aws.ec2.refusal import RequestRefused
+
+ACCOUNT_ID: str = DEFAULT_ACCOUNT_ID
+
+
+def ec2(region: str) -> Any:
+    """moto's EC2 backend of ``region``: network, templates, images, volumes, tags."""
+    return ec2_backends[ACCOUNT_ID][region]
+
+
+def iam() -> Any:
+    """moto's IAM backend, which has no region."""
+    return iam_backends[ACCOUNT_ID]["aws"]
+
+
+def find_subnet(backend: Any, subnet_id: str) -> Any | None:
+    """The subnet, or None."""
+    for zone in backend.subnets.values():
+        if subnet_id in zone:
+            return zone[subnet_id]
+    return None
+
+
+def all_subnets(backend: Any) -> list[Any]:
+    """Every subnet of the region."""
+    return [subnet for zone in backend.subnets.values() for subnet in zone.values()]
+
+
+def default_subnet(backend: Any, zone: str) -> Any | None:
+    """The default subnet of a zone, or None."""
+    candidates = backend.subnets.get(zone, {}).values()
+    return next((subnet for subnet in candidates if subnet.default_for_az), None)
+
+
+def attach_volume(volume: Any, instance_id: str, device: str) -> None:
+    """Mark ``volume`` as attached to one of our instances, which moto only needs the id of."""
+    volume.attachment = VolumeAttachment(
+        volume, SimpleNamespace(id=instance_id), device, "attached"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTemplate:
+    """One resolved version of a launch template."""
+
+    template_id: str
+    name: str
+    version: int
+    data: Mapping[str, Any]
+
+
+def launch_template(backend: Any, wanted: Mapping[str, Any]) -> LaunchTemplate:
+    """Resolve {LaunchTemplateId or LaunchTemplateName, Version}. Raises RequestRefused."""
+    template_id = wanted.get("LaunchTemplateId")
+    name = wanted.get("LaunchTemplateName")
+    if bool(template_id) == bool(name):
+        raise RequestRefused(
+            "InvalidParameterCombination",
+            "Give either LaunchTemplateId or LaunchTemplateName of the launch template.",
+        )
+    if name:
+        template_id = backend.launch_template_name_to_ids.get(name)
+    template = backend.launch_templates.get(template_id)
+    if template is None:
+        raise _unknown_template(name, template_id)
+    number = wanted.get("Version") or "$Default"
+    version = _version(template, str(number))
+    return LaunchTemplate(str(template.id), str(template.name), int(version.number), version.data)
+
+
+def _unknown_template(name: str | None, template_id: str | None) -> RequestRefused:
+    if name:
+        return RequestRefused(
+            "InvalidLaunchTemplateName.NotFoundException",
+            f"The specified launch template, with template name {name}, does not exist.",
+        )
+    return RequestRefused(
+        "InvalidLaunchTemplateId.NotFound",
+        f"The specified launch template, with template ID {template_id}, does not exist.",
+    )
+
+
+def _version(template: Any, number: str) -> Any:
+    if number in {"$Latest", "$Default"}:
+        return template.get_version(number)
+    if number.isdigit() and 1 <= int(number) <= len(template.versions):
+        return template.versions[int(number) - 1]
+    raise RequestRefused(
+        "InvalidLaunchTemplateId.VersionNotFound",
+        f"Could not find launch template version {number} of {template.id}.",
+    )
+
+
+def reset() -> None:
+    """Forget every resource of every moto service that was used."""
+    BackendDict.reset()
+    reset_model_data()

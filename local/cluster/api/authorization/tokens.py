@@ -1,0 +1,122 @@
+"""Bearer tokens of ServiceAccounts: signed ones with an end (TokenRequest), and fixed ones from files.
+
+A signed token is a JSON Web Token (HS256), so that people can read its claims; its key lives as long
+as the process. Fixed tokens are those that the local stack gives its services: they survive a restart
+of the cluster, whose ServiceAccounts then have new uids.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from local.cluster.api.authorization.users import User, service_account
+from local.cluster.api.errors import ApiError
+from local.cluster.storage.store import Store
+
+AUDIENCE = ISSUER = "https://kubernetes.default.svc.cluster.local"
+_HEADER = {"alg": "HS256", "typ": "JWT"}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whom a token stands for, and for which servers it is meant."""
+
+    user: User
+    audiences: tuple[str, ...]
+
+
+def unauthorized() -> ApiError:
+    """401."""
+    return ApiError(401, "Unauthorized", "Unauthorized")
+
+
+class Tokens:
+    """Issues and verifies. ``store`` says which ServiceAccounts exist and what time it is."""
+
+    def __init__(self, store: Store, key: bytes | None = None) -> None:
+        self._store = store
+        self._key = key or secrets.token_bytes(32)
+        self._fixed: dict[str, tuple[str, str]] = {}
+
+    def fix(self, token: str, namespace: str, name: str) -> None:
+        """From now on ``token`` stands for a ServiceAccount, as long as that exists."""
+        self._fixed[token] = (namespace, name)
+
+    def issue(
+        self, account: dict[str, Any], audiences: Sequence[str], seconds: int
+    ) -> tuple[str, float]:
+        """A token for a ServiceAccount object, and when it ends (seconds since the epoch)."""
+        metadata, now = account["metadata"], int(self._store.clock.now())
+        namespace, name = metadata["namespace"], metadata["name"]
+        claims = {
+            "iss": ISSUER,
+            "sub": service_account(namespace, name).name,
+            "aud": list(audiences) or [AUDIENCE],
+            "iat": now,
+            "nbf": now,
+            "exp": now + seconds,
+            "kubernetes.io": {
+                "namespace": namespace,
+                "serviceaccount": {"name": name, "uid": metadata["uid"]},
+            },
+        }
+        content = f"{_encoded(_HEADER)}.{_encoded(claims)}"
+        return f"{content}.{self._signature(content)}", float(now + seconds)
+
+    def identify(self, token: str) -> Identity | None:
+        """Whom ``token`` stands for; None when it is wrong, has ended or its ServiceAccount is gone."""
+        if token in self._fixed:
+            namespace, name = self._fixed[token]
+            return self._identity(namespace, name, None, (AUDIENCE,))
+        claims = self._claims(token)
+        if claims is None or not claims["nbf"] <= self._store.clock.now() < claims["exp"]:
+            return None
+        bound = claims["kubernetes.io"]
+        account = bound["serviceaccount"]
+        return self._identity(
+            bound["namespace"], account["name"], account["uid"], tuple(claims["aud"])
+        )
+
+    def user(self, token: str) -> User:
+        """The user behind a token that is meant for this server. Raises ApiError 401."""
+        found = self.identify(token)
+        if found is None or AUDIENCE not in found.audiences:
+            raise unauthorized()
+        return found.user
+
+    def _identity(
+        self, namespace: str, name: str, uid: str | None, audiences: tuple[str, ...]
+    ) -> Identity | None:
+        account = self._store.find("serviceaccounts", name, namespace=namespace)
+        if account is None or uid not in (None, account["metadata"]["uid"]):
+            return None
+        return Identity(service_account(namespace, name, account["metadata"]["uid"]), audiences)
+
+    def _claims(self, token: str) -> dict[str, Any] | None:
+        # Only what this process signed is ever decoded, so its shape needs no check.
+        content, _, signature = token.rpartition(".")
+        if not token.isascii() or not hmac.compare_digest(signature, self._signature(content)):
+            return None
+        claims: dict[str, Any] = json.loads(_decoded(content.partition(".")[2]))
+        return claims
+
+    def _signature(self, content: str) -> str:
+        digest = hmac.new(self._key, content.encode(), hashlib.sha256).digest()
+        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _encoded(document: dict[str, Any]) -> str:
+    text = json.dumps(document, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> bytes:
+    return binascii.a2b_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))

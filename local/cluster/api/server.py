@@ -1,0 +1,199 @@
+"""The embedded cluster's API over HTTP, for kubectl, kubernetes_asyncio and everything else that
+speaks Kubernetes.
+
+One route takes every path; ``verbs.py`` does the work. Plain HTTP, and who sends no token is the
+cluster's administrator: bind it to the loopback address only.
+What may go wrong: keep-alive must outlive a client's retry pause, or kubectl drain dies with EOF on
+a retried
+eviction; hence ``KEEP_ALIVE_SECONDS``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import orjson
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from local.cluster.api import calls
+from local.cluster.api import discovery
+from local.cluster.api import openapi
+from local.cluster.api import verbs
+from local.cluster.api.authorization.attributes import path_attributes, resource_attributes
+from local.cluster.api.authorization.authentication import Access, access_to
+from local.cluster.api.authorization.users import User
+from local.cluster.api.calls import Call, answer
+from local.cluster.api.errors import ApiError, method_not_allowed, no_such_path
+from local.cluster.api.listening import listen
+from local.cluster.api.requests import Body, Query, Target, parse_path
+from local.cluster.storage.store import Store
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+KEEP_ALIVE_SECONDS = 120
+STOP_SECONDS = 1
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+HEALTH = ("/healthz", "/livez", "/readyz")
+VERSION = {
+    "major": "1",
+    "minor": "32",
+    # Says whose server this is: unlike the real 1.32, its scheduler follows nominations by others.
+    "gitVersion": f"{openapi.VERSION}+dovetail",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2025-04-22T16:02:58Z",
+    "goVersion": "go1.23.6",
+    "compiler": "gc",
+    "platform": "linux/amd64",
+}
+
+Handler = Callable[[Call, Body], Response]
+HANDLERS: dict[str, Handler] = {
+    "GET": lambda call, _body: verbs.read(call),
+    "POST": verbs.create,
+    "PUT": verbs.replace,
+    "PATCH": verbs.patch,
+    "DELETE": verbs.delete,
+}
+
+
+def build_app(store: Store, access: Access | None = None) -> Starlette:
+    """The ASGI application on top of ``store``. It must run on the store's own event loop.
+
+    ``access`` knows the tokens; without it none exists but those that the server itself will issue.
+    """
+    known = access or access_to(store)
+
+    async def serve_request(request: Request) -> Response:
+        try:
+            return await _dispatch(store, known, request)
+        except ApiError as error:
+            return answer(orjson.dumps(error.status()), error.code)
+        except ClientDisconnect:
+            return Response(status_code=499)
+
+    route = Route("/{path:path}", serve_request, methods=METHODS)
+    return Starlette(routes=[route], exception_handlers={Exception: _internal_error})
+
+
+async def _internal_error(request: Request, error: Exception) -> Response:
+    log.error("request failed", method=request.method, path=request.url.path, error=repr(error))
+    failure = ApiError(500, "InternalError", f"Internal error occurred: {error!r}")
+    return answer(orjson.dumps(failure.status()), failure.code)
+
+
+async def _dispatch(store: Store, access: Access, request: Request) -> Response:
+    path = request.url.path.rstrip("/") or "/"
+    method = "GET" if request.method == "HEAD" else request.method
+    target = parse_path(path)
+    user = access.user(request.headers)
+    _authorize(access, user, target, request)
+    if method == "GET":
+        found = _document(store, path, request.headers.get("accept", ""))
+        if found is not None:
+            return found
+    if target is None:
+        raise no_such_path()
+    if not target.plural:
+        if method != "GET":
+            raise method_not_allowed()
+        groups = discovery.groups_of(store)
+        return _json(discovery.resource_list(groups, target.group, target.version))
+    body = Body.of(request.headers.get("content-type", ""), await request.body())
+    headers, query = request.headers, Query(request.query_params)
+    accept, agent = headers.get("accept", ""), headers.get("user-agent", "")
+    return HANDLERS[method](Call(store, access, user, target, query, accept, agent), body)
+
+
+def _authorize(access: Access, user: User, target: Target | None, request: Request) -> None:
+    method = "GET" if request.method == "HEAD" else request.method
+    if target is not None and target.plural:
+        asked = resource_attributes(method, target, Query(request.query_params))
+    else:
+        asked = path_attributes(method, request.url.path)
+    access.check(user, asked)
+
+
+def _json(document: object, media_type: str = calls.MEDIA) -> Response:
+    return Response(orjson.dumps(document), media_type=media_type)
+
+
+def _document(store: Store, path: str, accept: str) -> Response | None:
+    """Version, health, discovery and schemas; None for every other path."""
+    if path == "/version":
+        return _json(VERSION)
+    if path.startswith(HEALTH):
+        return PlainTextResponse("ok")
+    if path in ("/api", "/apis"):
+        return _groups(store, accept, core=path == "/api")
+    if path == "/openapi/v2":
+        return Response(openapi.V2_EMPTY, media_type=openapi.V2_MEDIA)
+    if path == "/openapi/v3":
+        return _json(openapi.index(store))
+    if path.startswith("/openapi/v3/"):
+        return _json(openapi.document(store, path.removeprefix("/openapi/v3/")))
+    if path.startswith("/apis/") and path.count("/") == 2:
+        return _json(discovery.api_group(discovery.groups_of(store), path.rpartition("/")[2]))
+    return None
+
+
+def _groups(store: Store, accept: str, *, core: bool) -> Response:
+    groups = discovery.groups_of(store)
+    if "v=v2;" in accept and "apidiscovery.k8s.io" in accept:
+        return _json(discovery.aggregated(groups, core=core), discovery.AGGREGATED)
+    return _json(discovery.api_versions() if core else discovery.api_groups(groups))
+
+
+async def serve(
+    store: Store,
+    host: str,
+    port: int,
+    *,
+    started: Callable[[int], None] | None = None,
+    access: Access | None = None,
+) -> None:
+    """Serve until cancelled; then open watches get ``STOP_SECONDS`` to end.
+
+    ``started`` is called with the port once connections are accepted (port 0: a free one).
+    Raises OSError when the port is taken.
+    """
+    listener = listen(host, port)
+    server = ClusterServer(_config(build_app(store, access)))
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(server.serve(sockets=[listener]))
+        if started:
+            started(int(listener.getsockname()[1]))
+        try:
+            await asyncio.shield(running)
+        finally:
+            server.should_exit = True
+            await running
+
+
+def _config(app: Starlette) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+
+
+class ClusterServer(uvicorn.Server):
+    """uvicorn without its signal handlers: whoever runs ``serve`` decides when it ends."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

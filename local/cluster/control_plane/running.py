@@ -1,0 +1,133 @@
+"""What runs beside the API server: informers, controllers, scheduler, kubelets, each supervised on
+its own.
+
+Indexes are registered with the informers before the controllers that read them, which is what keeps
+them current
+when a controller is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from local.cluster.addons.catalogue import chosen
+from local.cluster.addons.daemons import create_addons
+from local.cluster.addons.startup_taints import StartupTaintController
+from local.cluster.controllers.cron_job import CronJobController
+from local.cluster.controllers.daemonset import DaemonSetController
+from local.cluster.controllers.deployment import DeploymentController
+from local.cluster.controllers.disruption import DisruptionController
+from local.cluster.controllers.garbage import GarbageCollector
+from local.cluster.controllers.job import JobController
+from local.cluster.controllers.namespaces import NamespaceController
+from local.cluster.controllers.node_lifecycle import NodeLifecycleController
+from local.cluster.controllers.replicaset import ReplicaSetController
+from local.cluster.controllers.statefulset import StatefulSetController
+from local.cluster.controllers.volume import VolumeController
+from local.cluster.controllers.workqueue import Controller, Worker
+from local.cluster.control_plane.informers import Informers, KeyIndex, Obj, controller_uids
+from local.cluster.kubelet.fleet import BootTimes, Fleet
+from local.cluster.kubelet.instances import InstanceClient
+from local.cluster.kubelet.node_objects import fixed_node
+from local.cluster.kubelet.pods import PodRunner, PodTimes
+from local.cluster.builtin.manifests import create_manifests
+from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.scheduling.scheduler import Scheduler
+from local.cluster.settings import ClusterSettings
+from local.cluster.storage.store import Store
+from local.cluster.control_plane.supervision import supervise
+from local.cluster.volumes.attach_controller import AttachmentController
+from local.cluster.volumes.ephemeral_controller import EphemeralVolumeController
+from shared.clock import Clock, rfc3339
+
+
+def node_of(pod: Obj) -> list[str]:
+    """The name of the node that a pod is bound to, for an index; none while it waits."""
+    node = pod["spec"].get("nodeName")
+    return [node] if node else []
+
+
+class ControlPlane:
+    """All loops of the cluster over one store."""
+
+    def __init__(
+        self, store: Store, settings: ClusterSettings, clock: Clock, rng: random.Random
+    ) -> None:
+        self._store, self._settings, self._clock = store, settings, clock
+        self._informers = Informers(store)
+        self._recorder = EventRecorder(store, clock)
+        owned_pods = KeyIndex(store, self._informers, "pods", controller_uids)
+        pods_by_node = KeyIndex(store, self._informers, "pods", node_of)
+        replica_sets = KeyIndex(
+            store, self._informers, "replicasets", controller_uids, group="apps"
+        )
+        owned_jobs = KeyIndex(store, self._informers, "jobs", controller_uids, group="batch")
+        times = BootTimes(
+            settings.boot_seconds, settings.ready_seconds, settings.node_monitor_grace_seconds
+        )
+        self._fleet = Fleet(store, self._recorder, clock, settings.cluster_name, times)
+        self._runner = PodRunner(
+            store,
+            self._fleet,
+            pods_by_node,
+            clock,
+            PodTimes(settings.pod_start_seconds, settings.pod_stop_seconds),
+        )
+        self._scheduler = Scheduler(
+            store,
+            self._recorder,
+            clock,
+            rng,
+            settings.scheduler_strategy,
+            settings.scheduler_writes_per_second,
+        )
+        self._controllers: list[Controller] = [
+            DeploymentController(store, replica_sets, owned_pods, self._recorder, clock),
+            ReplicaSetController(store, owned_pods, self._recorder, clock, rng),
+            DaemonSetController(store, owned_pods, rng),
+            StatefulSetController(store, owned_pods, self._recorder, clock),
+            JobController(store, owned_pods, self._recorder, clock, rng),
+            CronJobController(store, owned_jobs, self._recorder, clock),
+            DisruptionController(store, clock),
+            VolumeController(store, self._recorder),
+            EphemeralVolumeController(store, self._recorder),
+            AttachmentController(store, self._informers, pods_by_node, self._recorder),
+            NodeLifecycleController(store, pods_by_node, clock),
+            StartupTaintController(store, pods_by_node),
+            NamespaceController(store),
+            GarbageCollector(store),
+        ]
+
+    def create_first_objects(self) -> None:
+        """Files of CRD_DIRECTORY, fixed nodes, add-ons. Raises ConfigurationError."""
+        settings = self._settings
+        if settings.crd_directory is not None:
+            create_manifests(self._store, settings.crd_directory)
+        now = self._clock.now()
+        for number in range(settings.fixed_nodes):
+            node = fixed_node(number, settings.aws_region, now, rfc3339(now))
+            if self._store.find("nodes", node["metadata"]["name"]) is None:
+                self._store.create("nodes", node)
+        create_addons(self._store, chosen(settings.addons).values())
+
+    async def run(self) -> None:
+        """Run every loop until cancelled."""
+        self._scheduler.register(self._informers)
+        self._runner.register(self._informers)
+        for controller in self._controllers:
+            controller.register(self._informers)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(supervise("informers", self._informers.run))
+            group.create_task(supervise("events", self._recorder.run))
+            group.create_task(supervise("scheduler", self._scheduler.run))
+            group.create_task(supervise("pods", self._runner.run))
+            for controller in self._controllers:
+                group.create_task(supervise(controller.name, Worker(controller).run))
+            if self._settings.aws_endpoint_url:
+                endpoint = self._settings.aws_endpoint_url
+                group.create_task(supervise("kubelets", lambda: self._run_kubelets(endpoint)))
+
+    async def _run_kubelets(self, endpoint: str) -> None:
+        async with InstanceClient(endpoint) as client:
+            await self._fleet.run(client, self._settings.kubelet_poll_seconds)

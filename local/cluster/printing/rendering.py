@@ -1,0 +1,179 @@
+"""How objects leave the server: as JSON, as the Table that kubectl prints, or as metadata alone.
+
+Chosen by the Accept header. Plain JSON reuses the bytes that were encoded once; an object asked for
+in another version
+than the stored one is encoded again with that apiVersion. What may go wrong: a client that accepts
+only protobuf
+gets 406.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from local.cluster.builtin.autoscaler_versions import from_stored
+from local.cluster.printing.builtin_columns import COLUMNS
+from local.cluster.printing.columns import AGE, NAME, Column, custom_columns
+from local.cluster.api.errors import ApiError
+from local.cluster.builtin.resources import AUTOSCALERS_V1, Resource
+from local.cluster.storage.store import Store
+from local.cluster.storage.watches import Document, Stored
+
+META = "meta.k8s.io/v1"
+
+
+class Renderer(Protocol):
+    """One way to write objects."""
+
+    def one(self, stored: Stored) -> bytes:
+        """An object alone."""
+        ...
+
+    def many(self, objects: Iterable[Stored], metadata: Document) -> bytes:
+        """A list with its list metadata."""
+        ...
+
+    def event(self, stored: Stored) -> bytes:
+        """The ``object`` of a watch event."""
+        ...
+
+    def bookmark(self, metadata: Document) -> bytes:
+        """The ``object`` of a BOOKMARK."""
+        ...
+
+
+@dataclass(frozen=True)
+class JsonRenderer:
+    """Whole objects. ``resource`` is the version asked for; ``stored_as`` the stored apiVersion."""
+
+    resource: Resource
+    stored_as: str
+
+    def one(self, stored: Stored) -> bytes:
+        if self.resource.api_version == self.stored_as:
+            return stored.raw
+        if self.resource == AUTOSCALERS_V1:
+            return orjson.dumps(from_stored(stored.document))
+        return orjson.dumps({**stored.document, "apiVersion": self.resource.api_version})
+
+    def many(self, objects: Iterable[Stored], metadata: Document) -> bytes:
+        head = {"kind": self.resource.list_name, "apiVersion": self.resource.api_version}
+        opening = orjson.dumps({**head, "metadata": metadata})[:-1]
+        return b'%s,"items":[%s]}' % (opening, b",".join(self.one(stored) for stored in objects))
+
+    def event(self, stored: Stored) -> bytes:
+        return self.one(stored)
+
+    def bookmark(self, metadata: Document) -> bytes:
+        kind, version = self.resource.kind, self.resource.api_version
+        return orjson.dumps({"kind": kind, "apiVersion": version, "metadata": metadata})
+
+
+@dataclass(frozen=True)
+class MetadataRenderer:
+    """PartialObjectMetadata."""
+
+    def _partial(self, stored: Stored) -> Document:
+        metadata = stored.document["metadata"]
+        return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata}
+
+    def one(self, stored: Stored) -> bytes:
+        return orjson.dumps(self._partial(stored))
+
+    def many(self, objects: Iterable[Stored], metadata: Document) -> bytes:
+        head = {"kind": "PartialObjectMetadataList", "apiVersion": META, "metadata": metadata}
+        return orjson.dumps({**head, "items": [self._partial(stored) for stored in objects]})
+
+    def event(self, stored: Stored) -> bytes:
+        return self.one(stored)
+
+    def bookmark(self, metadata: Document) -> bytes:
+        return orjson.dumps(
+            {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": metadata}
+        )
+
+
+class TableRenderer:
+    """Tables as at ``now`` (seconds since the epoch); ``include`` is None, Metadata or Object."""
+
+    def __init__(self, columns: list[Column], store: Store, include: str) -> None:
+        self._columns = columns
+        self._store = store
+        self._include = include
+        self._told = False
+
+    def _row(self, stored: Stored, now: float) -> Document:
+        document = stored.document
+        cells = [column.cell(document, now) for column in self._columns]
+        row: Document = {"cells": cells}
+        if self._include == "Object":
+            row["object"] = document
+        elif self._include != "None":
+            metadata = document["metadata"]
+            row["object"] = {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": META,
+                "metadata": metadata,
+            }
+        return row
+
+    def _table(self, objects: Iterable[Stored], metadata: Document, *, heads: bool) -> bytes:
+        now = self._store.clock.now()
+        table: Document = {"kind": "Table", "apiVersion": META, "metadata": metadata}
+        table["columnDefinitions"] = self._definitions() if heads else None
+        table["rows"] = [self._row(stored, now) for stored in objects]
+        return orjson.dumps(table)
+
+    def _definitions(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": column.name,
+                "type": column.type,
+                "format": column.format,
+                "description": column.description,
+                "priority": column.priority,
+            }
+            for column in self._columns
+        ]
+
+    def one(self, stored: Stored) -> bytes:
+        version = stored.document["metadata"].get("resourceVersion", "")
+        return self._table([stored], {"resourceVersion": version}, heads=True)
+
+    def many(self, objects: Iterable[Stored], metadata: Document) -> bytes:
+        return self._table(objects, metadata, heads=True)
+
+    def event(self, stored: Stored) -> bytes:
+        # Only the first event of a watch carries the column definitions.
+        heads, self._told = not self._told, True
+        version = stored.document["metadata"].get("resourceVersion", "")
+        return self._table([stored], {"resourceVersion": version}, heads=heads)
+
+    def bookmark(self, metadata: Document) -> bytes:
+        return self._table([], metadata, heads=False)
+
+
+def columns_of(store: Store, resource: Resource) -> list[Column]:
+    """The columns of a kind in one version."""
+    custom = store.custom_kind(resource)
+    if custom:
+        return [NAME, *custom_columns(custom.versions[resource.version].columns)]
+    columns = COLUMNS.get(resource.plural, [AGE])
+    return columns if resource.plural == "events" else [NAME, *columns]
+
+
+def renderer(store: Store, resource: Resource, accept: str, include: str) -> Renderer:
+    """The renderer for an Accept header. Raises ApiError 406 when the client takes no JSON."""
+    if accept and "json" not in accept and "*/*" not in accept and "application/*" not in accept:
+        message = "only the following media types are accepted: application/json"
+        raise ApiError(406, "NotAcceptable", message)
+    if "as=Table" in accept:
+        return TableRenderer(columns_of(store, resource), store, include)
+    if "as=PartialObjectMetadata" in accept:
+        return MetadataRenderer()
+    stored_as = store.resource(resource.plural, resource.group).api_version
+    return JsonRenderer(resource, stored_as)

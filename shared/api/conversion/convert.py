@@ -1,0 +1,262 @@
+"""Objects of one API generation in the words of the other (MAP-04).
+
+Several are converted at once because they depend on each other: settings of the kubelet belong to the Provisioner in
+v1alpha5 and to the EC2NodeClass in v1. What has no counterpart is left out and noted. An object of which nothing is
+left has an empty document and notes only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from shared.api.v1.ec2_node_classes import ec2_node_class_object, parse_ec2_node_class
+from shared.api.faults import Fault
+from shared.api.v1alpha5.global_settings import parse_global_settings
+from shared.api.v1.node_pools import node_pool_object, parse_node_pool
+from shared.api.v1alpha5.node_templates import node_template_object, parse_node_template
+from shared.api.v1alpha5.provisioners import (
+    INLINE_ANNOTATION,
+    inline_template,
+    parse_provisioner,
+    provisioner_object,
+)
+from shared.api.registry import CONFIG_MAP, identity, is_ours, title_of
+from shared.api.conversion.written import Written
+from shared.domain import labels as keys
+from shared.domain.pools.nodepools import V1, V1ALPHA5, Budget, NodeClass, NodePool
+
+Json = Mapping[str, Any]
+GENERATIONS = (V1, V1ALPHA5)
+NO_LIMIT = (Budget("100%"),)
+"""v1 needs a budget in order to say what v1alpha5 says without: any number at once."""
+NOT_KEPT = frozenset(
+    {keys.POOL_HASH, keys.POOL_HASH_VERSION, keys.CLASS_HASH, keys.CLASS_HASH_VERSION}
+    | {keys.PROVISIONER_HASH, keys.NODE_TEMPLATE_HASH, keys.HASHED_BY, INLINE_ANNOTATION}
+    | {"kubectl.kubernetes.io/last-applied-configuration"}
+)
+"""Annotations that speak of the object as it was."""
+
+
+@dataclass(frozen=True)
+class NodeIdentity:
+    """Who the nodes are in AWS: v1 has no default, so a class without either cannot be written."""
+
+    role: str = ""
+    instance_profile: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.role or self.instance_profile)
+
+
+NOBODY = NodeIdentity()
+
+
+@dataclass
+class _Together:
+    """What the objects know of each other. Maps are by name of the node class."""
+
+    default_identity: NodeIdentity = NOBODY
+    """Of classes that name none."""
+
+    users: dict[str, list[NodePool]] = field(default_factory=dict)
+    """Provisioners that name it."""
+    classes: dict[str, NodeClass] = field(default_factory=dict)
+    """Classes of the generation that is left behind."""
+
+
+def convert(
+    documents: Sequence[Json], to: str, identity_given: NodeIdentity = NOBODY
+) -> list[Written]:
+    """The objects as ``to`` (v1 or v1alpha5) says them, in the same order.
+
+    The objects must be without faults (``registry.check``). Those of that generation already, of no generation or of
+    other kinds stay as they are. ``identity_given`` is for classes of v1 that would have none; without it the default
+    instance profile of a ConfigMap among the objects is taken.
+    """
+    writers = _TO_V1 if to == V1 else _TO_V1ALPHA5
+    together = _together(documents, to)
+    together.default_identity = identity_given or together.default_identity
+    chosen = [(one, writers.get(identity(one)) if is_ours(one) else None) for one in documents]
+    taken = {_key(document) for document, writer in chosen if writer is None}
+    found: list[Written] = []
+    for at, (document, writer) in enumerate(chosen):
+        if writer is None:
+            found.append(Written(dict(document), source=at))
+            continue
+        for written in writer(document, together):
+            made = _with_metadata(_told_apart(written, taken), document)
+            found.append(replace(made, source=at))
+            taken.add(_key(written.document))
+    return found
+
+
+def _key(document: Json) -> tuple[tuple[str, str], str]:
+    return identity(document), title_of(document)
+
+
+def _told_apart(written: Written, taken: Collection[tuple[tuple[str, str], str]]) -> Written:
+    if not written.document or _key(written.document) not in taken:
+        return written
+    note = Fault(("metadata", "name"), "another object here has this kind and name; rename one")
+    return Written(written.document, (*written.notes, note))
+
+
+def _together(documents: Iterable[Json], to: str) -> _Together:
+    known = _Together()
+    for document in documents:
+        if to == V1 and identity(document) == PROVISIONER:
+            pool = parse_provisioner(document).require(title_of(document))
+            known.users.setdefault(pool.node_class, []).append(pool)
+            if inline := inline_template(document):
+                _add_class(known, parse_node_template(inline).record)
+        elif to == V1 and identity(document) == NODE_TEMPLATE:
+            _add_class(known, parse_node_template(document).record)
+        elif to == V1 and identity(document) == CONFIG_MAP and is_ours(document):
+            known.default_identity = _default_identity(document)
+        elif to == V1ALPHA5 and identity(document) == EC2_NODE_CLASS:
+            _add_class(known, parse_ec2_node_class(document).record)
+    return known
+
+
+def _default_identity(settings: Json) -> NodeIdentity:
+    said = (settings.get("data") or {}).get("aws.defaultInstanceProfile")
+    return NodeIdentity(instance_profile=str(said or ""))
+
+
+def _add_class(known: _Together, node_class: NodeClass | None) -> None:
+    if node_class is not None:
+        known.classes[node_class.name] = node_class
+
+
+def _with_metadata(written: Written, source: Json) -> Written:
+    """Labels and annotations of the object itself stay; what the API server wrote does not."""
+    metadata = written.document.get("metadata")
+    if metadata is None:
+        return written
+    kept: dict[str, Any] = {}
+    for name in ("labels", "annotations"):
+        said = source["metadata"].get(name) or {}
+        left = {key: value for key, value in said.items() if key not in NOT_KEPT}
+        kept |= {name: left} if left else {}
+    return Written({**written.document, "metadata": {**metadata, **kept}}, written.notes)
+
+
+def _provisioner_to_v1(document: Json, together: _Together) -> Iterable[Written]:
+    pool = parse_provisioner(document).require(title_of(document))
+    if inline := inline_template(document):
+        yield from _node_template_to_v1(inline, together)
+    written = node_pool_object(msgspec.structs.replace(pool, kubelet={}))
+    yield Written(written.document, (*written.notes, *_kubelet_notes(pool, together)))
+
+
+def _node_template_to_v1(document: Json, together: _Together) -> Iterable[Written]:
+    node_class = parse_node_template(document).require(title_of(document))
+    settings = _wanted_kubelets(together.users.get(node_class.name, []))
+    if len(settings) == 1:
+        node_class = msgspec.structs.replace(node_class, kubelet=settings[0])
+    if not node_class.role and not node_class.instance_profile:
+        nodes = together.default_identity
+        node_class = msgspec.structs.replace(
+            node_class, role=nodes.role, instance_profile=nodes.instance_profile
+        )
+    yield ec2_node_class_object(node_class)
+
+
+def _wanted_kubelets(pools: Iterable[NodePool]) -> list[dict[str, object]]:
+    """The different settings that pools of one class want."""
+    different: list[dict[str, object]] = []
+    for pool in pools:
+        if (wanted := _kubelet(pool)) not in different:
+            different.append(wanted)
+    return different
+
+
+def _kubelet(pool: NodePool) -> dict[str, object]:
+    """Without the runtime: v1 knows containerd only."""
+    return {name: value for name, value in pool.kubelet.items() if name != "containerRuntime"}
+
+
+def _kubelet_notes(pool: NodePool, together: _Together) -> Iterable[Fault]:
+    at, wanted = ("spec", "kubeletConfiguration"), _kubelet(pool)
+    if pool.kubelet.get("containerRuntime") == "dockerd":
+        yield Fault((*at, "containerRuntime"), "v1 knows containerd only; left out")
+    if not wanted:
+        return
+    said = json.dumps(wanted, ensure_ascii=False)
+    if pool.node_class not in together.classes:
+        where = f"belongs to spec.kubelet of EC2NodeClass {pool.node_class}, which is not here"
+        yield Fault(at, f"{where}: {said}")
+    elif len(_wanted_kubelets(together.users[pool.node_class])) > 1:
+        where = f"pools of EC2NodeClass {pool.node_class} want different settings"
+        yield Fault(at, f"{where}; make a class of its own for this one, with spec.kubelet: {said}")
+
+
+def _node_pool_to_v1alpha5(document: Json, together: _Together) -> Iterable[Written]:
+    pool = parse_node_pool(document).require(title_of(document))
+    node_class = together.classes.get(pool.node_class)
+    yield provisioner_object(
+        msgspec.structs.replace(
+            pool,
+            kubelet=dict(node_class.kubelet) if node_class is not None else {},
+            budgets=() if pool.budgets == NO_LIMIT else pool.budgets,
+        )
+    )
+
+
+def _node_class_to_v1alpha5(document: Json, _: _Together) -> Iterable[Written]:
+    node_class = parse_ec2_node_class(document).require(title_of(document))
+    written = node_template_object(msgspec.structs.replace(node_class, kubelet={}))
+    notes = list(written.notes)
+    if node_class.kubelet:
+        said = json.dumps(node_class.kubelet, ensure_ascii=False)
+        where = "belongs to spec.kubeletConfiguration of every Provisioner that names this template"
+        notes.append(
+            Fault(("spec", "kubelet"), f"{where}; those converted with it have it: {said}")
+        )
+    yield Written(written.document, tuple(notes))
+
+
+def _not_converted(why: str) -> Callable[[Json, _Together], Iterable[Written]]:
+    def writer(document: Json, _: _Together) -> Iterable[Written]:
+        yield Written({}, (Fault((), f"{title_of(document)} is not converted: {why}"),))
+
+    return writer
+
+
+def _settings_to_v1(document: Json, _: _Together) -> Iterable[Written]:
+    """Each setting as the environment variable that says the same (OPS-03, OPS-04)."""
+    notes = [Fault((), f"{title_of(document)}: set these in the environment of the services")]
+    for key, text in (document.get("data") or {}).items():
+        read = parse_global_settings({"data": {key: text}}).require(key).said()
+        for name, value in read.items():
+            said = value if name == "feature_gates" else text
+            notes.append(Fault(("data", key), f"{name.upper()}={said}"))
+    yield Written({}, tuple(notes))
+
+
+PROVISIONER = ("karpenter.sh/v1alpha5", "Provisioner")
+NODE_TEMPLATE = ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate")
+NODE_POOL = ("karpenter.sh/v1", "NodePool")
+EC2_NODE_CLASS = ("karpenter.k8s.aws/v1", "EC2NodeClass")
+_Writer = Callable[[Json, _Together], Iterable[Written]]
+_TO_V1: dict[tuple[str, str], _Writer] = {
+    PROVISIONER: _provisioner_to_v1,
+    NODE_TEMPLATE: _node_template_to_v1,
+    ("karpenter.sh/v1alpha5", "Machine"): _not_converted(
+        "machines are replaced; a NodePool makes NodeClaims of its own"
+    ),
+    CONFIG_MAP: _settings_to_v1,
+}
+_TO_V1ALPHA5: dict[tuple[str, str], _Writer] = {
+    NODE_POOL: _node_pool_to_v1alpha5,
+    EC2_NODE_CLASS: _node_class_to_v1alpha5,
+    ("karpenter.sh/v1", "NodeClaim"): _not_converted(
+        "machines are replaced; a Provisioner makes Machines of its own"
+    ),
+    ("karpenter.sh/v1alpha1", "NodeOverlay"): _not_converted("v1alpha5 has no overlays"),
+}

@@ -1,0 +1,144 @@
+"""Selectors of v1alpha1, maps of tag keys to values, and the terms of v1 that mean the same (T-10, MAP-04).
+
+All entries of a map must match, and a value may list alternatives: a map is the product of its alternatives. Terms are
+alternatives of each other. So a map becomes up to 100 terms; and terms become a map only when they are such a product.
+The order of alternatives means nothing and is not kept; owners of several terms become one list.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from shared.domain.pools.nodepools import SelectorTerm
+
+ID_KEYS = ("aws-ids", "aws::ids")
+NAME_KEY = "aws::name"
+OWNERS_KEY = "aws::owners"
+MOST_TERMS = 100
+
+
+@dataclass(frozen=True)
+class Selectable:
+    """What the selector is for decides which special keys it knows."""
+
+    id_prefix: str
+    """What AWS's ids of such things begin with."""
+    named: bool = False
+    owned: bool = False
+
+
+SUBNETS = Selectable("subnet-")
+SECURITY_GROUPS = Selectable("sg-", named=True)
+IMAGES = Selectable("ami-", named=True, owned=True)
+
+
+def alternatives(value: str) -> list[str]:
+    """``"a, b,,a"`` -> ``["a", "b"]``; empty text is one alternative, for a tag may be empty."""
+    parts = dict.fromkeys(part.strip() for part in value.split(","))
+    return [part for part in parts if part] if value else [""]
+
+
+def selector_faults(selector: object, kind: Selectable) -> Iterable[tuple[str | None, str]]:
+    """(key, what is wrong) of a selector that may hold anything; the key is None for the whole map (T-10).
+
+    Entries that are no text are left to the schema.
+    """
+    if not isinstance(selector, Mapping):
+        return
+    said = {k: v for k, v in selector.items() if isinstance(k, str) and isinstance(v, str)}
+    for key in said:
+        fault = _entry_fault(key, said, kind)
+        if fault:
+            yield key, fault
+    if _combinations(said) > MOST_TERMS:
+        yield None, f"lists more than {MOST_TERMS} combinations of values; use a wildcard or fewer"
+
+
+def _combinations(said: Mapping[str, str]) -> int:
+    return math.prod(len(alternatives(value)) for key, value in said.items() if key != OWNERS_KEY)
+
+
+def _entry_fault(key: str, said: Mapping[str, str], kind: Selectable) -> str:
+    if not key:
+        return "has an empty tag key"
+    if key in ID_KEYS and len(said) > 1:
+        return "must be the only key of the selector"
+    if key == NAME_KEY and not kind.named:
+        return "cannot be used here: this kind has no name"
+    if key == OWNERS_KEY and not kind.owned:
+        return "is only for image selectors"
+    special = key in (*ID_KEYS, NAME_KEY, OWNERS_KEY)
+    found = alternatives(said[key])
+    if key in ID_KEYS and (fault := _id_fault(found, kind)):
+        return fault
+    return "" if found and not (special and found == [""]) else "must hold at least one value"
+
+
+def _id_fault(ids: Iterable[str], kind: Selectable) -> str:
+    for one in ids:
+        if one and not re.fullmatch(f"{kind.id_prefix}[0-9a-z]+", one):
+            return f"{one[:40]!r} is no id such as {kind.id_prefix}0123456789abcdef0"
+    return ""
+
+
+def terms_of_selector(selector: Mapping[str, str]) -> tuple[SelectorTerm, ...]:
+    """Terms that select the same as a selector without faults; nothing for an empty one."""
+    if not selector:
+        return ()
+    for key in ID_KEYS:
+        if key in selector:
+            return tuple(SelectorTerm(id=one) for one in alternatives(selector[key]))
+    owner = selector.get(OWNERS_KEY, "")
+    # Sorted, so that the order of a map's keys makes no other terms.
+    varied = sorted(selector.keys() - {OWNERS_KEY})
+    return tuple(
+        _term(dict(zip(varied, choice, strict=True)), owner)
+        for choice in itertools.product(*(alternatives(selector[key]) for key in varied))
+    )
+
+
+def _term(entries: dict[str, str], owner: str) -> SelectorTerm:
+    name = entries.pop(NAME_KEY, "")
+    return SelectorTerm(tags=entries, name=name, owner=owner)
+
+
+def selector_of_terms(terms: Sequence[SelectorTerm], kind: Selectable) -> dict[str, str] | None:
+    """The map that selects the same as these terms; None when no map does."""
+    if not terms:
+        return {}
+    listed = _ids(terms) or _product(terms)
+    said = {key: ",".join(values) for key, values in listed.items()}
+    if any(True for _ in selector_faults(said, kind)):
+        return None
+    # Commas, spaces and special keys inside of tags all show here: the map must mean what the terms mean.
+    return said if _as_set(terms_of_selector(said)) == _as_set(terms) else None
+
+
+def _ids(terms: Sequence[SelectorTerm]) -> dict[str, list[str]]:
+    return {ID_KEYS[0]: [one.id for one in terms]} if all(one.id for one in terms) else {}
+
+
+def _product(terms: Sequence[SelectorTerm]) -> dict[str, list[str]]:
+    listed: dict[str, dict[str, None]] = {}
+    for term in terms:
+        for key, value in _entries(term).items():
+            listed.setdefault(key, {})[value] = None
+    return {key: list(values) for key, values in listed.items()}
+
+
+def _entries(term: SelectorTerm) -> dict[str, str]:
+    special = {NAME_KEY: term.name, OWNERS_KEY: term.owner}
+    return {**term.tags, **{key: value for key, value in special.items() if value}}
+
+
+def _as_set(terms: Iterable[SelectorTerm]) -> set[tuple[object, ...]]:
+    """A term for several owners means the same as several terms for one owner each."""
+    return {
+        (frozenset(t.tags.items()), t.id, t.name, owner, t.alias, t.ssm_parameter, t.match_criteria)
+        for t in terms
+        for owner in alternatives(t.owner)
+    }

@@ -1,0 +1,74 @@
+"""Requirements and label selectors as Kubernetes writes them -> domain expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from shared.api.core.label_syntax import is_label_value
+from shared.api.shapes import mapping, text, text_list, texts, whole
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression
+from shared.errors import InvalidObject
+
+SELECTOR_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+"""Of label selectors, which compare text only."""
+OPERATORS = SELECTOR_OPERATORS | {"Gt", "Lt", "Gte", "Lte"}
+KNOWN_LISTS = 64
+"""Lists of values that are known to be label values."""
+
+
+def parse_expressions(
+    raw: object, *, field: str, operators: frozenset[str] = OPERATORS
+) -> tuple[Expression, ...]:
+    """A list of ``{key, operator, values}``. Raises InvalidObject naming the entry and what is allowed."""
+    if raw is None:
+        return ()
+    if not isinstance(raw, list):
+        raise InvalidObject("must be a list of requirements", field=field)
+    return tuple(parse_expression(e, f"{field}[{i}]", operators) for i, e in enumerate(raw))
+
+
+def parse_expression(raw: object, field: str, operators: frozenset[str] = OPERATORS) -> Expression:
+    """One ``{key, operator, values}``. Raises InvalidObject naming what is wrong."""
+    if not isinstance(raw, Mapping) or not raw.get("key"):
+        raise InvalidObject("needs a key", field=f"{field}.key")
+    operator, values = raw.get("operator"), text_list(raw.get("values"), f"{field}.values")
+    if not isinstance(operator, str) or operator not in operators:
+        raise InvalidObject(
+            f"unknown operator {str(operator)[:40]!r}; use one of {', '.join(sorted(operators))}",
+            field=f"{field}.operator",
+        )
+    if operator == "In" and not values:
+        raise InvalidObject("operator In needs at least one value", field=f"{field}.values")
+    if operator == "In":
+        values = _label_values(values)
+        if not values:
+            raise InvalidObject("each value must be a label value", field=f"{field}.values")
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise InvalidObject(f"operator {operator} takes no values", field=f"{field}.values")
+    if operator in ("Gt", "Lt", "Gte", "Lte") and not (
+        len(values) == 1 and values[0].isascii() and values[0].isdigit()
+    ):
+        raise InvalidObject(
+            f"operator {operator} needs exactly one whole number, zero or more",
+            field=f"{field}.values",
+        )
+    minimum = whole(raw.get("minValues"), f"{field}.minValues")
+    return Expression(keys.normalise(text(raw["key"], f"{field}.key")), operator, values, minimum)
+
+
+@lru_cache(maxsize=KNOWN_LISTS)
+def _label_values(values: tuple[str, ...]) -> tuple[str, ...]:
+    """The values, none when one of them is no label value. Machines of one plan share one list of 600 types."""
+    return values if all(map(is_label_value, values)) else ()
+
+
+def read_selector(raw: object, field: str) -> tuple[dict[str, str], tuple[Expression, ...]]:
+    """``matchLabels`` and ``matchExpressions`` of a label selector. Raises InvalidObject naming the field."""
+    selector = mapping(raw, field)
+    return texts(selector.get("matchLabels"), f"{field}.matchLabels"), parse_expressions(
+        selector.get("matchExpressions"),
+        field=f"{field}.matchExpressions",
+        operators=SELECTOR_OPERATORS,
+    )

@@ -1,0 +1,170 @@
+"""Metadata of an object, from an API server or from a file: what is missing or odd there counts as absent.
+
+A pool's annotations under ``dovetail.sh`` choose what Karpenter's API has no field for. One that is there and wrong is
+a fault of the pool: a kill switch that is spelled wrongly must not look pulled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from shared.api.faults import Fault
+from shared.domain import labels as keys
+from shared.domain.durations import go_duration_seconds
+from shared.domain.pools.nodepools import (
+    CONSOLIDATORS,
+    INTERRUPTION_MODES,
+    PACKING_POLICIES,
+    REBALANCE_ANSWERS,
+    NodePool,
+)
+
+ON, OFF = "on", "off"
+_COUNT = re.compile(r"[0-9]{1,6}")
+LONGEST_LEAD_SECONDS = 30 * 24 * 3600.0
+
+
+class Metadata(NamedTuple):
+    """What a record takes from it. A file gives neither uid nor generation."""
+
+    name: str = ""
+    uid: str = ""
+    generation: int = 0
+    terminating: bool = False
+    choices: Mapping[str, Any] = {}
+    """Of a pool: fields of NodePool that its annotations decide."""
+
+
+class Choice(NamedTuple):
+    """One annotation: the field it decides, how it is read, what it may say."""
+
+    annotation: str
+    field: str
+    value: Callable[[str], Any]
+    """None for a text that is none of the allowed."""
+    allowed: str
+    text: Callable[[Any], str] = str
+
+
+def _one_of(values: tuple[str, ...]) -> Callable[[str], str | None]:
+    return lambda written: written if written in values else None
+
+
+def _count(written: str) -> int | None:
+    return int(written) if _COUNT.fullmatch(written) else None
+
+
+def _lead(written: str) -> float | None:
+    seconds = go_duration_seconds(written)
+    return seconds if seconds is not None and 0 <= seconds <= LONGEST_LEAD_SECONDS else None
+
+
+POOL_CHOICES = (
+    Choice(
+        keys.PACKING_ANNOTATION,
+        "packing",
+        _one_of(PACKING_POLICIES),
+        "one of " + ", ".join(PACKING_POLICIES),
+    ),
+    Choice(
+        keys.CONSOLIDATION_ANNOTATION,
+        "consolidator",
+        _one_of(CONSOLIDATORS),
+        "one of " + ", ".join(CONSOLIDATORS),
+    ),
+    Choice(
+        keys.DISRUPTION_ANNOTATION,
+        "disruption_off",
+        {ON: False, OFF: True}.get,
+        f"one of {ON}, {OFF}",
+        lambda off: OFF if off else ON,
+    ),
+    Choice(
+        keys.DISRUPTIONS_PER_HOUR_ANNOTATION,
+        "most_disruptions_per_hour",
+        _count,
+        "a count such as 20",
+    ),
+    Choice(
+        keys.INTERRUPTION_ANNOTATION,
+        "interruption",
+        _one_of(INTERRUPTION_MODES),
+        "one of " + ", ".join(INTERRUPTION_MODES),
+    ),
+    Choice(
+        keys.REBALANCE_ANNOTATION,
+        "rebalance",
+        _one_of(REBALANCE_ANSWERS),
+        "one of " + ", ".join(REBALANCE_ANSWERS),
+    ),
+    Choice(
+        keys.MAINTENANCE_LEAD_ANNOTATION,
+        "maintenance_lead_seconds",
+        _lead,
+        "a duration such as 24h, at most 720h",
+        lambda seconds: f"{seconds:.3f}s",
+    ),
+    Choice(
+        keys.WEBHOOK_ANNOTATION,
+        "webhook_off",
+        {ON: False, OFF: True}.get,
+        f"one of {ON}, {OFF}",
+        lambda off: OFF if off else ON,
+    ),
+)
+
+
+def read_metadata(raw: Mapping[str, Any]) -> Metadata:
+    """Of a whole object. Never raises."""
+    meta = raw.get("metadata")
+    if not isinstance(meta, Mapping):
+        return Metadata()
+    name, uid, generation = (meta.get(key) for key in ("name", "uid", "generation"))
+    return Metadata(
+        name=name if isinstance(name, str) else "",
+        uid=uid if isinstance(uid, str) else "",
+        generation=generation if type(generation) is int else 0,
+        terminating=meta.get("deletionTimestamp") is not None,
+        choices={
+            choice.field: value
+            for choice, written in _written(meta)
+            if (value := choice.value(written)) is not None
+        },
+    )
+
+
+def choice_faults(raw: Mapping[str, Any]) -> tuple[Fault, ...]:
+    """Of a pool: annotations of ours that say what there is not."""
+    meta = raw.get("metadata")
+    if not isinstance(meta, Mapping):
+        return ()
+    return tuple(
+        Fault(
+            ("metadata", "annotations", choice.annotation),
+            f"{written[:40]!r} is not {choice.allowed}",
+        )
+        for choice, written in _written(meta)
+        if choice.value(written) is None
+    )
+
+
+def _written(meta: Mapping[str, Any]) -> list[tuple[Choice, str]]:
+    """Each choice with what its annotation says; an empty one says nothing."""
+    annotations = meta.get("annotations")
+    if not isinstance(annotations, Mapping):
+        return []
+    said = ((choice, annotations.get(choice.annotation)) for choice in POOL_CHOICES)
+    return [(choice, str(written)) for choice, written in said if written not in (None, "")]
+
+
+def pool_metadata(pool: NodePool) -> dict[str, Any]:
+    """The inverse, for a document."""
+    fresh = NodePool(uid="", name="")
+    annotations = {
+        choice.annotation: choice.text(value)
+        for choice in POOL_CHOICES
+        if (value := getattr(pool, choice.field)) != getattr(fresh, choice.field)
+    }
+    return {"name": pool.name, **({"annotations": annotations} if annotations else {})}

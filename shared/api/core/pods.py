@@ -1,0 +1,358 @@
+"""core/v1 Pod and apps/v1 DaemonSet -> domain records.
+
+A pod that says something wrong is still a record: its ``faults`` name the fields, it is not planned, and the others
+go on (POD-03, F27).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from shared.api.core.expressions import parse_expressions, read_selector
+from shared.api.faults import Faults
+from shared.api.core.label_syntax import is_label_value
+from shared.api.core.pod_requests import pod_requests
+from shared.api.shapes import entries, mapping, text, text_list, texts, whole
+from shared.clock import parse_rfc3339
+from shared.domain import labels as keys
+from shared.domain import resources
+from shared.domain.expressions import Expression, Toleration
+from shared.domain.workloads.namespaces import NamespaceSelector
+from shared.domain.nodes import DaemonSet
+from shared.domain.workloads.pods import (
+    NOBODY,
+    AffinityTerm,
+    Owner,
+    Pod,
+    PreferredTerm,
+    SpreadConstraint,
+)
+from shared.errors import InvalidObject
+
+Json = Mapping[str, Any]
+MOST_TOLERATIONS = 1000
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+DEFAULT_GRACE_SECONDS = 30
+_ASKABLE = keys.WELL_KNOWN | {keys.NODE_POOL, keys.PROVISIONER_NAME, keys.NODE_CLASS}
+_OURS = ("karpenter.sh/", keys.AWS_PREFIX)
+_WHEN_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_Affinity = tuple[tuple[tuple[Expression, ...], ...], tuple[PreferredTerm, ...]]
+
+
+def parse_pod(raw: Json) -> Pod:
+    """The planner's record of a pod. Never raises for what a user wrote."""
+    meta, faults = raw["metadata"], Faults()
+    attempt = faults.attempt
+    nothing: Json = {}
+    spec = attempt(lambda: mapping(raw.get("spec"), "spec"), nothing)
+    status = attempt(lambda: mapping(raw.get("status"), "status"), nothing)
+    nowhere: _Affinity = ((), ())
+    owner = _owner(meta)
+    # Its controller pins a daemon pod to a node that is there (matchFields): it asks for no new one.
+    pinned = owner is not None and owner.kind == "DaemonSet"
+    required, preferred = nowhere if pinned else attempt(lambda: _node_affinity(spec), nowhere)
+    for fault in _restricted_keys(required):
+        faults.note(*fault)
+    record = Pod(
+        uid=meta["uid"],
+        namespace=meta["namespace"],
+        name=meta["name"],
+        created_at=parse_rfc3339(meta["creationTimestamp"]),
+        labels=meta.get("labels") or {},
+        requests=attempt(lambda: pod_requests(spec, status), {resources.PODS: 1}),
+        node_name=attempt(lambda: text(spec.get("nodeName"), "spec.nodeName"), ""),
+        nominated_node=attempt(
+            lambda: text(status.get("nominatedNodeName"), "status.nominatedNodeName"), ""
+        ),
+        phase=attempt(lambda: text(status.get("phase"), "status.phase"), "") or "Pending",
+        unschedulable=attempt(lambda: _is_unschedulable(status), False),
+        terminating=bool(meta.get("deletionTimestamp")),
+        owner=owner,
+        node_selector=attempt(lambda: _selector(spec), {}),
+        required_terms=required,
+        preferred_terms=preferred,
+        tolerations=attempt(lambda: _tolerations(spec), ()),
+        spread=attempt(lambda: _spread(spec), ()),
+        affinity=attempt(lambda: _pod_affinity(spec, "podAffinity"), ()),
+        anti_affinity=attempt(lambda: _pod_affinity(spec, "podAntiAffinity"), ()),
+        host_ports=attempt(lambda: _host_ports(spec), ()),
+        volume_claims=attempt(lambda: _volume_claims(meta["name"], spec), ()),
+        priority=attempt(lambda: whole(spec.get("priority"), "spec.priority"), None) or 0,
+        priority_class=attempt(
+            lambda: text(spec.get("priorityClassName"), "spec.priorityClassName"), ""
+        ),
+        do_not_disrupt=_do_not_disrupt(meta),
+        deletion_cost=_deletion_cost(meta),
+        started_at=attempt(lambda: _time(status.get("startTime"), "status.startTime"), 0.0),
+        terminate_at=_time(meta.get("deletionTimestamp"), "metadata.deletionTimestamp"),
+        grace_seconds=attempt(lambda: _grace(spec), DEFAULT_GRACE_SECONDS),
+        claims_devices=bool(spec.get("resourceClaims")),
+    )
+    return record if not faults.found else replace(record, faults=tuple(faults.found))
+
+
+def parse_daemon_set(raw: Json) -> DaemonSet:
+    """A daemon set's pod template. Raises InvalidObject."""
+    meta = raw["metadata"]
+    template = mapping(mapping(raw.get("spec"), "spec").get("template"), "spec.template")
+    spec = mapping(template.get("spec"), "spec.template.spec")
+    return DaemonSet(
+        uid=meta["uid"],
+        namespace=meta["namespace"],
+        name=meta["name"],
+        requests=pod_requests(spec),
+        node_selector=_selector(spec),
+        required_terms=_node_affinity(spec)[0],
+        tolerations=_tolerations(spec),
+        host_ports=_host_ports(spec),
+    )
+
+
+def _is_unschedulable(status: Json) -> bool:
+    return any(
+        c.get("type") == "PodScheduled"
+        and c.get("status") == "False"
+        and c.get("reason") == "Unschedulable"
+        for c in entries(status.get("conditions"), "status.conditions")
+    )
+
+
+def _owner(meta: Json) -> Owner | None:
+    for reference in meta.get("ownerReferences") or ():
+        if reference.get("controller") or reference.get("kind") in ("DaemonSet", "Node"):
+            return Owner(reference["kind"], reference["name"], reference["uid"])
+    return None
+
+
+def _selector(spec: Json) -> dict[str, str]:
+    selector = texts(spec.get("nodeSelector"), "spec.nodeSelector")
+    for key, value in selector.items():
+        if not is_label_value(value):
+            raise InvalidObject("must be a label value", field=f"spec.nodeSelector[{key}]")
+    return {keys.normalise(key): value for key, value in selector.items()}
+
+
+def _affinity(spec: Json, kind: str) -> tuple[Json, str]:
+    """One kind of affinity and its field name."""
+    field = f"spec.affinity.{kind}"
+    return mapping(mapping(spec.get("affinity"), "spec.affinity").get(kind), field), field
+
+
+def _node_affinity(spec: Json) -> _Affinity:
+    raw, field = _affinity(spec, "nodeAffinity")
+    place = f"{field}.{_REQUIRED}.nodeSelectorTerms"
+    required = mapping(raw.get(_REQUIRED), f"{field}.{_REQUIRED}")
+    terms = _either(required, place)
+    place = f"{field}.{_PREFERRED}"
+    preferred = tuple(
+        PreferredTerm(
+            whole(entry.get("weight"), f"{place}[{index}].weight") or 1,
+            _term(
+                mapping(entry.get("preference"), f"{place}[{index}].preference"),
+                f"{place}[{index}].preference",
+            ),
+        )
+        for index, entry in enumerate(entries(raw.get(_PREFERRED), place))
+    )
+    return terms, preferred
+
+
+def _either(required: Json, place: str) -> tuple[tuple[Expression, ...], ...]:
+    """Terms of which one must hold. Raises InvalidObject when none can: an empty term matches no node, so no machine
+    bought for it would ever take the pod."""
+    written = entries(required.get("nodeSelectorTerms"), place)
+    terms = [_term(term, f"{place}[{index}]") for index, term in enumerate(written)]
+    meaningful = tuple(term for term in terms if term)
+    if terms and not meaningful:
+        raise InvalidObject("match no node; add matchExpressions, or leave them out", field=place)
+    return meaningful
+
+
+def _term(term: Json, field: str) -> tuple[Expression, ...]:
+    if term.get("matchFields"):
+        raise InvalidObject(
+            "matchFields cannot be used to ask for a new node; use matchExpressions",
+            field=f"{field}.matchFields",
+        )
+    return parse_expressions(term.get("matchExpressions"), field=f"{field}.matchExpressions")
+
+
+def _restricted_keys(required: tuple[tuple[Expression, ...], ...]) -> list[tuple[str, str]]:
+    """POD-05: labels that only the autoscaler or the kubelet writes cannot be asked of a new node."""
+    asked = sorted({expression.key for term in required for expression in term})
+    field = f"spec.affinity.nodeAffinity.{_REQUIRED}"
+    return [
+        (field, f"label {key} is restricted; use a well-known label or one of a domain of your own")
+        for key in asked
+        if key not in _ASKABLE and (key == keys.HOSTNAME or key.startswith(_OURS))
+    ]
+
+
+def _tolerations(spec: Json) -> tuple[Toleration, ...]:
+    raw = entries(spec.get("tolerations"), "spec.tolerations")
+    if len(raw) > MOST_TOLERATIONS:
+        raise InvalidObject(f"more than {MOST_TOLERATIONS} tolerations", field="spec.tolerations")
+    return tuple(
+        Toleration(
+            text(t.get("key"), f"spec.tolerations[{index}].key"),
+            text(t.get("operator"), f"spec.tolerations[{index}].operator") or "Equal",
+            text(t.get("value"), f"spec.tolerations[{index}].value"),
+            text(t.get("effect"), f"spec.tolerations[{index}].effect"),
+        )
+        for index, t in enumerate(raw)
+    )
+
+
+def _spread(spec: Json) -> tuple[SpreadConstraint, ...]:
+    field = "spec.topologySpreadConstraints"
+    raw = entries(spec.get("topologySpreadConstraints"), field)
+    return tuple(spread_constraint(one, f"{field}[{index}]") for index, one in enumerate(raw))
+
+
+def spread_constraint(raw: Json, field: str) -> SpreadConstraint:
+    """One entry of ``topologySpreadConstraints``. Raises InvalidObject."""
+    match_labels, expressions = _label_selector(raw, field)
+    return SpreadConstraint(
+        max_skew=_one_or_more(raw, "maxSkew", field) or 1,
+        topology_key=_topology_key(raw, field),
+        when_unsatisfiable=_one_of(raw, "whenUnsatisfiable", field, _WHEN_UNSATISFIABLE),
+        match_labels=match_labels,
+        expressions=expressions,
+        min_domains=_one_or_more(raw, "minDomains", field),
+        match_label_keys=text_list(raw.get("matchLabelKeys"), f"{field}.matchLabelKeys"),
+        node_affinity_policy=_one_of(raw, "nodeAffinityPolicy", field, ("Honor", "Ignore")),
+        node_taints_policy=_one_of(raw, "nodeTaintsPolicy", field, ("Ignore", "Honor")),
+    )
+
+
+def _one_of(raw: Json, name: str, field: str, choices: tuple[str, ...]) -> str:
+    """One of a few words; the first when absent."""
+    found = text(raw.get(name), f"{field}.{name}") or choices[0]
+    if found not in choices:
+        raise InvalidObject(f"must be one of {', '.join(choices)}", field=f"{field}.{name}")
+    return found
+
+
+def _one_or_more(raw: Json, name: str, field: str) -> int | None:
+    found = whole(raw.get(name), f"{field}.{name}")
+    if found is not None and found < 1:
+        raise InvalidObject("must be at least 1", field=f"{field}.{name}")
+    return found
+
+
+def _label_selector(raw: Json, field: str) -> tuple[dict[str, str], tuple[Expression, ...]]:
+    """Labels and expressions. An absent selector selects nobody, an empty one everybody."""
+    if raw.get("labelSelector") is None:
+        return {}, (NOBODY,)
+    return read_selector(raw["labelSelector"], f"{field}.labelSelector")
+
+
+def _topology_key(raw: Json, field: str) -> str:
+    key = text(raw.get("topologyKey"), f"{field}.topologyKey")
+    if not key:
+        raise InvalidObject("is required", field=f"{field}.topologyKey")
+    return keys.normalise(key)
+
+
+def _pod_affinity(spec: Json, kind: str) -> tuple[AffinityTerm, ...]:
+    raw, field = _affinity(spec, kind)
+    place = f"{field}.{_REQUIRED}"
+    required = tuple(
+        _affinity_term(term, f"{place}[{index}]", None)
+        for index, term in enumerate(entries(raw.get(_REQUIRED), place))
+    )
+    place = f"{field}.{_PREFERRED}"
+    preferred = tuple(
+        _affinity_term(
+            mapping(entry.get("podAffinityTerm"), f"{place}[{index}].podAffinityTerm"),
+            f"{place}[{index}].podAffinityTerm",
+            whole(entry.get("weight"), f"{place}[{index}].weight") or 1,
+        )
+        for index, entry in enumerate(entries(raw.get(_PREFERRED), place))
+    )
+    return required + preferred
+
+
+def _affinity_term(term: Json, field: str, weight: int | None) -> AffinityTerm:
+    match_labels, expressions = _label_selector(term, field)
+    return AffinityTerm(
+        topology_key=_topology_key(term, field),
+        match_labels=match_labels,
+        expressions=expressions,
+        weight=weight,
+        **_namespaces(term, field),
+    )
+
+
+def _namespaces(term: Json, field: str) -> dict[str, Any]:
+    """SCH-83: the namespaces a term names, () for all, None for the pod's own, and what it asks of their labels."""
+    named = text_list(term.get("namespaces"), f"{field}.namespaces") or None
+    if term.get("namespaceSelector") is None:
+        return {"namespaces": named}
+    asked = read_selector(term["namespaceSelector"], f"{field}.namespaceSelector")
+    if not any(asked):
+        return {"namespaces": ()}
+    return {"namespaces": named, "namespace_selector": NamespaceSelector(*asked)}
+
+
+def _host_ports(spec: Json) -> tuple[tuple[str, str, int], ...]:
+    """SCH-90. On the host's network every port is one, as the API server writes it down."""
+    name = "containerPort" if spec.get("hostNetwork") is True else "hostPort"
+    found = []
+    for number, container in enumerate(entries(spec.get("containers"), "spec.containers")):
+        place = f"spec.containers[{number}].ports"
+        for index, port in enumerate(entries(container.get("ports"), place)):
+            field = f"{place}[{index}]"
+            host_port = whole(port.get(name), f"{field}.{name}")
+            if host_port:
+                protocol = text(port.get("protocol"), f"{field}.protocol") or "TCP"
+                address = text(port.get("hostIP"), f"{field}.hostIP") or "0.0.0.0"
+                found.append((protocol, address, host_port))
+    return tuple(found)
+
+
+def _volume_claims(pod_name: str, spec: Json) -> tuple[str, ...]:
+    """Claim names; a generic ephemeral volume makes ``<pod>-<volume>`` (POD-07)."""
+    names = []
+    for index, volume in enumerate(entries(spec.get("volumes"), "spec.volumes")):
+        field = f"spec.volumes[{index}]"
+        claim = mapping(volume.get("persistentVolumeClaim"), f"{field}.persistentVolumeClaim")
+        if claim:
+            names.append(text(claim.get("claimName"), f"{field}.persistentVolumeClaim.claimName"))
+        elif volume.get("ephemeral"):
+            names.append(f"{pod_name}-{text(volume.get('name'), f'{field}.name')}")
+    return tuple(names)
+
+
+def _do_not_disrupt(meta: Json) -> str:
+    annotations = meta.get("annotations") or {}
+    if annotations.get(keys.DO_NOT_EVICT) == "true":
+        return "true"
+    return str(annotations.get(keys.DO_NOT_DISRUPT) or "")
+
+
+def _deletion_cost(meta: Json) -> int:
+    """Kubernetes ignores a cost that is no 32-bit integer, and so do we."""
+    written = str((meta.get("annotations") or {}).get(DELETION_COST) or "0")
+    if not re.fullmatch(r"-?[0-9]{1,10}", written) or not -(2**31) <= int(written) < 2**31:
+        return 0
+    return int(written)
+
+
+def _grace(spec: Json) -> int:
+    grace = whole(spec.get("terminationGracePeriodSeconds"), "spec.terminationGracePeriodSeconds")
+    return DEFAULT_GRACE_SECONDS if grace is None else grace
+
+
+def _time(raw: object, field: str) -> float:
+    written = text(raw, field)
+    try:
+        return parse_rfc3339(written) if written else 0.0
+    except ValueError as error:
+        raise InvalidObject("must be a timestamp", field=field) from error

@@ -1,0 +1,101 @@
+"""CustomResourceDefinitions, made from the models of ``shared.api.schema``.
+
+Pure: ``deploy/generate_crds.py`` writes the files. The same models always give the same bytes, so that a test can tell
+whether the files in ``deploy/crds`` are still what the models say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from shared.api.schema.kinds import Column, KindInfo, Resource
+from shared.api.crd.structural import Schema, structural_schema
+
+Document = dict[str, Any]
+
+HEADER = "# Generated from shared/api/schema by make crds: do not edit.\n"
+GENERATED_BY = {"dovetail.sh/generated-by": "make crds"}
+LINE_WIDTH = 120
+
+
+def custom_resource_definition(kind: type[Resource]) -> Document:
+    """The definition of ``kind``. Raises ValueError with the field that a structural schema cannot say."""
+    info = kind.INFO
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{info.plural}.{info.group}", "annotations": dict(GENERATED_BY)},
+        "spec": {
+            "group": info.group,
+            "names": _names(info),
+            "scope": "Cluster",
+            "versions": [_version(kind)],
+        },
+    }
+
+
+def crd_file(info: KindInfo) -> str:
+    """Name of the file of a kind, such as ``karpenter.sh_nodepools.yaml``."""
+    return f"{info.group}_{info.plural}.yaml"
+
+
+def crd_text(kind: type[Resource]) -> str:
+    """The content of that file."""
+    document = custom_resource_definition(kind)
+    return HEADER + yaml.safe_dump(document, width=LINE_WIDTH, allow_unicode=True, sort_keys=True)
+
+
+def root_schema(kind: type[Resource]) -> Schema:
+    """The schema of a whole object. The API server knows ``metadata`` itself and allows no schema of it."""
+    schema = structural_schema(kind)
+    properties = {**schema["properties"], "metadata": {"type": "object"}}
+    return {**schema, "properties": properties, "required": ["spec"]}
+
+
+def _version(kind: type[Resource]) -> Document:
+    info = kind.INFO
+    version: Document = {
+        "name": info.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": root_schema(kind)},
+        "subresources": _subresources(info),
+    }
+    if info.columns:
+        version["additionalPrinterColumns"] = [_column(column) for column in info.columns]
+    return version
+
+
+def _names(info: KindInfo) -> Document:
+    names: Document = {
+        "kind": info.kind,
+        "listKind": f"{info.kind}List",
+        "plural": info.plural,
+        "singular": info.kind.lower(),
+    }
+    if info.categories:
+        names["categories"] = list(info.categories)
+    if info.short_names:
+        names["shortNames"] = list(info.short_names)
+    return names
+
+
+def _subresources(info: KindInfo) -> Document:
+    if info.scale is None:
+        return {"status": {}}
+    wanted, present = info.scale
+    return {
+        "status": {},
+        "scale": {"specReplicasPath": wanted, "statusReplicasPath": present},
+    }
+
+
+def _column(column: Column) -> Document:
+    said: Document = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    if column.wide:
+        said["priority"] = 1
+    if column.description:
+        said["description"] = column.description
+    return said

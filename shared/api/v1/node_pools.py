@@ -1,0 +1,230 @@
+"""karpenter.sh/v1 NodePool <-> domain record (NP-01..NP-24, MAP-04).
+
+A pool with faults has no record and is left out of scheduling (NP-21); the faults become its conditions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from shared.api.faults import Fault, Parsed, Path
+from shared.api.hashes import pool_hash
+from shared.api.core.metadata import Metadata, choice_faults, pool_metadata, read_metadata
+from shared.api.crd.model import read
+from shared.api.core.nodes import taint_objects
+from shared.api.schema.v1.node_pool import CLASS_GROUP, Disruption, DisruptionBudget, NodePoolSpec
+from shared.api.schema.requirements import expressions_of, requirement_objects
+from shared.api.schema.scalars import duration_seconds, duration_text
+from shared.api.schema.taints import taints_of
+from shared.api.conversion.written import Written
+from shared.domain import labels as keys
+from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, Budget, NodePool
+from shared.domain.resources import format_resources, parse_amount, parse_resources
+from shared.errors import InvalidObject
+
+Json = Mapping[str, Any]
+API_VERSION = "karpenter.sh/v1"
+CLASS_KIND = CLASS_KINDS[V1]
+KNOWN_VALUES = {
+    keys.CAPACITY_TYPE: (keys.ON_DEMAND, keys.SPOT, keys.RESERVED),
+    keys.AWS_PREFIX + "instance-tenancy": ("default", "dedicated"),
+}
+"""NP-18: known values."""
+
+
+def parse_node_pool(raw: Json) -> Parsed[NodePool]:
+    """The pool, or every fault of its spec. Never raises."""
+    spec, faults = read(NodePoolSpec, raw.get("spec"), at=("spec",))
+    faults = [*faults, *_unsupported_class(raw), *choice_faults(raw)]
+    if spec is None or faults:
+        return Parsed(None, tuple(faults))
+    limits, too_large = amounts_of(spec.limits, at=("spec", "limits"))
+    if too_large:
+        return Parsed(None, too_large)
+    return Parsed(_record(read_metadata(raw), spec, limits, usage_of(raw)))
+
+
+def warnings_of(raw: Json) -> list[Fault]:
+    """NP-18: values that no offering has. The pool works without them; most are typing errors."""
+    return [
+        Fault(path, f"{value[:40]!r} is none of {', '.join(KNOWN_VALUES[key])}; it is ignored")
+        for path, key, values in _asked(_below(_below(raw, "spec"), "template"))
+        for value in values
+        if isinstance(value, str) and value not in KNOWN_VALUES[key]
+    ]
+
+
+def _asked(template: Json) -> Iterator[tuple[Path, str, list[Any]]]:
+    """What labels and requirements ask of the keys whose values are known."""
+    at: Path = ("spec", "template")
+    for key, value in _below(_below(template, "metadata"), "labels").items():
+        if key in KNOWN_VALUES:
+            yield (*at, "metadata", "labels", key), key, [value]
+    listed = _below(template, "spec").get("requirements")
+    for index, entry in enumerate(listed if isinstance(listed, list) else []):
+        said = entry if isinstance(entry, Mapping) else {}
+        asked, values = said.get("key"), said.get("values")
+        if isinstance(asked, str) and asked in KNOWN_VALUES and isinstance(values, list):
+            yield (*at, "spec", "requirements", index, "values"), asked, values
+
+
+def _below(raw: Json, name: str) -> Json:
+    value = raw.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _unsupported_class(raw: Json) -> list[Fault]:
+    """NP-23: pools of other clouds are not ours to judge further. Missing names are judged elsewhere."""
+    template = _below(_below(_below(raw, "spec"), "template"), "spec")
+    said = _below(template, "nodeClassRef")
+    path = ("spec", "template", "spec", "nodeClassRef")
+    return [
+        Fault((*path, name), f"{str(said[name])[:80]!r} is not supported; only {only} is")
+        for name, only in (("group", CLASS_GROUP), ("kind", CLASS_KIND))
+        if isinstance(said.get(name), str) and said[name] != only
+    ]
+
+
+def amounts_of(written: Json, *, at: Path) -> tuple[dict[str, int], tuple[Fault, ...]]:
+    """A ResourceList that passed its schema, in our units, and what is too large for these."""
+    amounts, faults = {}, []
+    for name, value in written.items():
+        try:
+            amounts[name] = parse_amount(name, value, field="")
+        except InvalidObject as error:
+            faults.append(Fault((*at, name), error.message.removeprefix(": ")))
+    return amounts, tuple(faults)
+
+
+def usage_of(raw: Json) -> dict[str, int]:
+    """NP-24: ``status.resources``. It is ours, so rubbish there counts as absent."""
+    try:
+        return parse_resources(_below(raw, "status").get("resources"), field="status.resources")
+    except InvalidObject:
+        return {}
+
+
+def _record(
+    meta: Metadata, spec: NodePoolSpec, limits: dict[str, int], usage: dict[str, int]
+) -> NodePool:
+    template, wanted = spec.template, spec.template.spec
+    labels = {keys.normalise(key): value for key, value in template.metadata.labels.items()}
+    pool = NodePool(
+        uid=meta.uid,
+        name=meta.name,
+        generation_api=V1,
+        generation=meta.generation,
+        node_class=wanted.node_class_ref.name,
+        requirements=expressions_of(wanted.requirements),
+        labels=labels,
+        annotations=dict(template.metadata.annotations),
+        taints=taints_of(wanted.taints),
+        startup_taints=taints_of(wanted.startup_taints),
+        limits=limits,
+        weight=spec.weight or 0,
+        expire_seconds=duration_seconds(wanted.expire_after),
+        consolidation_policy=spec.disruption.consolidation_policy,
+        consolidate_after_seconds=duration_seconds(spec.disruption.consolidate_after),
+        budgets=_budgets(spec.disruption),
+        termination_grace_seconds=duration_seconds(wanted.termination_grace_period),
+        replicas=spec.replicas,
+        terminating=meta.terminating,
+        usage=usage,
+        **meta.choices,
+    )
+    return _with_hash(pool)
+
+
+def _with_hash(pool: NodePool) -> NodePool:
+    """NP-19, over the template as we would write it: another spelling of the same duration is no drift."""
+    template = _template(pool)
+    del template["spec"]["requirements"]
+    return msgspec.structs.replace(pool, hash=pool_hash(template))
+
+
+def _budgets(disruption: Disruption) -> tuple[Budget, ...]:
+    return tuple(_budget(one) for one in disruption.budgets)
+
+
+def _budget(written: DisruptionBudget) -> Budget:
+    return Budget(
+        nodes=written.nodes,
+        reasons=tuple(written.reasons),
+        schedule=written.schedule or "",
+        duration_seconds=duration_seconds(written.duration),
+    )
+
+
+def node_pool_object(pool: NodePool) -> Written:
+    """The NodePool of a record of either generation (MAP-04), without status, and what v1 cannot say there."""
+    spec: dict[str, Any] = {"template": _template(pool), "disruption": _disruption(pool)}
+    if pool.limits:
+        spec["limits"] = format_resources(pool.limits)
+    if pool.weight:
+        spec["weight"] = pool.weight
+    if pool.replicas is not None:
+        spec["replicas"] = pool.replicas
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "NodePool",
+        "metadata": pool_metadata(pool),
+        "spec": spec,
+    }
+    return Written(document, _notes(pool))
+
+
+def _template(pool: NodePool) -> dict[str, Any]:
+    metadata = {
+        name: dict(said)
+        for name, said in (("labels", pool.labels), ("annotations", pool.annotations))
+        if said
+    }
+    spec: dict[str, Any] = {
+        "requirements": requirement_objects(pool.requirements),
+        "nodeClassRef": {"group": CLASS_GROUP, "kind": CLASS_KIND, "name": pool.node_class},
+        "expireAfter": duration_text(pool.expire_seconds),
+    }
+    for name, taints in (("taints", pool.taints), ("startupTaints", pool.startup_taints)):
+        if taints:
+            spec[name] = taint_objects(taints)
+    if pool.termination_grace_seconds is not None:
+        spec["terminationGracePeriod"] = duration_text(pool.termination_grace_seconds)
+    return {"metadata": metadata, "spec": spec} if metadata else {"spec": spec}
+
+
+def _disruption(pool: NodePool) -> dict[str, Any]:
+    """v1alpha5 had no budgets: without one here it would get that of 10 %, and disrupt less than it did."""
+    budgets = [_budget_object(budget) for budget in pool.budgets]
+    if pool.generation_api == V1ALPHA5:
+        budgets = budgets or [{"nodes": "100%"}]
+    return {
+        "consolidationPolicy": pool.consolidation_policy,
+        "consolidateAfter": duration_text(pool.consolidate_after_seconds),
+        "budgets": budgets,
+    }
+
+
+def _budget_object(budget: Budget) -> dict[str, Any]:
+    said: dict[str, Any] = {"nodes": budget.nodes}
+    if budget.reasons:
+        said["reasons"] = list(budget.reasons)
+    if budget.schedule:
+        said["schedule"] = budget.schedule
+    if budget.duration_seconds is not None:
+        said["duration"] = f"{math.ceil(budget.duration_seconds / 60)}m"
+    return said
+
+
+def _notes(pool: NodePool) -> tuple[Fault, ...]:
+    notes = []
+    if pool.kubelet:
+        message = "belongs to EC2NodeClass.spec.kubelet in v1; write it there"
+        notes.append(Fault(("spec", "kubeletConfiguration"), message))
+    if pool.generation_api == V1ALPHA5 and pool.expire_seconds is not None:
+        message = "v1 removes an expired machine without starting its replacement first"
+        notes.append(Fault(("spec", "ttlSecondsUntilExpired"), message))
+    return tuple(notes)

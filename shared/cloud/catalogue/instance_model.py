@@ -1,0 +1,156 @@
+"""From EC2's description of an instance type to the planner's record of it (docs/spec/instance-types.md). Pure.
+
+Here is what the hardware gives: cpu, memory after the hypervisor's share, devices, and the facts from which
+``shared.domain.instance_types.sizes`` computes pods, disk and overhead for a pool's settings.
+
+What may go wrong: a type whose name has no category and generation, or whose architecture
+Kubernetes does not know, gives None (IT-02).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from shared.cloud.catalogue.instance_labels import (
+    Description,
+    architecture,
+    build_labels,
+    listed,
+)
+from shared.cloud.catalogue.reference_data import VpcLimit
+from shared.domain.instance_types.sizes import MIB, sized
+from shared.domain.instance_types.types import EFA, INSTANCE_NAME, InstanceType, Offering, SizeFacts
+from shared.domain.resources import CPU, MEMORY
+from shared.domain.instance_types.size_settings import USUAL
+
+ARM64_RESERVED_MIB = 64
+"""Graviton reserves this much contiguous memory that never reaches the operating system (IT-11)."""
+POD_ENI = "vpc.amazonaws.com/pod-eni"
+GPU_RESOURCES = {
+    "NVIDIA": "nvidia.com/gpu",
+    "AMD": "amd.com/gpu",
+    "Habana": "habana.ai/gaudi",
+}
+
+
+class ModelSettings(msgspec.Struct, frozen=True):
+    """Process-wide knobs (OPS-03, OPS-04). ``pod_eni`` and the density are True in every current
+    Karpenter.
+    """
+
+    vm_memory_overhead_percent: float = 0.075
+    reserved_enis: int = 0
+    pod_eni: bool = True
+    eni_limited_pod_density: bool = True
+    isolated_vpc: bool = False
+
+
+def build_instance_type(
+    description: Description,
+    *,
+    offerings: Sequence[Offering],
+    region: str,
+    settings: ModelSettings,
+    limits: Mapping[str, VpcLimit],
+    bandwidth: Mapping[str, int],
+    zone_ids: Mapping[str, str] | None = None,
+) -> InstanceType | None:
+    """One DescribeInstanceTypes item as the planner's ``InstanceType``, with the usual settings.
+
+    None for a type that Dovetail does not handle (IT-02). Raises KeyError, TypeError or ValueError for a description
+    that lacks what every type has.
+    """
+    name: str = description["InstanceType"]
+    if not INSTANCE_NAME.match(name) or architecture(description) is None:
+        return None
+    capacity = _hardware(description, settings, limits.get(name))
+    if min(capacity[CPU], capacity[MEMORY]) <= 0:
+        raise ValueError(f"{capacity[CPU]} milli-CPU and {capacity[MEMORY]} bytes of memory")
+    hardware = InstanceType(
+        name=name,
+        labels=build_labels(
+            description,
+            offerings=offerings,
+            region=region,
+            bandwidth=bandwidth,
+            zone_ids=zone_ids or {},
+        ),
+        capacity=capacity,
+        overhead={},
+        offerings=tuple(sorted(offerings, key=lambda o: (o.zone, o.capacity_type))),
+    )
+    return sized(hardware, size_facts(description, settings), USUAL)
+
+
+def _hardware(
+    description: Description, settings: ModelSettings, limit: VpcLimit | None
+) -> dict[str, int]:
+    """IT-10..12, IT-17, IT-18. Devices that the type lacks are absent."""
+    devices = _accelerators(description) | _network_devices(description, settings, limit)
+    return {
+        CPU: description["VCpuInfo"]["DefaultVCpus"] * 1000,
+        MEMORY: memory_bytes(description, settings.vm_memory_overhead_percent),
+        **{resource: count for resource, count in sorted(devices.items()) if count > 0},
+    }
+
+
+def memory_bytes(description: Description, overhead_percent: float) -> int:
+    """IT-11: in bytes, whole MiB. Floating point as Karpenter does it, so that both agree."""
+    size_mib: int = description["MemoryInfo"]["SizeInMiB"]
+    if architecture(description) == "arm64":
+        size_mib -= ARM64_RESERVED_MIB
+    overhead_mib = math.ceil(size_mib * MIB * overhead_percent / 1024 / 1024)
+    return max(size_mib - overhead_mib, 0) * MIB
+
+
+def size_facts(description: Description, settings: ModelSettings) -> SizeFacts:
+    """IT-13, IT-15. Only the default network card has addresses for pods."""
+    network = description["NetworkInfo"]
+    cards = network.get("NetworkCards") or ()
+    default = network.get("DefaultNetworkCardIndex", 0)
+    on_card: int = next(
+        (c["MaximumNetworkInterfaces"] for c in cards if c["NetworkCardIndex"] == default),
+        network["MaximumNetworkInterfaces"],
+    )
+    limited = settings.eni_limited_pod_density
+    return SizeFacts(
+        interfaces=on_card,
+        pod_interfaces=max(on_card - settings.reserved_enis, 0) if limited else None,
+        addresses_per_interface=network["Ipv4AddressesPerInterface"],
+        instance_store_gb=(description.get("InstanceStorageInfo") or {}).get("TotalSizeInGB") or 0,
+    )
+
+
+def _accelerators(description: Description) -> dict[str, int]:
+    """IT-18. NeuronInfo is newer and wins over InferenceAcceleratorInfo, which describes the same
+    chips.
+    """
+    counts: dict[str, int] = {}
+    for gpu in listed(description, "GpuInfo", "Gpus"):
+        resource = GPU_RESOURCES.get(gpu["Manufacturer"])
+        if resource:
+            counts[resource] = counts.get(resource, 0) + gpu["Count"]
+    neuron = listed(description, "NeuronInfo", "NeuronDevices")
+    inference = listed(description, "InferenceAcceleratorInfo", "Accelerators")
+    counts["aws.amazon.com/neuron"] = sum(device["Count"] for device in neuron or inference)
+    counts["aws.amazon.com/neuroncore"] = sum(d["Count"] * _cores(d) for d in neuron)
+    return counts
+
+
+def _cores(device: Mapping[str, Any]) -> int:
+    return int((device.get("CoreInfo") or {}).get("Count", 0))
+
+
+def _network_devices(
+    description: Description, settings: ModelSettings, limit: VpcLimit | None
+) -> dict[str, int]:
+    """IT-17: branch interfaces; IT-18: accelerators."""
+    efa = (description["NetworkInfo"].get("EfaInfo") or {}).get("MaximumEfaInterfaces", 0)
+    counts = {EFA: int(efa)}
+    if limit is not None and limit.trunking and settings.pod_eni:
+        counts[POD_ENI] = limit.branch_interfaces
+    return counts

@@ -1,0 +1,150 @@
+"""botocore's parsers, made to refuse what AWS did not write.
+
+botocore reads leniently: a page of HTML is an answer without elements, JSON that cannot be read is an empty one, and a
+text in the place of a list is an empty list. For us "no instances" must never mean "nobody knows", so everything that
+is not a whole answer of AWS to this very operation raises ``NotAnAnswer``: the outcome of the call is unknown.
+
+    ec2, query       the root element is named after the operation
+    json, rest-json  the body is a JSON object, of which each value has the type that the service model says
+    all              there is AWS's request id, and what ``expected`` says; a text is no list and no structure
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from botocore.parsers import (
+    PROTOCOL_PARSERS,
+    EC2QueryParser,
+    JSONParser,
+    QueryParser,
+    ResponseParserError,
+    RestJSONParser,
+)
+
+from shared.cloud.client.answers.expected import missing
+
+JSON_TYPES: dict[str, type | tuple[type, ...]] = {
+    "structure": dict,
+    "map": dict,
+    "list": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "long": int,
+    "float": (int, float),
+    "double": (int, float),
+}
+
+
+class NotAnAnswer(ResponseParserError):  # type: ignore[misc]
+    """Something between us and AWS wrote this, or cut it."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"this is no answer of AWS ({found}): if it comes again, see what proxy is in between"
+        )
+
+
+class _Strict:
+    """Reads one answer."""
+
+    operation = ""
+    is_success = False
+
+    def parse(self, response: dict[str, Any], shape: Any) -> Any:
+        """The parsed answer, or the error that AWS tells. Raises ResponseParserError for anything else."""
+        self.operation = (response.get("context") or {}).get("operation_name", "")
+        self.is_success = response["status_code"] < 300
+        try:
+            parsed = super().parse(response, shape)  # type: ignore[misc]
+        except ResponseParserError:
+            raise
+        except Exception as error:  # botocore has no error of its own for a wrong value
+            raise NotAnAnswer(f"{type(error).__name__}: {error}") from error
+        if self.is_success and self.operation:
+            _require_whole(self.operation, parsed)
+        return parsed
+
+
+def _require_whole(operation: str, parsed: dict[str, Any]) -> None:
+    if not (parsed.get("ResponseMetadata") or {}).get("RequestId"):
+        raise NotAnAnswer("it has no request id")
+    lacking = missing(operation, parsed)
+    if lacking is not None:
+        raise NotAnAnswer(f"it lacks {lacking}")
+
+
+class _StrictXml(_Strict):
+    """For the two protocols that answer in XML."""
+
+    def _parse_xml_string_to_dom(self, xml_string: bytes) -> Any:
+        root = super()._parse_xml_string_to_dom(xml_string)  # type: ignore[misc]
+        name = self._node_tag(root)  # type: ignore[attr-defined]
+        wanted = f"{self.operation}Response"
+        if self.is_success and self.operation and name != wanted:
+            raise NotAnAnswer(f"its root element is {name}, not {wanted}")
+        return root
+
+    def _parse_shape(self, shape: Any, node: Any) -> Any:
+        if shape.type_name in ("list", "map", "structure"):
+            _refuse_text(shape, node)
+        return super()._parse_shape(shape, node)  # type: ignore[misc]
+
+
+def _refuse_text(shape: Any, node: Any) -> None:
+    for one in node if isinstance(node, list) else [node]:
+        if (one.text or "").strip():
+            raise NotAnAnswer(f"{shape.name} is a text")
+
+
+class _StrictJson(_Strict):
+    """For the two protocols that answer in JSON."""
+
+    def _do_parse(self, response: dict[str, Any], shape: Any) -> Any:
+        body = response["body"]
+        if shape is None and not isinstance(self._parse_body_as_json(body), dict):
+            raise NotAnAnswer("it is no JSON object")
+        return super()._do_parse(response, shape)  # type: ignore[misc]
+
+    def _parse_body_as_json(self, body_contents: bytes) -> Any:
+        if not body_contents:
+            return {}
+        try:
+            return json.loads(body_contents)
+        except ValueError as error:
+            raise NotAnAnswer("it is not JSON") from error
+
+    def _parse_shape(self, shape: Any, node: Any) -> Any:
+        wanted = JSON_TYPES.get(shape.type_name)
+        is_number = shape.type_name != "boolean" and isinstance(node, bool)
+        if wanted and self.is_success and (is_number or not isinstance(node, wanted)):
+            raise NotAnAnswer(f"{shape.name} is {type(node).__name__}, not {shape.type_name}")
+        return super()._parse_shape(shape, node)  # type: ignore[misc]
+
+
+class _Ec2(_StrictXml, EC2QueryParser):  # type: ignore[misc]
+    """EC2."""
+
+
+class _Query(_StrictXml, QueryParser):  # type: ignore[misc]
+    """IAM, EC2 Auto Scaling, STS."""
+
+
+class _Json(_StrictJson, JSONParser):  # type: ignore[misc]
+    """SQS, SSM, EventBridge, the Price List."""
+
+
+class _RestJson(_StrictJson, RestJSONParser):  # type: ignore[misc]
+    """EKS, zonal shift."""
+
+
+STRICT_PARSERS = {
+    **PROTOCOL_PARSERS,
+    "ec2": _Ec2,
+    "query": _Query,
+    "json": _Json,
+    "rest-json": _RestJson,
+}
+"""By protocol. AWS credentials may also come through protocols that we call nothing with: those stay botocore's."""

@@ -1,0 +1,117 @@
+"""One AWS service's operations: errors translated, reads retried, pages bounded.
+
+botocore's own retries are off. Reads are repeated here with full jitter while the error is a
+``TransientError``; writes are sent once, because only the caller knows the client token to repeat
+with (F1) and because one throttled launch must count once (F17).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from random import Random
+from typing import Any
+
+from shared.cloud.client.errors import translated
+from shared.concurrency.backoff import doubled
+from shared.errors import TransientError, Unavailable
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+READ_ATTEMPTS = 5
+FIRST_DELAY_SECONDS = 0.2
+LONGEST_DELAY_SECONDS = 5.0
+MAXIMUM_PAGES = 2000
+"""No listing has more; a server that never ends its pages must not hold us for ever."""
+
+Json = dict[str, Any]
+Observed = Callable[[str], AbstractContextManager[None]]
+"""From AWS's name of an operation to what surrounds the call and sees its error."""
+
+Requested = Callable[[Callable[[], str]], AbstractContextManager[None]]
+"""The same of a request with all its attempts; AWS's name of the operation may be asked for at the end."""
+
+
+def unobserved(method: object) -> AbstractContextManager[None]:
+    """Nobody measures the call."""
+    del method
+    return nullcontext()
+
+
+class ServiceCalls:
+    """Calls on one AWS service. ``open_client`` makes the aiobotocore client at the first call."""
+
+    def __init__(
+        self,
+        service: str,
+        open_client: Callable[[], Awaitable[Any]],
+        *,
+        random: Random,
+        read_attempts: int = READ_ATTEMPTS,
+        observed: Observed = unobserved,
+        requested: Requested = unobserved,
+    ) -> None:
+        self.service = service
+        self._observed = observed
+        self._requested = requested
+        self._methods: dict[str, str] = {}
+        """Operation -> AWS's name of it, of those that were called."""
+        self._open_client = open_client
+        self._random = random
+        self._read_attempts = read_attempts
+
+    async def read(self, operation: str, **parameters: Any) -> Json:
+        """A call that changes nothing. Raises the translated error after ``READ_ATTEMPTS``."""
+        with self._requested(lambda: self._methods.get(operation, operation)):
+            for attempt in range(1, self._read_attempts):
+                try:
+                    return await self._attempt(operation, parameters)
+                except TransientError as error:
+                    delay = self._delay(attempt)
+                    log.debug("retrying an AWS read", operation=operation, error=str(error))
+                    await asyncio.sleep(delay)
+            return await self._attempt(operation, parameters)
+
+    async def write(self, operation: str, *, launching: bool = False, **parameters: Any) -> Json:
+        """A call sent exactly once. ``launching``: an unknown error code means LaunchRejected."""
+        with self._requested(lambda: self._methods.get(operation, operation)):
+            return await self._attempt(operation, parameters, launching=launching)
+
+    async def _attempt(self, operation: str, parameters: Json, *, launching: bool = False) -> Json:
+        with translated(self.service, launching=launching):
+            client = await self._open_client()
+        method = self._methods[operation] = client.meta.method_to_api_mapping[operation]
+        permission = f"{self.service}:{method}"
+        with self._observed(method), translated(permission, launching=launching):
+            answer: Json = await getattr(client, operation)(**parameters)
+        return answer
+
+    async def pages(
+        self,
+        operation: str,
+        key: str,
+        *,
+        each: Callable[[Any], Any] | None = None,
+        **parameters: Any,
+    ) -> list[Any]:
+        """All items under ``key`` of a listing that continues with ``NextToken``.
+
+        ``each`` turns every item into something smaller before the next page is read.
+        """
+        items: list[Any] = []
+        token: str | None = None
+        for _ in range(MAXIMUM_PAGES):
+            page = {"NextToken": token} if token else {}
+            answer = await self.read(operation, **parameters, **page)
+            found = answer.get(key) or ()
+            items.extend(map(each, found) if each else found)
+            token = answer.get("NextToken")
+            if not token:
+                return items
+        raise Unavailable(f"{operation} returned more than {MAXIMUM_PAGES} pages", items=len(items))
+
+    def _delay(self, attempt: int) -> float:
+        ceiling = doubled(attempt - 1, first=FIRST_DELAY_SECONDS, cap=LONGEST_DELAY_SECONDS)
+        return self._random.uniform(0.0, ceiling)

@@ -1,0 +1,301 @@
+"""The way to AWS: one aiobotocore session per process, clients made when first used.
+
+    cloud = await Cloud.connect(region="us-west-2", endpoint_url=None, clock=clock, ...)
+    try:
+        await cloud.ec2.ping()
+    finally:
+        await cloud.close()
+
+A service that only reads SQS never loads the EC2 model (about 25 MB). Service models are read in a
+thread (``warm_up_loader_caches``), big answers are parsed in a thread (``shared.cloud.client.answers``),
+so the event loop keeps turning.
+
+What may go wrong: no region or no credentials raise ``ConfigurationError`` at ``connect``;
+credentials that expire later show as ``Unauthorized`` on a call. ``close`` must run on the loop
+that made the clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from random import Random
+from typing import Any
+
+from aiobotocore.config import AioConfig
+from aiobotocore.credentials import (
+    AioAssumeRoleCredentialFetcher,
+    AioDeferredRefreshableCredentials,
+)
+from aiobotocore.session import AioSession
+from botocore.loaders import Loader
+
+from shared.clock import Clock
+from shared.cloud.client.answers.parsing import ThreadedParserFactory
+from shared.cloud.autoscaling import AutoScaling
+from shared.cloud.client.calls import ServiceCalls
+from shared.cloud.ec2.dry_runs import DryRuns
+from shared.cloud.ec2.calls import Ec2
+from shared.cloud.eks import Eks
+from shared.cloud.client.errors import missing_credentials, missing_region, status_of, translated
+from shared.cloud.events import Events
+from shared.cloud.iam import Iam
+from shared.cloud.ec2.instance_status import InstanceStatuses
+from shared.cloud.ec2.launch_templates import LaunchTemplates
+from shared.cloud.client.models import CompactFileLoader
+from shared.cloud.catalogue.pricing import Pricing, pricing_region
+from shared.cloud.sqs import Sqs
+from shared.cloud.ssm import Ssm
+from shared.cloud.zonal_shift import ZonalShift
+from shared.errors import DovetailError
+
+CONNECT_TIMEOUT_SECONDS = 5
+READ_TIMEOUT_SECONDS = 30
+QUEUE_READ_TIMEOUT_SECONDS = 40
+"""Longer than SQS's longest poll of 20 s, or every quiet poll would look like a dead network."""
+POOL_CONNECTIONS = 50
+
+
+@cache
+def _models() -> Loader:
+    """Every model that was read, for all sessions of the process: EC2's takes 0.2 s."""
+    return Loader(file_loader=CompactFileLoader())
+
+
+Observer = Callable[[str, float, str], None]
+Counter = Callable[[str, str, int, float], None]
+"""Told the service, AWS's name of the operation, the HTTP status (0: no answer) and seconds."""
+"""Told of every call: AWS's name of the operation, seconds, the error code or nothing."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role to take on for all calls (OPS-04: aws.assumeRoleARN, aws.assumeRoleDuration)."""
+
+    arn: str
+    session_seconds: int
+    session_name: str
+
+
+def _take_on(
+    session: AioSession, found: Any, role: Role, region: str, endpoint_url: str | None
+) -> None:
+    """Sign calls with the role's credentials, fetched at the first call and again before they expire."""
+    fetcher = AioAssumeRoleCredentialFetcher(
+        partial(session.create_client, region_name=region, endpoint_url=endpoint_url),
+        found,
+        role.arn,
+        extra_args={"DurationSeconds": role.session_seconds, "RoleSessionName": role.session_name},
+    )
+    session._credentials = (
+        AioDeferredRefreshableCredentials(  # the client library has no setter for these
+            fetcher.fetch_credentials, "assume-role"
+        )
+    )
+
+
+class Cloud:
+    """All AWS services that Dovetail calls. Attributes create their client at the first call."""
+
+    def __init__(
+        self,
+        session: AioSession,
+        *,
+        executor: ThreadPoolExecutor,
+        region: str,
+        endpoint_url: str | None,
+        clock: Clock,
+        random: Random,
+        user_agent: str,
+    ) -> None:
+        self.region = region
+        self.clock = clock
+        self._session = session
+        self._endpoint_url = endpoint_url
+        self._random = random
+        self._user_agent = user_agent
+        self._stack = AsyncExitStack()
+        self._stack.callback(executor.shutdown, wait=False)
+        self._opening = asyncio.Lock()
+        self.observer: Observer | None = None
+        self.attempt_counter: Counter | None = None
+        """Told of each attempt at a request."""
+        self.request_counter: Counter | None = None
+        """Told of each request, after however many attempts."""
+        self._clients: dict[str, Any] = {}
+
+    @classmethod
+    async def connect(
+        cls,
+        *,
+        region: str,
+        endpoint_url: str | None,
+        clock: Clock,
+        random: Random,
+        user_agent: str,
+        role: Role | None = None,
+        access_key: tuple[str, str] | None = None,
+    ) -> Cloud:
+        """Find credentials; no AWS API is called yet (``ec2.ping`` does). With ``role`` they only serve to take it on.
+        ``access_key``: id and secret that are these credentials.
+
+        Raises ConfigurationError.
+        """
+        if not region:
+            raise missing_region()
+        session = AioSession()
+        if access_key is not None:
+            session.set_credentials(*access_key)
+        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aws-parser")
+        session.register_component("response_parser_factory", ThreadedParserFactory(executor))
+        session.register_component("data_loader", _models())
+        with translated("credentials"):
+            found = await session.get_credentials()
+            if found is None:
+                raise missing_credentials()
+        if role is not None:
+            _take_on(session, found, role, region, endpoint_url or None)
+        return cls(
+            session,
+            executor=executor,
+            region=region,
+            endpoint_url=endpoint_url or None,
+            clock=clock,
+            random=random,
+            user_agent=user_agent,
+        )
+
+    async def close(self) -> None:
+        """Close all connections. A second call does nothing."""
+        self._clients.clear()
+        await self._stack.aclose()
+
+    @cached_property
+    def ec2(self) -> Ec2:
+        return Ec2(self._calls("ec2"), clock=self.clock)
+
+    @cached_property
+    def instance_statuses(self) -> InstanceStatuses:
+        return InstanceStatuses(self._calls("ec2"))
+
+    @cached_property
+    def launch_templates(self) -> LaunchTemplates:
+        return LaunchTemplates(self._calls("ec2"))
+
+    @cached_property
+    def dry_runs(self) -> DryRuns:
+        return DryRuns(self._calls("ec2"))
+
+    @cached_property
+    def ssm(self) -> Ssm:
+        return Ssm(self._calls("ssm"))
+
+    @cached_property
+    def sqs(self) -> Sqs:
+        return Sqs(self._calls("sqs", read_timeout=QUEUE_READ_TIMEOUT_SECONDS, read_attempts=1))
+
+    @cached_property
+    def events(self) -> Events:
+        return Events(self._calls("events"))
+
+    @cached_property
+    def autoscaling(self) -> AutoScaling:
+        return AutoScaling(self._calls("autoscaling"))
+
+    @cached_property
+    def zonal_shift(self) -> ZonalShift:
+        return ZonalShift(self._calls("arc-zonal-shift"))
+
+    @cached_property
+    def pricing(self) -> Pricing:
+        return Pricing(self._calls("pricing", region=pricing_region(self.region)))
+
+    @cached_property
+    def eks(self) -> Eks:
+        return Eks(self._calls("eks"))
+
+    @cached_property
+    def iam(self) -> Iam:
+        return Iam(self._calls("iam"))
+
+    def _calls(
+        self,
+        service: str,
+        *,
+        region: str | None = None,
+        read_timeout: int = READ_TIMEOUT_SECONDS,
+        read_attempts: int | None = None,
+    ) -> ServiceCalls:
+        opener: Callable[[], Awaitable[Any]] = partial(
+            self._client, service, region or self.region, read_timeout
+        )
+        attempts = {} if read_attempts is None else {"read_attempts": read_attempts}
+        return ServiceCalls(
+            service,
+            opener,
+            random=self._random,
+            observed=partial(self._observed, service),
+            requested=partial(self._requested, service),
+            **attempts,
+        )
+
+    @contextmanager
+    def _observed(self, service: str, method: str) -> Iterator[None]:
+        """Tell of one attempt, whatever comes of it."""
+        started, code, status = self.clock.monotonic(), "", 200
+        try:
+            yield
+        except DovetailError as error:
+            code = str(error.context.get("code") or type(error).__name__)
+            status = status_of(error)
+            raise
+        finally:
+            seconds = self.clock.monotonic() - started
+            if self.observer is not None:
+                self.observer(method, seconds, code)
+            if self.attempt_counter is not None:
+                self.attempt_counter(service, method, status, seconds)
+
+    @contextmanager
+    def _requested(self, service: str, method: Callable[[], str]) -> Iterator[None]:
+        """Tell of one request, whatever comes of it."""
+        started, status = self.clock.monotonic(), 200
+        try:
+            yield
+        except DovetailError as error:
+            status = status_of(error)
+            raise
+        finally:
+            if self.request_counter is not None:
+                seconds = self.clock.monotonic() - started
+                self.request_counter(service, method(), status, seconds)
+
+    async def _client(self, service: str, region: str, read_timeout: int) -> Any:
+        async with self._opening:
+            if service not in self._clients:
+                context = self._session.create_client(
+                    service,
+                    region_name=region,
+                    endpoint_url=self._endpoint_url,
+                    config=self._config(read_timeout),
+                )
+                self._clients[service] = await self._stack.enter_async_context(context)
+                # Service models live as long as the process: 300,000 objects that a full garbage
+                # collection need not visit (it would stop the loop for 60 ms each time).
+                gc.freeze()
+            return self._clients[service]
+
+    def _config(self, read_timeout: int) -> AioConfig:
+        return AioConfig(
+            connect_timeout=CONNECT_TIMEOUT_SECONDS,
+            read_timeout=read_timeout,
+            max_pool_connections=POOL_CONNECTIONS,
+            retries={"mode": "standard", "total_max_attempts": 1},
+            user_agent_extra=self._user_agent,
+            warm_up_loader_caches=True,
+        )

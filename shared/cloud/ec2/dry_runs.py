@@ -1,0 +1,39 @@
+"""Tries out whether we may launch, without launching (EC-18).
+
+EC2 answers ``DryRunOperation`` where the call would have been allowed. Anything else is raised: ``Unauthorized`` for a
+missing permission, with the context ``code`` ``UnauthorizedOperation``.
+"""
+
+from __future__ import annotations
+
+from shared.cloud.client.calls import Json, ServiceCalls
+from shared.errors import DovetailError
+
+ALLOWED = "DryRunOperation"
+DENIED = "UnauthorizedOperation"
+
+
+class DryRuns:
+    """The three calls of a launch, each with ``DryRun``."""
+
+    def __init__(self, calls: ServiceCalls) -> None:
+        self._calls = calls
+
+    async def create_launch_template(self, request: Json) -> None:
+        """Raises what EC2 says against CreateLaunchTemplate with ``request``."""
+        await self._attempt("create_launch_template", request)
+
+    async def run_instances(self, request: Json) -> None:
+        """Raises what EC2 says against RunInstances with ``request``."""
+        await self._attempt("run_instances", request)
+
+    async def create_fleet(self, request: Json) -> None:
+        """Raises what EC2 says against CreateFleet with ``request``."""
+        await self._attempt("create_fleet", request)
+
+    async def _attempt(self, operation: str, request: Json) -> None:
+        try:
+            await self._calls.write(operation, launching=True, **request, DryRun=True)
+        except DovetailError as error:
+            if error.context.get("code") != ALLOWED:
+                raise

@@ -1,0 +1,39 @@
+"""Whose is an instance? Told by its tags alone (LCH-56, LCH-81, LCH-83). Pure."""
+
+from __future__ import annotations
+
+from shared.cloud.ec2.records import Instance
+from shared.domain import labels as keys
+
+TOKEN_TAG = "dovetail.sh/launch-token"  # a tag key, no secret
+CLUSTER_NAME_TAG = "eks:eks-cluster-name"
+GONE_STATES = frozenset({"shutting-down", "terminated"})
+"""There is no way back from these."""
+
+
+def cluster_tag(cluster: str) -> str:
+    """The ownership tag's key."""
+    return f"kubernetes.io/cluster/{cluster}"
+
+
+def is_ours(instance: Instance, cluster: str) -> bool:
+    """Launched by us in either generation, or with a NodePool, a class and this cluster, whoever launched it."""
+    tags = instance.tags
+    launched = tags.get(cluster_tag(cluster)) == "owned" and TOKEN_TAG in tags
+    pooled = {keys.NODE_POOL, keys.NODE_CLASS} <= tags.keys()
+    return launched or (pooled and tags.get(CLUSTER_NAME_TAG) == cluster)
+
+
+def pool_of(instance: Instance) -> str:
+    """Key of the pool its tags name; empty without one."""
+    if name := instance.tags.get(keys.NODE_POOL):
+        return f"NodePool/{name}"
+    name = instance.tags.get(keys.PROVISIONER_NAME)
+    return f"Provisioner/{name}" if name else ""
+
+
+def machine_of(instance: Instance) -> str:
+    """Key of the machine its tags name; empty for one that was launched together with others and never tagged."""
+    name = instance.tags.get(keys.NODE_CLAIM_TAG) or instance.tags.get(keys.MACHINE_TAG)
+    kind = "NodeClaim" if keys.NODE_CLASS in instance.tags else "Machine"
+    return f"{kind}/{name}" if name else ""

@@ -1,0 +1,261 @@
+"""A cluster as numbers: classes of pods, room on nodes, who may go where, and what a pod is worth.
+
+Made of the planner's own encodings, so sizes, daemon overhead, volumes and labels count as they do there. Rules between
+pods are only foreseen (a pod with a rule about zones stays in its zone, one with a rule about hosts counts its like per
+node): what is wrong with that is found when the planner proves the result.
+
+``worth`` is the price per hour that the pod's share of a well-filled new machine has. What may go wrong: no offering
+fits a class, or the linear program has no answer; then its pods are worth nothing, and only moves to existing nodes are
+foreseen for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from shared.disruption.candidates import pods_by_node
+from shared.disruption.records import Candidate, World
+from shared.domain import labels as keys
+from shared.domain.expressions import first_untolerated
+from shared.domain.workloads.pods import Pod, is_reschedulable
+from shared.domain.pools.usage import replacing
+from shared.domain.snapshot import Snapshot
+from shared.errors import InvalidObject
+from shared.solver.pools.daemons import with_running_daemons
+from shared.solver.encode import LARGEST, Amounts, Indices, Mask, ResourceAxis, TypeTable
+from shared.solver.placement.existing import ExistingTarget, existing_targets, group_by_node
+from shared.solver.lowest_cost.bound.lower import extended_columns
+from shared.solver.lowest_cost.demand import Batch, demand_of
+from shared.solver.lowest_cost.bound.dual import worth
+from shared.solver.lowest_cost.rules import Rules
+from shared.solver.placement.fewest_nodes import BEST_EFFORT
+from shared.solver.pod_classes import ClassRegistry, PodClass
+from shared.solver.placement.relaxation import IGNORE, without_preferences
+from shared.solver.topology.selectors import label_keys
+from shared.solver.pools.templates import PoolTemplate, usable_templates
+from shared.solver.topology.rules import AFFINITY, ANTI_AFFINITY, SPREAD, owned_rules
+from shared.solver.volumes.reach import Volumes
+
+NOWHERE = -1
+"""The target of a candidate whose node takes no pods."""
+
+
+@dataclass(slots=True, eq=False)
+class Picture:
+    """Rows of nodes are those that may take pods; amounts as in the planner."""
+
+    candidates: tuple[Candidate, ...]
+    at: Indices
+    """[candidates]: its row among the nodes, or NOWHERE."""
+    load: Amounts
+    """[candidates, classes]: its pods."""
+    price: Amounts
+    """[candidates]: micro-USD per hour; 0: not known."""
+    zone: Indices
+    """[candidates]: number of its zone."""
+    names: tuple[str, ...]
+    """[nodes]"""
+    node_zone: Indices
+    room: Amounts
+    """[nodes, resources]"""
+    there: Amounts
+    """[nodes, classes]: pods that count for limits per node."""
+    requests: Amounts
+    """[classes, resources]"""
+    may: Mask
+    """[classes, nodes]: labels and taints allow it."""
+    most: Amounts
+    """[classes]: how many one node may hold."""
+    stays_in_zone: Mask
+    """[classes]"""
+    worth: Amounts
+    """[classes]: micro-USD per hour of one pod."""
+    classes: tuple[PodClass, ...]
+
+    @property
+    def pods(self) -> Amounts:
+        """[candidates]: how many move with it."""
+        found: Amounts = self.load.sum(axis=1)
+        return found
+
+    @property
+    def excess(self) -> Amounts:
+        """[candidates]: how much more it costs than its pods are worth."""
+        found: Amounts = self.price - self.load @ self.worth
+        return found
+
+
+def take(world: World, candidates: tuple[Candidate, ...], snapshot: Snapshot) -> Picture:
+    """``snapshot``: the world's, with the nodes closed that may not take pods."""
+    snapshot = with_running_daemons(snapshot)
+    encoded = _Encoded(world, snapshot)
+    targets = encoded.open_targets()
+    names = {target.name: row for row, target in enumerate(targets)}
+    on_nodes = encoded.count(list(names))
+    on_candidates = encoded.count([c.node.name for c in candidates], moving=True)
+    zones: dict[str, int] = {}
+    number = [zones.setdefault(_zone(node.labels), len(zones)) for node in snapshot.nodes]
+    zone_of = dict(zip((node.name for node in snapshot.nodes), number, strict=True))
+    classes = encoded.classes
+    return Picture(
+        candidates=candidates,
+        at=np.array([names.get(c.node.name, NOWHERE) for c in candidates], dtype=np.intp),
+        load=on_candidates,
+        price=np.array([c.price_micro_usd_per_hour or 0 for c in candidates], dtype=np.int64),
+        zone=np.array([zone_of[c.node.name] for c in candidates], dtype=np.intp),
+        names=tuple(names),
+        node_zone=np.array([zone_of[name] for name in names], dtype=np.intp),
+        room=_stacked([t.room for t in targets], len(encoded.axis.names)),
+        there=on_nodes,
+        requests=_stacked([one.requests for one in classes], len(encoded.axis.names)),
+        may=_allowed(classes, targets),
+        most=np.array([_most_per_node(one.pod) for one in classes], dtype=np.int64),
+        stays_in_zone=np.array([_stays_in_zone(one.pod) for one in classes], dtype=np.bool_),
+        worth=encoded.worth(on_candidates.sum(axis=0)),
+        classes=tuple(classes),
+    )
+
+
+class _Encoded:
+    """A snapshot in the planner's terms. Pods whose text is wrong belong to no class; the planner says so later."""
+
+    def __init__(self, world: World, snapshot: Snapshot) -> None:
+        self._world, self._snapshot = world, snapshot
+        self._pods = pods_by_node([pod for pod in snapshot.pods if is_reschedulable(pod)])
+        moving = [pod for pods in self._pods.values() for pod in pods]
+        self._volumes = Volumes(snapshot)
+        self.axis = ResourceAxis(
+            [*(p.requests for p in moving), *(d.requests for d in snapshot.daemon_sets)]
+        )
+        self._table = TypeTable(snapshot.catalogue, self.axis, snapshot.unavailable)
+        ruled = (p for p in snapshot.pods if p.spread or p.affinity or p.anti_affinity)
+        selected = frozenset[str]().union(*map(label_keys, ruled))
+        self._registry = ClassRegistry(self.axis, selected, self._volumes.resolved)
+        self._rows: dict[PodClass, int] = {}
+        self._row_of = {pod.uid: row for pod in moving if (row := self._row(pod)) is not None}
+
+    @property
+    def classes(self) -> list[PodClass]:
+        return list(self._rows)
+
+    def _row(self, pod: Pod) -> int | None:
+        if self._world.solver.preference_policy == IGNORE:
+            pod = without_preferences(pod)
+        try:
+            self._volumes.resolve(pod)
+            found = self._registry.intern(pod)
+        except InvalidObject:
+            return None
+        return self._rows.setdefault(found, len(self._rows))
+
+    def open_targets(self) -> list[ExistingTarget]:
+        bound = group_by_node(self._snapshot.pods, frozenset())
+        found = existing_targets(self._snapshot, self._table, bound, self._volumes)
+        nodes = {node.name for node in self._snapshot.nodes}
+        return [target for target in found if target.initialized and target.name in nodes]
+
+    def count(self, nodes: list[str], *, moving: bool = False) -> Amounts:
+        """[nodes, classes]. ``moving``: without pods that leave anyway."""
+        width, flat = len(self._rows), []
+        for at, name in enumerate(nodes):
+            start = at * width
+            flat += [
+                start + self._row_of[pod.uid]
+                for pod in self._pods.get(name, ())
+                if pod.uid in self._row_of and not (moving and pod.terminating)
+            ]
+        counted = np.bincount(np.array(flat, dtype=np.intp), minlength=len(nodes) * width)
+        return counted.astype(np.int64).reshape(len(nodes), width)
+
+    def worth(self, counts: Amounts) -> Amounts:
+        """[classes]: in the pool where it is cheapest, rounded down; 0 where nothing can be bought."""
+        found = np.full(len(counts), LARGEST, dtype=np.int64)
+        rules = Rules(best_effort=self._world.solver.min_values_policy == BEST_EFFORT)
+        templates, _ = usable_templates(
+            self._snapshot, self._table, replacing(self._world.solver.counting)
+        )
+        for template in templates:
+            for row, price in self._worth_in(template, rules, counts).items():
+                found[row] = min(found[row], price)
+        return np.where(found == LARGEST, 0, found)
+
+    def _worth_in(self, template: PoolTemplate, rules: Rules, counts: Amounts) -> Mapping[int, int]:
+        batches = []
+        for one, row in self._rows.items():
+            allowed = rules.allowed(one, template) if counts[row] else None
+            if allowed is not None:
+                most = _most_per_node(one.pod)
+                group = row if most < LARGEST else None
+                uids = [""] * int(counts[row])
+                batches.append(Batch(one, uids, allowed, group=group, most_per_machine=most))
+        if not batches:
+            return {}
+        demand = demand_of(batches, template, self._world.solver.most_node_cpu_milli)
+        extended = extended_columns(self.axis, demand.problem.requests)
+        found = worth(demand.problem, extended)
+        if found is None:
+            return {}
+        fits = np.asarray(demand.problem.fits.any(axis=1))
+        return {
+            self._rows[batch.pods]: int(found.pods[at])
+            for at, members in enumerate(demand.members)
+            if fits[at]
+            for batch in members
+        }
+
+
+def _allowed(classes: list[PodClass], targets: list[ExistingTarget]) -> Mask:
+    """[classes, nodes]. Nodes that differ in nothing that a class asks for are asked once."""
+    asked = sorted({wanted.key for one in classes for wanted in one.requirements})
+    kinds: dict[object, int] = {}
+    firsts: list[ExistingTarget] = []
+    codes = np.zeros(len(targets), dtype=np.intp)
+    for at, target in enumerate(targets):
+        look = (target.taints, tuple(target.labels.get(key) for key in asked))
+        codes[at] = kinds.setdefault(look, len(kinds))
+        if codes[at] == len(firsts):
+            firsts.append(target)
+    found = np.zeros((len(classes), len(targets)), dtype=np.bool_)
+    known: dict[object, Mask] = {}
+    for row, one in enumerate(classes):
+        question = (one.requirements, one.pod.tolerations)
+        if question not in known:
+            verdicts = [_suits(one, target) for target in firsts]
+            known[question] = np.array(verdicts, dtype=np.bool_)
+        found[row] = known[question][codes]
+    return found
+
+
+def _suits(one: PodClass, target: ExistingTarget) -> bool:
+    tolerated = first_untolerated(target.taints, one.pod.tolerations) is None
+    return tolerated and target.suits(one.requirements)
+
+
+def _most_per_node(pod: Pod) -> int:
+    """What its ports and rules about its own like allow; LARGEST: any number."""
+    if pod.host_ports:
+        return 1
+    found = LARGEST
+    for rule in owned_rules(pod):
+        if rule.key == keys.HOSTNAME and rule.selector.selects(pod.namespace, pod.labels):
+            if rule.kind == ANTI_AFFINITY:
+                found = 1
+            elif rule.kind == SPREAD:
+                found = min(found, max(rule.max_skew, 1))
+    return found
+
+
+def _stays_in_zone(pod: Pod) -> bool:
+    kinds = (SPREAD, AFFINITY, ANTI_AFFINITY)
+    return any(rule.key == keys.ZONE and rule.kind in kinds for rule in owned_rules(pod))
+
+
+def _zone(labels: Mapping[str, str]) -> str:
+    return labels.get(keys.ZONE, "")
+
+
+def _stacked(rows: list[Amounts], width: int) -> Amounts:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), width)

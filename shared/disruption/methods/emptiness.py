@@ -1,0 +1,58 @@
+"""Machines without pods go: all that may, in one command (DIS-30..34, CON-13)."""
+
+from __future__ import annotations
+
+from shared.disruption.records import (
+    BLOCKED,
+    Candidate,
+    Command,
+    Proposal,
+    Rejection,
+    World,
+    effect,
+    within_budgets,
+)
+from shared.domain.machines.machine import CONSOLIDATABLE
+from shared.domain.machines.machine import EMPTY as MARKED_EMPTY
+from shared.domain.pools.nodepools import EMPTY, V1
+
+METHOD = "emptiness"
+
+
+def propose(world: World) -> Proposal:
+    """One command that deletes every empty machine whose time is up, as far as the budgets go."""
+    due: list[Candidate] = []
+    rejections: list[Rejection] = []
+    for candidate in world.candidates:
+        if not candidate.empty or not time_is_up(candidate, now=world.now):
+            continue
+        if candidate.blocker:
+            rejections.append(
+                candidate.refused(
+                    candidate.blocker, event=BLOCKED, reason=EMPTY, pod=candidate.blocking_pod
+                )
+            )
+            continue
+        due.append(candidate)
+    chosen = within_budgets(due, world, EMPTY)
+    if not chosen:
+        return Proposal((), tuple(rejections))
+    saving = sum(candidate.price_micro_usd_per_hour or 0 for candidate in chosen)
+    text = f"delete {len(chosen)} empty node(s), {effect(0, saving)}"
+    command = Command(METHOD, EMPTY, chosen, saving_micro_usd_per_hour=saving, text=text)
+    return Proposal((command,), tuple(rejections))
+
+
+def time_is_up(candidate: Candidate, *, now: float) -> bool:
+    """v1: consolidateAfter has passed (DIS-30). v1alpha5: the TTL has, or consolidation is on, which waits for nothing
+    but its validation (DIS-32, CON-13)."""
+    machine, pool = candidate.machine, candidate.pool
+    if pool.is_static or pool.consolidate_after_seconds is None:
+        return False
+    if pool.generation_api == V1:
+        return machine.has(CONSOLIDATABLE)
+    ttl = pool.empty_ttl_seconds
+    if ttl is None:
+        return True
+    marked = machine.conditions.get(MARKED_EMPTY)
+    return marked is not None and machine.has(MARKED_EMPTY) and now - marked.since >= ttl

@@ -1,0 +1,44 @@
+"""Machines that are too old: replaced first in v1alpha5, simply deleted in v1 (DIS-60..62, MAP-02)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shared.disruption.records import EXPIRED, Command, Proposal, Rejection, World
+from shared.disruption.methods.replacing import replace_one
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import V1, V1ALPHA5
+
+METHOD = "expiration"
+MOST_SIMULATIONS = 20
+"""In one pass. What is left comes in the next."""
+
+
+def forceful(machines: Iterable[Machine], *, now: float) -> list[Machine]:
+    """DIS-60: v1 machines to delete now, oldest first, initialised or not (ACC-80); no budget holds this."""
+    due = [m for m in machines if m.generation_api == V1 and not m.terminating]
+    expired = [m for m in due if _expires_at(m, m.expire_seconds) <= now]
+    return sorted(expired, key=lambda m: (_expires_at(m, m.expire_seconds), m.name))
+
+
+def propose(world: World) -> Proposal:
+    """DIS-61: v1alpha5, the one that expired first of those whose pods find another place."""
+    due = [
+        c
+        for c in world.candidates
+        if c.pool.generation_api == V1ALPHA5
+        and world.left(c.pool.key, EXPIRED) > 0
+        and _expires_at(c.machine, c.pool.expire_seconds) <= world.now
+    ]
+    due.sort(key=lambda c: (_expires_at(c.machine, c.pool.expire_seconds), c.name))
+    rejections: list[Rejection] = []
+    for candidate in due[:MOST_SIMULATIONS]:
+        answer = replace_one(world, candidate, METHOD, EXPIRED)
+        if isinstance(answer, Command):
+            return Proposal((answer,), tuple(rejections))
+        rejections.append(answer)
+    return Proposal((), tuple(rejections))
+
+
+def _expires_at(machine: Machine, seconds: float | None) -> float:
+    return float("inf") if seconds is None else machine.created_at + seconds

@@ -1,0 +1,38 @@
+"""Several machines at once, for nothing or for one new machine (CON-09)."""
+
+from __future__ import annotations
+
+from shared.disruption.methods.consolidation import by_worth, compute, eligible
+from shared.disruption.records import Candidate, Command, Proposal, World, within_budgets
+from shared.domain.pools.nodepools import UNDERUTILIZED
+
+METHOD = "multi-node"
+MOST_NODES = 100
+LEAST_NODES = 2
+
+
+def propose(world: World) -> Proposal:
+    """The longest prefix of the candidates, most worth first, that can go together: found by bisection. Without one the
+    next method tells why machines stay."""
+    candidates, rejections = eligible(world)
+    chosen = within_budgets(by_worth(candidates), world, UNDERUTILIZED)[:MOST_NODES]
+    command = _longest(world, chosen)
+    return Proposal((command,), rejections) if command is not None else Proposal()
+
+
+def _longest(world: World, candidates: tuple[Candidate, ...]) -> Command | None:
+    """All of them first: after a scale-in that is the answer, for one simulation instead of seven."""
+    low, high, best = LEAST_NODES, len(candidates), None
+    if high < low:
+        return None
+    whole = compute(world, candidates, METHOD)
+    if isinstance(whole, Command):
+        return whole
+    while low <= high:
+        middle = (low + high) // 2
+        answer = whole if middle == len(candidates) else compute(world, candidates[:middle], METHOD)
+        if isinstance(answer, Command):
+            best, low = answer, middle + 1
+        else:
+            high = middle - 1
+    return best

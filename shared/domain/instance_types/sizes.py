@@ -1,0 +1,204 @@
+"""How much of an instance type pods can use, for what a pool and its class say (docs/spec/instance-types.md). Pure.
+
+    capacity   what the kubelet will report: pods and disk depend on the settings, the rest on the hardware
+    overhead   kubeReserved + systemReserved + hard eviction threshold, per resource
+
+The catalogue holds every type with the usual settings; ``adapted`` turns one into what another pool gets. Arithmetic
+follows Karpenter to the byte (also where it uses floating point and rounds up), because an allocatable that is one
+byte too large puts a pod on a node where it does not fit.
+
+What may go wrong: a type without ``facts`` (described by hand, or stored by an older version) is taken as it says;
+of the settings, only the limits on pods count there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Set
+
+from msgspec.structs import replace
+
+from shared.domain import labels as keys
+from shared.domain.instance_types.types import EFA, InstanceType, SizeFacts
+from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, add
+from shared.domain.instance_types.size_settings import (
+    AL2023,
+    LINUX,
+    USUAL,
+    WINDOWS_BUILDS,
+    SizeSettings,
+    Threshold,
+)
+
+MIB = 1024**2
+GIB = 1024**3
+GIGABYTE = 1000**3
+DEFAULT_PODS = 110
+INSTANCE_PODS = keys.AWS_PREFIX + "instance-pods"
+PRIVATE_IPV4 = "vpc.amazonaws.com/PrivateIPv4Address"
+_EVICTION_MEMORY = Threshold(amount=100 * MIB)
+_EVICTION_STORAGE = Threshold(percent=10)
+_CPU_BANDS = ((0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, None, 25))
+"""IT-30: (from milli-CPU, to, share in hundredths of a percent)."""
+
+
+def adapted(kind: InstanceType, settings: SizeSettings) -> InstanceType:
+    """The type of the catalogue as machines with these settings have it: amounts, and labels that follow from them.
+
+    One that they cannot run on (arm64 with Windows, a1 with AL2023) has no offerings.
+    """
+    settings = effective(settings, kind.memory_by_image.keys(), first_graviton=is_a1(kind.name))
+    if settings == USUAL:
+        return kind
+    if settings.platform == AL2023:
+        return replace(kind, offerings=())
+    return sized(kind, kind.facts, settings) if kind.facts else _as_described(kind, settings)
+
+
+def effective(settings: SizeSettings, known: Set[str], *, first_graviton: bool) -> SizeSettings:
+    """What of the settings tells machines apart, where these images are known and a1 is there or not: pools that
+    differ in the rest only have equal sizes.
+    """
+    images = tuple(image for image in settings.images if image in known)
+    linux = settings.platform == AL2023 and not first_graviton
+    platform = LINUX if linux else settings.platform
+    if (images, platform) == (settings.images, settings.platform):
+        return settings
+    return replace(settings, images=images, platform=platform)
+
+
+def is_a1(name: str) -> bool:
+    """IT-02: the first Graviton lacks instructions that AL2023 is built with."""
+    return name.startswith("a1.")
+
+
+def _as_described(kind: InstanceType, settings: SizeSettings) -> InstanceType:
+    pods = _limited(kind.capacity.get(PODS, 0), kind.capacity, settings)
+    labels = {**kind.labels, INSTANCE_PODS: (str(pods),), **_group_labels(settings)}
+    return replace(kind, labels=labels, capacity={**kind.capacity, PODS: pods})
+
+
+def _group_labels(settings: SizeSettings) -> dict[str, tuple[str, ...]]:
+    """IT-44: of a placement group that machines are launched into; each may be in any of its partitions."""
+    labels: dict[str, tuple[str, ...]] = {}
+    if settings.placement_group:
+        labels[keys.PLACEMENT_GROUP] = (settings.placement_group,)
+    if settings.partitions:
+        labels[keys.PARTITION] = tuple(str(one + 1) for one in range(settings.partitions))
+    return labels
+
+
+def _adapters(kind: InstanceType, settings: SizeSettings) -> dict[str, int]:
+    """IT-18: a class that lists its interfaces says how many adapters machines have."""
+    if settings.efa_interfaces is None or EFA not in kind.capacity:
+        return {}
+    return {EFA: min(settings.efa_interfaces, kind.capacity[EFA])}
+
+
+def sized(kind: InstanceType, facts: SizeFacts, settings: SizeSettings) -> InstanceType:
+    """The type with all its amounts computed anew; of those it has, only cpu, memory and devices count."""
+    capacity = {
+        **kind.capacity,
+        **_adapters(kind, settings),
+        MEMORY: _memory(kind, settings),
+        EPHEMERAL_STORAGE: _ephemeral_storage(facts, settings),
+        PODS: _limited(_usual_pods(facts, settings), kind.capacity, settings),
+    }
+    labels = {**kind.labels, INSTANCE_PODS: (str(capacity[PODS]),), **_group_labels(settings)}
+    offerings = kind.offerings
+    if settings.is_windows:
+        capacity[PRIVATE_IPV4] = max(facts.addresses_per_interface - 1, 0)
+        labels[keys.OS] = ("windows",)
+        labels[keys.WINDOWS_BUILD] = (WINDOWS_BUILDS[settings.platform],)
+        offerings = offerings if "amd64" in labels.get(keys.ARCH, ()) else ()
+    return replace(
+        kind,
+        labels=labels,
+        capacity=capacity,
+        overhead=_overhead(capacity, facts, settings),
+        offerings=offerings,
+        facts=facts,
+    )
+
+
+def _memory(kind: InstanceType, settings: SizeSettings) -> int:
+    """IT-12: the least that nodes reported with one of these images, else the estimate."""
+    seen = [kind.memory_by_image[i] for i in settings.images if i in kind.memory_by_image]
+    return min(seen, default=kind.capacity[MEMORY])
+
+
+def _usual_pods(facts: SizeFacts, settings: SizeSettings) -> int:
+    """IT-13, IT-14: when the kubelet's settings say nothing."""
+    if settings.is_windows or facts.pod_interfaces is None:
+        return DEFAULT_PODS
+    usable = facts.pod_interfaces - settings.efa_only_interfaces
+    return eni_limited_pods(usable, facts.addresses_per_interface)
+
+
+def _limited(pods: int, capacity: Mapping[str, int], settings: SizeSettings) -> int:
+    """IT-13: ``pods`` where maxPods and podsPerCore allow it."""
+    count = pods if settings.max_pods is None else settings.max_pods
+    if settings.pods_per_core and not settings.is_bottlerocket:
+        count = min(count, settings.pods_per_core * capacity[CPU] // 1000)
+    return count
+
+
+def eni_limited_pods(interfaces: int, addresses_per_interface: int) -> int:
+    """How many pods the VPC CNI can address with so many interfaces; none without any (IT-13)."""
+    return interfaces * (addresses_per_interface - 1) + 2 if interfaces > 0 else 0
+
+
+def _ephemeral_storage(facts: SizeFacts, settings: SizeSettings) -> int:
+    """IT-15: ephemeral storage."""
+    if settings.instance_store and facts.instance_store_gb:
+        return facts.instance_store_gb * GIGABYTE
+    return settings.volume_bytes
+
+
+def _overhead(
+    capacity: Mapping[str, int], facts: SizeFacts, settings: SizeSettings
+) -> dict[str, int]:
+    kube = _kube_reserved(capacity, facts, settings) | dict(settings.kube_reserved)
+    total = add(kube, dict(settings.system_reserved), _eviction(capacity, settings))
+    # IT-19: the kernel sets huge pages aside from memory, whoever reserved them.
+    huge = sum(amount for name, amount in total.items() if name.startswith("hugepages-"))
+    return total | {MEMORY: total[MEMORY] + huge}
+
+
+def _kube_reserved(
+    capacity: Mapping[str, int], facts: SizeFacts, settings: SizeSettings
+) -> dict[str, int]:
+    """IT-30..32, IT-36. With Amazon Linux the memory is that for all pods the type could address, whatever maxPods."""
+    actual = settings.is_bottlerocket or settings.is_windows
+    addressable = eni_limited_pods(facts.interfaces, facts.addresses_per_interface)
+    pods = capacity[PODS] if actual else addressable
+    return {
+        CPU: kube_reserved_cpu_milli(capacity[CPU]),
+        MEMORY: (11 * pods + 255) * MIB,
+        EPHEMERAL_STORAGE: GIB,
+    }
+
+
+def kube_reserved_cpu_milli(cpu_milli: int) -> int:
+    """IT-30: each band is cut to whole milli-CPU."""
+    reserved = 0
+    for start, end, share in _CPU_BANDS:
+        inside = max((cpu_milli if end is None else min(cpu_milli, end)) - start, 0)
+        reserved += inside * share // 10_000
+    return reserved
+
+
+def _eviction(capacity: Mapping[str, int], settings: SizeSettings) -> dict[str, int]:
+    """IT-33: eviction threshold."""
+    memory = settings.memory_eviction or _EVICTION_MEMORY
+    storage = settings.storage_eviction or _EVICTION_STORAGE
+    return {
+        MEMORY: _bytes_of(memory, capacity[MEMORY]),
+        EPHEMERAL_STORAGE: _bytes_of(storage, capacity[EPHEMERAL_STORAGE]),
+    }
+
+
+def _bytes_of(threshold: Threshold, capacity: int) -> int:
+    if threshold.percent is None:
+        return threshold.amount
+    return math.ceil(capacity / 100 * threshold.percent)

@@ -1,0 +1,149 @@
+"""Instance types as the planner sees them: what a machine offers, where, and at what price.
+
+Frozen values without I/O. They are built by ``shared.cloud.catalogue.instance_model`` (AWS) or decoded from a
+``kind: InstanceType`` object, travel as JSON (``encode_catalogue`` / ``decode_catalogue``), and are
+read by the solver. A label key that is absent means DoesNotExist (IT-45), so ``instance-gpu-count
+Exists`` works as a filter.
+
+What may go wrong: the fields hold mappings, so a value is immutable by convention only (never write
+to ``labels`` or ``capacity``), and is not hashable. A document of another version fails to decode
+with ``msgspec.ValidationError``.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+INSTANCE_NAME = re.compile(r"(^[a-z]+)(\-[0-9]+tb)?([0-9]+).*\.")
+"""IT-03: group 1 is the category, group 3 the generation."""
+
+
+EFA = "vpc.amazonaws.com/efa"
+"""The resource of Elastic Fabric Adapters."""
+
+
+class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One place to buy a type (IT-04): a zone, ``spot``, ``on-demand`` or ``reserved``, and the hourly price."""
+
+    zone: str
+    capacity_type: str
+    price_micro_usd_per_hour: int
+    reservation_id: str = ""
+    """Of a reserved offering: the capacity reservation that it is bought from."""
+    reservation_type: str = ""
+    """default, or capacity-block."""
+    interruptible: bool = False
+    """Of a reserved offering: may its owner take the capacity back?"""
+    order: int = 0
+    """Among offerings of one price the smaller first. Of reserved ones: the on-demand price (IT-07)."""
+    left: int = 0
+    """Of a reserved offering: instances that still fit, as EC2 counted ``counted_at`` (SCH-105)."""
+    counted_at: float = 0.0
+    node_classes: tuple[str, ...] = ()
+    """Of a reserved offering: keys of the classes that select it."""
+    overlaid: bool = False
+    """Is the price an administrator's, which EC2 does not know (NO-01)?"""
+
+
+class SizeFacts(msgspec.Struct, frozen=True):
+    """What decides over pods and disk once a pool has said how it wants them (IT-13..15, IT-31)."""
+
+    interfaces: int
+    """Network interfaces of the default card."""
+    pod_interfaces: int | None
+    """Those of them that pods may use; None: pods are not limited by addresses."""
+    addresses_per_interface: int
+    """IPv4."""
+    instance_store_gb: int = 0
+    """The type's own disks together, in 10**9 bytes."""
+
+
+class InstanceType(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One machine shape, in a catalogue with the usual settings (see ``instance_sizes.adapted``).
+
+    ``labels``: label key -> possible values (IT-40..46). ``capacity`` and ``overhead``: resource ->
+    amount; cpu in milli-CPU; memory, ephemeral-storage and hugepages in bytes; pods and extended
+    resources in units. ``overhead`` is kubeReserved + systemReserved + eviction threshold
+    (IT-30..33).
+    """
+
+    name: str
+    labels: dict[str, tuple[str, ...]]
+    capacity: dict[str, int]
+    overhead: dict[str, int]
+    offerings: tuple[Offering, ...]
+    facts: SizeFacts | None = None
+    """None: a type that somebody described by hand, whose amounts hold for every pool."""
+    memory_by_image: dict[str, int] = {}
+    """Image id -> bytes that nodes of this type really reported, where that differs from ``capacity`` (IT-12)."""
+
+    def allocatable(self) -> dict[str, int]:
+        """Capacity minus overhead per resource, never below zero (IT-34)."""
+        return {
+            resource: max(amount - self.overhead.get(resource, 0), 0)
+            for resource, amount in self.capacity.items()
+        }
+
+
+class Catalogue(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All types of one region. ``generation`` is a hash of the content: equal hash, equal types."""
+
+    region: str
+    generation: str
+    types: tuple[InstanceType, ...]
+    lacking: dict[str, str] = {}
+    """Key of a node class -> what is not known yet of its offerings: nothing may be planned for it by these."""
+
+
+class _Document(msgspec.Struct):
+    """A catalogue whose types are not decoded yet."""
+
+    region: str
+    generation: str
+    types: list[msgspec.Raw]
+
+
+_DOCUMENT_DECODER = msgspec.json.Decoder(_Document)
+_TYPE_DECODER = msgspec.json.Decoder(InstanceType)
+
+
+def encode_catalogue(catalogue: Catalogue) -> bytes:
+    """JSON of the whole catalogue."""
+    return msgspec.json.encode(catalogue)
+
+
+def decode_catalogue(document: bytes) -> Catalogue:
+    """Inverse of ``encode_catalogue``. Raises ``msgspec.ValidationError`` naming the wrong field.
+
+    Types are decoded one by one and share equal texts: 1,300 types name the same 30 labels, zones and values.
+    """
+    parts = _DOCUMENT_DECODER.decode(document)
+    texts: dict[object, Any] = {}
+    types = tuple(_sharing(_TYPE_DECODER.decode(raw), texts) for raw in parts.types)
+    return Catalogue(parts.region, parts.generation, types)
+
+
+def _sharing(one: InstanceType, texts: dict[object, Any]) -> InstanceType:
+    """The same type, made of values that other types hold too."""
+
+    def share(value: Any) -> Any:
+        return texts.setdefault(value, value)
+
+    def amounts(resources: dict[str, int]) -> dict[str, int]:
+        return {share(name): amount for name, amount in resources.items()}
+
+    return InstanceType(
+        name=share(one.name),
+        labels={
+            share(k): share(tuple(share(v) for v in values)) for k, values in one.labels.items()
+        },
+        capacity=amounts(one.capacity),
+        overhead=amounts(one.overhead),
+        offerings=tuple(
+            msgspec.structs.replace(o, zone=share(o.zone), capacity_type=share(o.capacity_type))
+            for o in one.offerings
+        ),
+        facts=share(one.facts),
+        memory_by_image=amounts(one.memory_by_image),
+    )

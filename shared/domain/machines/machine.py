@@ -1,0 +1,108 @@
+"""Machine: our record of one node-to-be, from the plan that wants it to the instance that is gone."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.domain import labels as keys
+from shared.domain.expressions import Expression, Taint
+from shared.domain.pools.nodepools import CLASS_KINDS, POOL_KINDS, V1, V1ALPHA5
+
+LAUNCHED = "Launched"
+REGISTERED = "Registered"
+INITIALIZED = "Initialized"
+EMPTY = "Empty"
+DRIFTED = "Drifted"
+EXPIRED = "Expired"
+CONSOLIDATABLE = "Consolidatable"
+DISRUPTION_REASON = "DisruptionReason"
+"""True while a disruption command holds the machine; its reason says why (EXE-02)."""
+DRAINED = "Drained"
+VOLUMES_DETACHED = "VolumesDetached"
+INSTANCE_TERMINATING = "InstanceTerminating"
+CONSISTENT = "ConsistentStateFound"
+"""Condition types. A v1alpha5 Machine spells most of them with ``Machine`` in front (M-03, NC-03)."""
+
+MACHINE_KINDS = {V1ALPHA5: "Machine", V1: "NodeClaim"}
+
+
+class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One status condition; ``since`` is lastTransitionTime in seconds since the epoch."""
+
+    status: str
+    reason: str = ""
+    message: str = ""
+    since: float = 0.0
+    generation: int = 0
+    """observedGeneration; 0: not said."""
+
+
+class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One machine, as stored on the API server: a Machine or a NodeClaim."""
+
+    uid: str
+    name: str
+    pool: str = ""
+    """Name of its pool; empty for one that a person wrote by hand (NC-10)."""
+    generation_api: str = V1ALPHA5
+    created_at: float = 0.0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    requirements: tuple[Expression, ...] = ()
+    requests: dict[str, int] = {}
+    taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
+    kubelet: dict[str, object] = {}
+    node_class: str = ""
+    expire_seconds: float | None = None
+    """v1: copied from the pool when it was made (NC-01); None: never, or as the Provisioner says."""
+    termination_grace_seconds: float | None = None
+    provider_id: str = ""
+    node_name: str = ""
+    image_id: str = ""
+    capacity: dict[str, int] = {}
+    allocatable: dict[str, int] = {}
+    last_pod_event_at: float = 0.0
+    conditions: dict[str, Condition] = {}
+    terminating: bool = False
+    deleted_at: float = 0.0
+    """metadata.deletionTimestamp in seconds since the epoch; 0: not terminating."""
+    terminate_at: float | None = None
+    """Annotation nodeclaim-termination-timestamp: from then on nothing holds the drain (TRM-10, TRM-12)."""
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        return MACHINE_KINDS[self.generation_api]
+
+    @property
+    def key(self) -> str:
+        """``NodeClaim/default-abc``: what messages name."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def pool_key(self) -> str:
+        """Key of its pool; empty without one."""
+        return f"{POOL_KINDS[self.generation_api]}/{self.pool}" if self.pool else ""
+
+    @property
+    def node_class_key(self) -> str:
+        """Key of its node class."""
+        return f"{CLASS_KINDS[self.generation_api]}/{self.node_class}"
+
+    def has(self, condition: str) -> bool:
+        """Is this condition True?"""
+        found = self.conditions.get(condition)
+        return found is not None and found.status == "True"
+
+    @property
+    def instance_type(self) -> str:
+        return self.labels.get(keys.INSTANCE_TYPE, "")
+
+    @property
+    def zone(self) -> str:
+        return self.labels.get(keys.ZONE, "")
+
+    @property
+    def capacity_type(self) -> str:
+        return self.labels.get(keys.CAPACITY_TYPE, "")

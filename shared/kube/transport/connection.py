@@ -1,0 +1,290 @@
+"""One HTTP connection pool to the API server: kubernetes_asyncio's ApiClient, raw answers.
+
+The typed models of kubernetes_asyncio are not used: decoding 10,000 pods with them stops the event
+loop for 4 s. Importing the package still loads them (about 30 MB), there is no supported way around
+it.
+
+What may go wrong: no configuration (``ConfigurationError`` names the fix); a token that expires, so
+kubeconfig credentials are loaded again every minute, as kubernetes_asyncio itself does inside a
+cluster; an answer that never comes (every request has a connect, a read and, for all but watches, a
+total time limit, since the library has none).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import yaml
+
+from shared.clock import Clock
+from shared.errors import ConfigurationError, Unreachable
+from shared.kube.transport.statuses import Call, cut, error_of, parse_status
+from shared.kube.transport.unused_models import without_typed_models
+from shared.log import get_logger
+
+with without_typed_models():
+    from kubernetes_asyncio import config as kube_config
+    from kubernetes_asyncio.client import ApiClient, Configuration
+
+log = get_logger(__name__)
+
+REFRESH_SECONDS = 60.0
+REFRESH_TIMEOUT_SECONDS = 30.0
+READ_BUFFER_BYTES = 2**21
+"""One watch event may be as large as what etcd stores."""
+Answer = aiohttp.ClientResponse
+Target = tuple[str, str, str, str, str]
+"""Verb, group, version, kind, subresource."""
+Observer = Callable[[Target, str, str, int, float], None]
+"""Told of each request: its target, HTTP method, host, status (0: no answer) and seconds until the answer began."""
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds. ``watch_open``: until the server accepts a watch, whenever the first event comes.
+    ``watch_silence`` must exceed the server's bookmark interval of about 60 s (F15): a watch that
+    is silent for longer is taken for half-open, and is opened again.
+    """
+
+    connect: float = 5.0
+    read: float = 30.0
+    total: float = 60.0
+    watch_open: float = 15.0
+    watch_silence: float = 75.0
+
+
+class Connection:
+    """Sends one request, hands back the answer. No retries, no pacing: ``Kube`` does these."""
+
+    def __init__(self, api: Any, timeouts: Timeouts, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._host = urlsplit(api.configuration.host).netloc
+        self.observer: Observer | None = None
+        self._unary = aiohttp.ClientTimeout(
+            total=timeouts.total,
+            connect=timeouts.connect,
+            sock_connect=timeouts.connect,
+            sock_read=timeouts.read,
+        )
+        self._watch_open = timeouts.watch_open
+        self._streaming = aiohttp.ClientTimeout(
+            total=None,
+            connect=timeouts.connect,
+            sock_connect=timeouts.connect,
+            sock_read=timeouts.watch_silence,
+        )
+
+    @classmethod
+    async def open(
+        cls, kubeconfig: str | None, *, clock: Clock, user_agent: str, timeouts: Timeouts
+    ) -> Connection:
+        """Connect by kubeconfig file (or a list of them as in KUBECONFIG), or, when None, as a pod.
+
+        Raises ConfigurationError.
+        """
+        configuration = Configuration()
+        if kubeconfig:
+            await _load_kubeconfig(kubeconfig, configuration, clock)
+        else:
+            _load_in_cluster(configuration)
+        configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
+        try:
+            api = ApiClient(configuration)
+        except (
+            OSError
+        ) as error:  # ssl.SSLError is one: a CA or client certificate that cannot be read
+            raise ConfigurationError(
+                f"cannot use the certificates of {kubeconfig or 'the service account'}: {error}; "
+                "check certificate-authority, client-certificate and client-key"
+            ) from error
+        api.user_agent = user_agent
+        _forget_environment(api.rest_client)
+        return cls(api, timeouts, clock)
+
+    async def close(self) -> None:
+        """Close all sockets."""
+        await self._api.close()
+
+    async def unary(
+        self,
+        call: Call,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: object = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> bytes:
+        """Send a request and read the whole answer. Raises the error that its status stands for."""
+        headers = {"Accept": accept, "Content-Type": content_type}
+        async with self._request(call, method, path, query, body, headers, self._unary) as answer:
+            data = await answer.read()
+            if answer.status >= 400:
+                raise error_of(call, answer.status, parse_status(data), answer.headers)
+            return data
+
+    @asynccontextmanager
+    async def stream(
+        self, call: Call, path: str, query: Mapping[str, str]
+    ) -> AsyncGenerator[Answer, None]:
+        """An open watch: read ``answer.content``. Trouble while reading raises Unreachable."""
+        headers = {"Accept": JSON, "Content-Type": JSON}
+        request = self._request(
+            call, "GET", path, query, None, headers, self._streaming, begun_within=self._watch_open
+        )
+        async with request as answer:
+            if answer.status >= 400:
+                data = await answer.read()
+                raise error_of(call, answer.status, parse_status(data), answer.headers)
+            yield answer
+
+    @asynccontextmanager
+    async def _request(
+        self,
+        call: Call,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: object,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+        begun_within: float | None = None,
+    ) -> AsyncGenerator[Answer, None]:
+        answer: Answer | None = None
+        begun = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(begun_within):
+                answer = await self._api.call_api(
+                    path,
+                    method,
+                    query_params=list(query.items()),
+                    header_params=dict(headers),
+                    body=body,
+                    auth_settings=["BearerToken"],
+                    _preload_content=False,
+                    _request_timeout=timeout,
+                )
+            self._observe(call, method, answer.status, begun)
+            yield answer
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if answer is None:
+                self._observe(call, method, 0, begun)
+            text = cut(str(error)) or type(error).__name__
+            raise Unreachable(
+                f"{call}: no answer from {self._api.configuration.host}: {text}"
+            ) from error
+        finally:
+            if answer is not None:
+                # An answer read to its end has gone back to the pool already; any other must not be
+                # reused.
+                answer.close()
+
+    def _observe(self, call: Call, method: str, status: int, begun: float) -> None:
+        if self.observer is not None:
+            resource, subresource = call.resource, call.subresource or ""
+            target = (call.verb, resource.group, resource.version, resource.kind, subresource)
+            self.observer(target, method, self._host, status, self._clock.monotonic() - begun)
+
+
+async def _load_kubeconfig(paths: str, configuration: Any, clock: Clock) -> None:
+    existing = [path for path in paths.split(os.pathsep) if path and _is_file(path)]
+    if not existing:
+        raise ConfigurationError(
+            f"KUBECONFIG names {paths}, which is no readable file: set it to a kubeconfig file, "
+            "or unset it to use the pod's service account"
+        )
+    try:
+        # The user's file is never written back: a read-only mount is normal.
+        loader = await kube_config.load_kube_config(
+            config_file=os.pathsep.join(existing),
+            client_configuration=configuration,
+            persist_config=False,
+        )
+    except _LOAD_ERRORS as error:
+        raise ConfigurationError(
+            f"cannot use kubeconfig {paths}: {cut(str(error))}; "
+            "check current-context and that its cluster and user exist (kubectl config view)"
+        ) from error
+    configuration.refresh_api_key_hook = _TokenRefresh(loader, clock)
+
+
+def _load_in_cluster(configuration: Any) -> None:
+    try:
+        kube_config.load_incluster_config(client_configuration=configuration)
+    except kube_config.ConfigException as error:
+        raise ConfigurationError(
+            "no way to the API server: KUBECONFIG is not set, and this is no pod with a service "
+            f"account ({error}); set KUBECONFIG to a kubeconfig file, or run in a pod with "
+            "automountServiceAccountToken"
+        ) from error
+
+
+def _proxy_of(host: str) -> str | None:
+    """The proxy that the environment names for this API server (HTTPS_PROXY, NO_PROXY)."""
+    url = urlsplit(host)
+    if not url.hostname or proxy_bypass(url.hostname):
+        return None
+    return getproxies().get(url.scheme)
+
+
+def _forget_environment(rest: Any) -> None:
+    """The library's session reads proxies and ~/.netrc anew for each request, in a thread for each of the two: that
+    costs as much as the request. A netrc that names the API server would even make it fail.
+    """
+    session = aiohttp.ClientSession(
+        connector=rest.pool_manager.connector, read_bufsize=READ_BUFFER_BYTES
+    )
+    rest.pool_manager.detach()
+    rest.pool_manager = session
+
+
+def _is_file(path: str) -> bool:
+    path = os.path.expanduser(path)
+    return os.path.isfile(path) and os.access(path, os.R_OK)
+
+
+_LOAD_ERRORS = (
+    kube_config.ConfigException,
+    yaml.YAMLError,
+    OSError,
+    # What the loader raises on files of the wrong shape, such as a list instead of a mapping.
+    AttributeError,
+    AssertionError,
+    KeyError,
+    TypeError,
+    ValueError,
+)
+
+
+class _TokenRefresh:
+    """Loads kubeconfig credentials again each minute; `aws eks get-token` ones live 15 minutes.
+
+    The loader itself runs an exec plugin only when the token is about to expire.
+    """
+
+    def __init__(self, loader: Any, clock: Clock) -> None:
+        self._loader = loader
+        self._clock = clock
+        self._due = clock.monotonic() + REFRESH_SECONDS
+
+    async def __call__(self, configuration: Any) -> None:
+        if self._clock.monotonic() < self._due:
+            return
+        self._due = self._clock.monotonic() + REFRESH_SECONDS
+        try:
+            async with asyncio.timeout(REFRESH_TIMEOUT_SECONDS):
+                await self._loader.load_and_set(configuration)
+        except (*_LOAD_ERRORS, TimeoutError) as error:
+            log.warning(
+                "cannot refresh the Kubernetes token, keeping the old one", error=str(error)
+            )

@@ -1,0 +1,313 @@
+"""Topology spread, pod affinity and pod anti-affinity: how many selected pods each domain holds.
+
+``Topology`` finds a pod class's groups (see ``topology_groups``), narrows a machine's requirements to the domains they
+allow (``narrow``), and counts what was placed (``record``).
+
+What may go wrong: counts only hold pods whose domain is decided. A pod on a machine that may still
+become either of two zones is counted in neither for spread, and in both for anti-affinity (SCH-81).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from shared.domain import labels as keys
+from shared.domain.workloads.pods import Pod
+from shared.domain.requirements import Requirement, Requirements
+from shared.solver import reasons
+from shared.solver.topology.hosts import Host
+from shared.solver.pod_classes import PodClass
+from shared.solver.topology.groups import DomainLimit, Group
+from shared.solver.topology.rules import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    Rule,
+    inverse_rule,
+    owned_rules,
+    required,
+)
+
+_SHOWN_DOMAINS = 10
+
+
+class Refusal(NamedTuple):
+    """Why a host cannot take the pod; ``is_final``: nothing in this plan changes that."""
+
+    cause: str | Callable[[], str]
+    """The text, or what writes it: of many refusals few are told, and right when they happen."""
+    is_final: bool
+    key: str = ""
+    """The topology key whose domains refused: hosts with the same value are refused as well."""
+
+    @property
+    def text(self) -> str:
+        return self.cause if isinstance(self.cause, str) else self.cause()
+
+
+class _Check(NamedTuple):
+    """One rule that a class must keep."""
+
+    group: Group
+    selects_pod: bool
+    """Does the rule count the class's own pods?"""
+    pod_domains: Requirement
+    per_host: DomainLimit | None
+    """Of a rule for which each host is a domain: the same at any time."""
+
+
+@dataclass(slots=True)
+class _Rules:
+    """The groups of one kind of class, by what they have to do with it."""
+
+    known_groups: int
+    owned: list[Group]
+    checks: list[_Check]
+    """Of its own rules, and of others' that may keep it out."""
+    counted: list[Group]
+    inverse_owned: list[Group]
+    by_host: list[Group]
+    """Of those that count its pods, the ones that count by host name."""
+
+
+BoundPods = dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, int]]
+"""(namespace, selected labels) -> host name -> number of pods (SCH-72)."""
+
+
+Sources = Iterable[tuple[Host, Iterable[str]]]
+"""Pools, as the machines they could build, and nodes, each with the domains of one key it brings."""
+
+
+class Topology:
+    """All groups of one plan. ``universe`` gives the domains of a key by who brings them (SCH-71);
+    ``hosts`` the nodes.
+    """
+
+    def __init__(
+        self, universe: Callable[[str], Sources], hosts: dict[str, Host], bound: BoundPods
+    ) -> None:
+        self._universe = universe
+        self.hosts = hosts
+        self._bound = bound
+        self._brought: dict[tuple[str, tuple[str, ...], bool], Sources] = {}
+        self._groups: dict[Rule, Group] = {}
+        self._rules: dict[Hashable, _Rules] = {}
+        self._own: dict[Hashable, tuple[list[Group], list[Group]]] = {}
+        self._selecting: dict[tuple[object, ...], tuple[list[Group], list[Group]]] = {}
+        self._pinned: dict[tuple[Requirements, str, tuple[str, ...]], Requirements] = {}
+        self._placed: list[tuple[PodClass, Host, int]] = []
+
+    def add_bound_owner(self, pod: Pod, host_name: str) -> None:
+        """SCH-82: a running pod's required anti-affinity keeps the pods it selects out."""
+        for term in required(pod.anti_affinity):
+            group = self._group(inverse_rule(pod, term))
+            for domain in self._possible(group, self.hosts[host_name]):
+                group.counts[domain] = group.counts.get(domain, 0) + 1
+
+    def register(self, pods: PodClass) -> None:
+        """Creates the groups of a class, before anything of it is placed."""
+        if pods.has_topology:
+            self._own_groups(pods)
+
+    def groups_of(self, pods: PodClass) -> tuple[list[Group], list[Group]]:
+        """The groups of the class's own rules, and those that count its pods."""
+        return self._of(pods).owned, self._of(pods).counted
+
+    def counted_by_host(self, pods: PodClass) -> list[Group]:
+        """The groups whose count on a host changes with each of its pods."""
+        return self._of(pods).by_host if self._groups else []
+
+    def limits(self, pods: PodClass) -> list[DomainLimit]:
+        """What the class's rules allow now, per domain: hosts elsewhere need not be asked (``narrow`` would refuse)."""
+        if not self._groups:
+            return []
+        return [
+            per_host or DomainLimit(group, *group.bounds(selects_pod, pod_domains))
+            for group, selects_pod, pod_domains, per_host in self._of(pods).checks
+        ]
+
+    def concerns(self, pods: PodClass) -> bool:
+        """Must this class be placed one by one?"""
+        return bool(self._groups) and bool(self._of(pods).checks)
+
+    def narrow(
+        self, pods: PodClass, host: Host, requirements: Requirements
+    ) -> Requirements | Refusal:
+        """``requirements`` pinned to the domains that the class's rules allow on this host.
+
+        An existing host cannot be pinned: each of its possible domains must be allowed.
+        """
+        if not self._groups:
+            return requirements
+        for group, selects_pod, pod_domains, per_host in self._of(pods).checks:
+            if per_host is not None:
+                if group.counts.get(host.name, 0) > per_host.most:
+                    return self._refuse(group, pod_domains, requirements)
+                continue
+            if _has_no_domain(group, host):
+                continue
+            candidates = self._possible(group, host, requirements)
+            allowed = group.next_domains(selects_pod, pod_domains, candidates)
+            if not allowed or not (host.is_new or set(allowed) == set(candidates)):
+                return self._refuse(group, pod_domains, requirements)
+            if group.rule.key != keys.HOSTNAME:
+                requirements = host.pinned(self._pin(requirements, group.rule.key, allowed))
+        return requirements
+
+    def _pin(self, requirements: Requirements, key: str, domains: list[str]) -> Requirements:
+        """To some of the domains they allow; equal questions get the same object."""
+        at = (requirements, key, tuple(domains))
+        found = self._pinned.get(at)
+        if found is None:
+            pinned = requirements.add(Requirement(key, False, frozenset(domains)))
+            found = self._pinned[at] = pinned
+        return found
+
+    def record(self, pods: PodClass, host: Host, count: int) -> None:
+        """Counts ``count`` pods of a class that were placed on a host."""
+        if not self._groups:
+            return
+        self._placed.append((pods, host, count))
+        rules = self._of(pods)
+        for group in rules.counted:
+            self._count(group, host, count)
+        for group in rules.inverse_owned:
+            for domain in self._possible(group, host):
+                group.counts[domain] = group.counts.get(domain, 0) + count
+
+    def _count(self, group: Group, host: Host, count: int) -> None:
+        if not group.counts_on(host):
+            return
+        if group.rule.key == keys.HOSTNAME:
+            group.counts[host.name] = group.counts.get(host.name, 0) + count
+            return
+        domains = self._possible(group, host)
+        if len(domains) == 1 or group.rule.kind == ANTI_AFFINITY:
+            for domain in domains:
+                group.counts[domain] = group.counts.get(domain, 0) + count
+
+    def _possible(
+        self, group: Group, host: Host, requirements: Requirements | None = None
+    ) -> list[str]:
+        """The domains that a host may turn out to be in, sorted."""
+        key = group.rule.key
+        if key == keys.HOSTNAME:
+            return [host.name]
+        allowed = (requirements or host.requirements).get(key)
+        if allowed is None and not host.is_new:
+            return []
+        reachable = host.reaches(key)
+        if allowed is not None and not allowed.complement:
+            values = allowed.values
+            return sorted(values if reachable is None else values & reachable)
+        known = set(group.counts) if reachable is None else reachable & group.counts.keys()
+        return sorted(d for d in known if allowed is None or allowed.has(d))
+
+    def _refuse(
+        self, group: Group, pod_domains: Requirement, requirements: Requirements
+    ) -> Refusal:
+        key, kind = group.rule.key, group.rule.kind
+
+        def explain() -> str:
+            shown = sorted(group.counts.items())[:_SHOWN_DOMAINS]
+            counts = "{" + ", ".join(f"{d}: {count}" for d, count in shown) + "}"
+            node_domains = requirements.get(key) or Requirement(key, complement=True)
+            return reasons.unsatisfiable_topology(
+                kind, key, counts, str(pod_domains), str(node_domains)
+            )
+
+        return Refusal(explain, key == keys.HOSTNAME and kind != AFFINITY, key)
+
+    def _of(self, pods: PodClass) -> _Rules:
+        rules = self._rules.get(pods.kind)
+        if rules is None or rules.known_groups != len(self._groups):
+            rules = self._rules[pods.kind] = self._find_rules(pods)
+        return rules
+
+    def _find_rules(self, pods: PodClass) -> _Rules:
+        owned, inverse = self._own_groups(pods)
+        blocking, counted = self._selecting_groups(pods.pod)
+        checks = []
+        for group in (*owned, *blocking):
+            key = group.rule.key
+            pod_domains = pods.strict.get(key) or Requirement(key, complement=True)
+            selects_pod = group in counted
+            bounds = group.bounds(selects_pod, pod_domains) if group.counts_hosts else None
+            per_host = DomainLimit(group, *bounds) if bounds else None
+            checks.append(_Check(group, selects_pod, pod_domains, per_host))
+        by_host = [group for group in (*counted, *inverse) if group.rule.key == keys.HOSTNAME]
+        return _Rules(len(self._groups), owned, checks, counted, inverse, by_host)
+
+    def _own_groups(self, pods: PodClass) -> tuple[list[Group], list[Group]]:
+        """Of the class's own rules, and of its anti-affinity as others see it."""
+        found = self._own.get(pods.kind)
+        if found is None:
+            pod = pods.pod
+            owned = [self._group(rule) for rule in owned_rules(pod)]
+            inverse = [self._group(inverse_rule(pod, term)) for term in required(pod.anti_affinity)]
+            found = self._own[pods.kind] = owned, inverse
+        return found
+
+    def _selecting_groups(self, pod: Pod) -> tuple[list[Group], list[Group]]:
+        """The groups that talk about this pod: those that may keep it out, and those that count it."""
+        at = (len(self._groups), pod.namespace, *sorted(pod.labels.items()))
+        found = self._selecting.get(at)
+        if found is None:
+            selecting = [
+                group
+                for group in self._groups.values()
+                if group.rule.selector.selects(pod.namespace, pod.labels)
+            ]
+            blocking = [group for group in selecting if group.rule.inverse]
+            counted = [group for group in selecting if not group.rule.inverse]
+            found = self._selecting[at] = blocking, counted
+        return found
+
+    def _group(self, rule: Rule) -> Group:
+        group = self._groups.get(rule)
+        if group is None:
+            group = self._groups[rule] = Group(rule, {})
+            if rule.key != keys.HOSTNAME:
+                self._find_domains(group)
+            if not rule.inverse:
+                self._count_what_is_there(group)
+        return group
+
+    def _find_domains(self, group: Group) -> None:
+        """SCH-71, SCH-76: what is brought only by pools and nodes that do not count is no domain."""
+        inhabited: set[str] = set()
+        for host, domains in self._sources(group):
+            if group.counts_on(host):
+                group.counts.update(dict.fromkeys(domains, 0))
+                inhabited.update(() if host.is_new else domains)
+        group.inhabited = frozenset(inhabited)
+
+    def _sources(self, group: Group) -> Sources:
+        """One host of each kind that this rule tells apart, and the domains of all of them."""
+        at = group.rule.key, group.filtered_keys, group.rule.tolerations is not None
+        if at not in self._brought:
+            found: dict[tuple[object, ...], tuple[Host, dict[str, None]]] = {}
+            for host, domains in self._universe(group.rule.key):
+                asked = map(host.requirements.get, group.filtered_keys)
+                kind = (host.is_new, host.taints if at[2] else (), *asked)
+                found.setdefault(kind, (host, {}))[1].update(dict.fromkeys(domains))
+            self._brought[at] = found.values()
+        return self._brought[at]
+
+    def _count_what_is_there(self, group: Group) -> None:
+        """Bound pods (SCH-72), and what this plan placed before a relaxation made the group."""
+        for (namespace, labels), by_host in self._bound.items():
+            if group.rule.selector.selects(namespace, dict(labels)):
+                for host_name, count in by_host.items():
+                    self._count(group, self.hosts[host_name], count)
+        for pods, host, count in self._placed:
+            if group.rule.selector.selects(pods.pod.namespace, pods.pod.labels):
+                self._count(group, host, count)
+
+
+def _has_no_domain(group: Group, host: Host) -> bool:
+    """kube-scheduler: a node without the topology label cannot violate an anti-affinity."""
+    if host.is_new or group.rule.kind != ANTI_AFFINITY or group.rule.key == keys.HOSTNAME:
+        return False
+    return group.rule.key not in host.requirements

@@ -1,0 +1,55 @@
+"""Label selectors of spread constraints and affinity terms: which pods does a rule talk about?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from shared.domain.expressions import Expression, holds
+from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
+
+
+class Selector(NamedTuple):
+    """An AND of labels and expressions over pods of some namespaces; no namespaces means all
+    (SCH-83).
+
+    An empty selector selects every pod of its namespaces.
+    """
+
+    namespaces: tuple[str, ...]
+    labels: tuple[tuple[str, str], ...]
+    expressions: tuple[Expression, ...]
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Does this rule talk about a pod with these labels?"""
+        if self.namespaces and namespace not in self.namespaces:
+            return False
+        if any(labels.get(key) != value for key, value in self.labels):
+            return False
+        return all(holds(expression, labels) for expression in self.expressions)
+
+
+def of_spread(pod: Pod, constraint: SpreadConstraint) -> Selector:
+    """SCH-77: ``match_label_keys`` adds the pod's own values."""
+    own = {k: pod.labels[k] for k in constraint.match_label_keys if k in pod.labels}
+    labels = tuple(sorted({**constraint.match_labels, **own}.items()))
+    return Selector((pod.namespace,), labels, constraint.expressions)
+
+
+def of_term(pod: Pod, term: AffinityTerm) -> Selector:
+    """A term without namespaces means the pod's own."""
+    namespaces = (pod.namespace,) if term.namespaces is None else tuple(sorted(term.namespaces))
+    return Selector(namespaces, tuple(sorted(term.match_labels.items())), term.expressions)
+
+
+def label_keys(pod: Pod) -> set[str]:
+    """All label keys that this pod's rules read, and ``""`` when it has rules at all: one that selects every pod reads
+    no label."""
+    found: set[str] = {""} if pod.spread or pod.affinity or pod.anti_affinity else set()
+    for constraint in pod.spread:
+        found.update(constraint.match_labels, constraint.match_label_keys)
+        found.update(expression.key for expression in constraint.expressions)
+    for term in (*pod.affinity, *pod.anti_affinity):
+        found.update(term.match_labels)
+        found.update(expression.key for expression in term.expressions)
+    return found

@@ -1,0 +1,154 @@
+"""``dovetail convert`` as people meet it: YAML on stdout, comments on what is lost, faults instead of output."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from cli.manifests.convert import text_of
+from cli.main import commands
+from shared.api.faults import Fault
+from shared.api.conversion.written import Written
+
+SEEDS = Path(__file__).parents[1] / "seeds"
+PAIR = """\
+apiVersion: karpenter.sh/v1alpha5
+kind: Provisioner
+metadata:
+  name: default
+spec:
+  providerRef:
+    name: default
+  kubeletConfiguration:
+    maxPods: 20
+---
+apiVersion: karpenter.k8s.aws/v1alpha1
+kind: AWSNodeTemplate
+metadata:
+  name: default
+spec:
+  subnetSelector: {a: b}
+  securityGroupSelector: {a: b}
+  userData: |
+    #!/bin/bash
+    echo y
+  tags: {answer: "y", number: "1e3"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: karpenter-global-settings
+data:
+  aws.clusterName: one
+"""
+
+
+OWN_PROFILE = "spec:\n  instanceProfile: own\n  subnet"
+ROLE = ("--role", "nodes")
+
+
+def convert(*words: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(commands, ["convert", *words], input=stdin)
+
+
+def made(*words: str, stdin: str) -> list[dict[str, Any]]:
+    """The documents that are printed."""
+    done = convert("-f", "-", "--to", "v1", *words, stdin=stdin)
+    assert done.exit_code == 0, done.stdout
+    return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+
+def test_help_has_an_example() -> None:
+    done = convert("--help")
+    assert done.exit_code == 0
+    assert "dovetail convert -f" in done.stdout
+
+
+def test_the_other_generation_is_printed_as_yaml() -> None:
+    documents = made(*ROLE, stdin=PAIR)
+    assert [one["kind"] for one in documents] == ["NodePool", "EC2NodeClass"]
+    assert documents[1]["spec"]["kubelet"] == {"maxPods": 20}
+
+
+def test_what_has_no_counterpart_is_a_comment_above_the_document() -> None:
+    done = convert("-f", "-", "--to", "v1", *ROLE, stdin=PAIR)
+    _, _, settings = done.stdout.split("---\n")
+    assert "\n# data[aws.clusterName]: CLUSTER_NAME=one\n" in settings
+    assert "look at the comments in the output: 2" in done.stderr
+
+
+def test_a_class_without_role_or_profile_is_refused_with_its_line_and_the_options() -> None:
+    """v1 would refuse it, too; so nothing is printed."""
+    done = convert("-f", "-", "--to", "v1", stdin=PAIR)
+    assert done.exit_code == 1
+    assert "stdin:11:1: as EC2NodeClass/default: spec.role: " in done.stdout
+    assert "give --role or --instance-profile" in done.stdout
+    assert "apiVersion" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "field"), [("--role", "role"), ("--instance-profile", "instanceProfile")]
+)
+def test_the_identity_of_the_nodes_may_be_given(option: str, field: str) -> None:
+    assert made(option, "nodes", stdin=PAIR)[1]["spec"][field] == "nodes"
+
+
+def test_the_default_instance_profile_of_the_settings_is_taken() -> None:
+    said = PAIR + "  aws.defaultInstanceProfile: profile\n"
+    assert made(stdin=said)[1]["spec"]["instanceProfile"] == "profile"
+    assert "role" not in made(*ROLE, stdin=PAIR.replace("spec:\n  subnet", OWN_PROFILE))[1]["spec"]
+
+
+def test_role_and_instance_profile_exclude_each_other() -> None:
+    done = convert("-f", "-", "--to", "v1", *ROLE, "--instance-profile", "p", stdin=PAIR)
+    assert done.exit_code == 2
+    assert "not both" in done.stderr
+
+
+def test_what_v1_cannot_be_made_of_is_refused() -> None:
+    """The comment would have said it above a document that no server takes."""
+    ubuntu = PAIR.replace("  userData", "  amiFamily: Ubuntu\n  userData")
+    done = convert("-f", "-", "--to", "v1", *ROLE, stdin=ubuntu)
+    assert done.exit_code == 1
+    assert "v1 has no family Ubuntu" in done.stdout
+
+
+def test_text_keeps_its_lines_and_its_quotes() -> None:
+    done = convert("-f", "-", "--to", "v1", *ROLE, stdin=PAIR)
+    assert "  userData: |\n    #!/bin/bash\n    echo y\n" in done.stdout
+    assert 'answer: "y"\n    number: "1e3"\n' in done.stdout
+
+
+def test_a_comment_stays_on_its_line() -> None:
+    note = Fault(("spec", "userData"), "one\nkind: Pod\u2028two")
+    lines = text_of([Written({"kind": "A"}, (note,))]).splitlines()
+    assert lines == ["# spec.userData: one\\nkind: Pod\\u2028two", "kind: A"]
+
+
+def test_faulty_manifests_are_refused_as_validate_does() -> None:
+    """ACC-16: which of two lists was meant is not for us to guess."""
+    done = convert("-f", str(SEEDS / "002-3-provisioner-indented.yaml"), "--to", "v1")
+    assert done.exit_code == 1
+    assert "spec.requirements: is there twice" in done.stdout
+    assert "apiVersion" not in done.stdout
+
+
+def test_a_missing_file_ends_with_code_2(tmp_path: Path) -> None:
+    assert convert("-f", str(tmp_path / "none.yaml"), "--to", "v1").exit_code == 2
+
+
+def test_an_unknown_generation_is_a_usage_error() -> None:
+    done = convert("-f", "-", "--to", "v1beta1", stdin=PAIR)
+    assert done.exit_code == 2
+    assert "v1alpha5" in done.stderr
+
+
+def test_there_and_back_is_valid_again() -> None:
+    there = convert("-f", str(SEEDS / "002-2-node-template-indented.yaml"), "--to", "v1")
+    back = convert("-f", "-", "--to", "v1alpha5", stdin=there.stdout)
+    assert (there.exit_code, back.exit_code) == (0, 0)
+    (template,) = yaml.safe_load_all(back.stdout)
+    assert template["kind"] == "AWSNodeTemplate"
+    assert template["spec"]["subnetSelector"] == {"karpenter.sh/discovery": "bys-dev-eks-main"}

@@ -1,0 +1,194 @@
+"""``dovetail validate`` as people meet it: lines, counts, exit codes."""
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli.main import commands
+from cli.manifests.reading import MOST_BYTES, read_manifests
+
+POOL = """\
+apiVersion: karpenter.sh/v1alpha5
+kind: Provisioner
+metadata:
+  name: default
+spec:
+  providerRef:
+    name: default
+"""
+FAULTY = POOL + "  weight: 101\n  wieght: 5\n"
+DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: a\n"
+
+
+def validate(*words: str, stdin: str | bytes = "") -> Result:
+    return CliRunner().invoke(commands, ["validate", *words], input=stdin)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "pools.yaml"
+
+
+def test_help_has_an_example_and_shows_a_fault() -> None:
+    done = validate("--help")
+    assert done.exit_code == 0
+    assert "dovetail validate -f" in done.stdout
+    assert "pools.yaml:12:9: NodePool/default: spec.weight" in done.stdout
+
+
+def test_every_fault_has_file_line_object_and_field(file: Path) -> None:
+    file.write_text(FAULTY)
+    done = validate("-f", str(file))
+    lines = done.stdout.splitlines()
+    assert done.exit_code == 1
+    assert lines[0] == f"{file}:8:3: Provisioner/default: spec.weight: must be at most 100"
+    assert lines[1].startswith(f"{file}:9:3: Provisioner/default: spec.wieght: unknown field")
+    assert lines[-1] == "1 object checked, 2 faults, 0 warnings"
+
+
+def test_warnings_are_told_and_are_no_faults(file: Path) -> None:
+    file.write_text(POOL)
+    done = validate("-f", str(file))
+    assert done.exit_code == 0
+    assert f"{file}:5:1: warning: Provisioner/default: spec.requirements: defaults" in done.stdout
+
+
+def test_directories_are_read_with_all_below_them(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one.yml").write_text(POOL)
+    (tmp_path / "two.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Service"}))
+    (tmp_path / "notes.txt").write_text("no: [yaml")
+    done = validate("-f", str(tmp_path))
+    assert done.exit_code == 0
+    assert "1 object checked" in done.stdout
+    assert "1 other document ignored (Service 1)" in done.stdout
+
+
+def test_standard_input_and_several_documents_are_read() -> None:
+    done = validate("-f", "-", stdin=f"{DEPLOYMENT}---\n{FAULTY}---\n\n---\n{POOL}")
+    assert done.exit_code == 1
+    assert "stdin:13:3: Provisioner/default: spec.weight: must be at most 100" in done.stdout
+    assert "2 objects checked" in done.stdout
+
+
+def test_items_of_a_list_have_their_own_lines() -> None:
+    items = "".join(f"- {FAULTY}".replace("\n", "\n  ").rstrip() + "\n" for _ in range(2))
+    done = validate("-f", "-", stdin=f"apiVersion: v1\nkind: List\nitems:\n{items}")
+    assert "stdin:11:5: Provisioner/default: spec.weight:" in done.stdout
+    assert "stdin:20:5: Provisioner/default: spec.weight:" in done.stdout
+
+
+def test_a_list_that_is_there_twice_is_not_lost_in_silence() -> None:
+    done = validate("-f", "-", stdin="kind: List\nitems: []\nitems: []\n")
+    assert "stdin:3:1: items: is there twice" in done.stdout
+    assert done.exit_code == 1
+
+
+def test_duplicate_keys_are_faults_of_our_objects_only() -> None:
+    """ACC-16: a list given twice."""
+    twice = "  weight: 1\n  weight: 2\n"
+    done = validate("-f", "-", stdin=f"{POOL}{twice}---\n{DEPLOYMENT}kind: Deployment\n")
+    told = [line for line in done.stdout.splitlines() if "is there twice" in line]
+    assert told == [
+        "stdin:9:3: Provisioner/default: spec.weight: is there twice: "
+        "the first is at line 8, and it is lost"
+    ]
+
+
+def test_a_billion_laughs_are_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    done = validate("-f", "-", stdin="\n".join(lines))
+    assert done.exit_code == 1
+    assert "more than 1000000 values" in done.stdout
+
+
+def test_what_cannot_be_read_ends_with_code_2_and_the_rest_is_checked(
+    file: Path, tmp_path: Path
+) -> None:
+    file.write_text(FAULTY)
+    done = validate("-f", str(tmp_path / "missing.yaml"), "-f", str(file))
+    assert done.exit_code == 2
+    assert "missing.yaml: No such file or directory" in done.stderr
+    assert "spec.weight" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"\xff\xfe\x00", "no UTF-8 text"), (b"#" * (MOST_BYTES + 1), "larger than 16 MiB")],
+    ids=["binary", "large"],
+)
+def test_input_that_is_no_text_or_too_large_is_unreadable(content: bytes, why: str) -> None:
+    done = validate("-f", "-", stdin=content)
+    assert done.exit_code == 2
+    assert f"dovetail: stdin: {why}" in done.stderr
+
+
+def test_output_for_programs(file: Path) -> None:
+    file.write_text(FAULTY + "---\n" + DEPLOYMENT)
+    done = validate("-f", str(file), "-o", "json")
+    report = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert (report["checked"], report["ignored"]) == (1, {"Deployment": 1})
+    assert report["faults"][0] == {
+        "file": str(file),
+        "line": 8,
+        "column": 3,
+        "object": "Provisioner/default",
+        "field": "spec.weight",
+        "message": "must be at most 100",
+    }
+
+
+def test_nothing_is_sent_to_the_terminal_that_it_would_obey() -> None:
+    done = validate("-f", "-", stdin=POOL + '  "\\e[31m\\u202Ex": 1\n')
+    assert "\x1b" not in done.stdout
+    assert "\u202e" not in done.stdout
+    assert "\\x1b[31m\\u202ex" in done.stdout
+
+
+def test_an_older_version_says_which_to_write() -> None:
+    old = "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata:\n  name: a\n"
+    done = validate("-f", "-", stdin=old)
+    assert "stdin:1:1: NodePool/a: apiVersion: NodePool is not read as" in done.stdout
+    assert done.exit_code == 1
+
+
+def test_a_directory_without_manifests_is_a_mistake_in_the_path(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("nothing here")
+    done = validate("-f", str(tmp_path))
+    assert done.exit_code == 2
+    assert f"{tmp_path}: no *.yaml, *.yml, *.json in it" in done.stderr
+
+
+def test_a_directory_that_cannot_be_listed_is_told_and_the_rest_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may list everything, so the system's answer is given by hand."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "one.yaml").write_text(POOL)
+    scandir = os.scandir
+
+    def refuse(path: str) -> Any:
+        if str(path).endswith("/a"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    done = validate("-f", str(tmp_path))
+    assert done.exit_code == 2
+    assert f"{tmp_path / 'a'}: Permission denied" in done.stderr
+    assert "1 object checked" in done.stdout
+
+
+def test_a_closed_standard_input_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a shell leaves it after ``<&-``."""
+    monkeypatch.setattr("sys.stdin", None)
+    (found,) = read_manifests(["-"])
+    assert found.unreadable == "standard input is closed"

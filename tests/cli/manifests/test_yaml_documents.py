@@ -1,0 +1,167 @@
+"""YAML with the place of every field; whatever is in the file, reading it ends soon and without an exception."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.manifests.yaml_documents import MOST_DEPTH, Place, read_yaml
+from cli.manifests.yaml_writing import yaml_text
+
+
+def only(text: str) -> Any:
+    documents, broken = read_yaml(text)
+    assert broken is None
+    assert [one.faults for one in documents] == [[]]
+    return documents[0].value
+
+
+def test_every_field_has_its_line_and_column() -> None:
+    documents, _ = read_yaml("a:\n  - b: 1\n    c: {d: 2}\n  - e\n")
+    places = documents[0].places
+    assert places[("a", 0, "b")] == Place(2, 5)
+    assert places[("a", 0, "c", "d")] == Place(3, 9)
+    assert places[("a", 1)] == Place(4, 5)
+
+
+def test_a_missing_field_has_the_place_of_its_nearest_parent() -> None:
+    documents, _ = read_yaml("a:\n  b: 1\n")
+    assert documents[0].place_of(("a", "x", 3)) == Place(1, 1)
+    assert documents[0].place_of(("a", "b", "c")) == Place(2, 3)
+
+
+def test_documents_before_wrong_yaml_are_kept() -> None:
+    documents, broken = read_yaml("a: 1\n---\nb: 2\n---\nc: d: e\n")
+    assert [one.value for one in documents] == [{"a": 1}, {"b": 2}]
+    assert broken is not None
+    assert broken.place == Place(5, 5)
+
+
+def test_a_key_that_is_there_twice_is_told_with_both_lines() -> None:
+    documents, _ = read_yaml("a:\n  b: 1\n  c: 2\n  b: 3\n")
+    (fault,) = documents[0].faults
+    assert (fault.path, fault.place.line) == (("a", "b"), 4)
+    assert "line 2" in fault.message
+    assert documents[0].value == {"a": {"b": 3, "c": 2}}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("2023-08-03", "2023-08-03"),
+        ("1:30", "1:30"),
+        ("yes", True),
+        ("'yes'", "yes"),
+        ("1e3", 1000.0),
+        ("0777", 511),
+        ("0x1F", 31),
+        ("1_000", 1000),
+        ("", None),
+        ("089", 89.0),
+        ("0b_", "0b_"),
+        ("9" * 200, "9" * 200),
+        ("!!str 5", "5"),
+        ("!!int '5'", 5),
+        ("100%", "100%"),
+    ],
+)
+def test_a_word_means_what_it_means_to_kubectl(written: str, value: object) -> None:
+    assert only(f"a: {written}") == {"a": value}
+
+
+def test_keys_are_text() -> None:
+    assert only("1: a\ntrue: b\n") == {"1": "a", "true": "b"}
+
+
+def test_aliases_and_merges_stand_for_their_values() -> None:
+    assert only("a: &x {b: 1, c: 2}\nd: *x\ne:\n  <<: *x\n  c: 3\n") == {
+        "a": {"b": 1, "c": 2},
+        "d": {"b": 1, "c": 2},
+        "e": {"c": 3, "b": 1},
+    }
+
+
+@pytest.mark.parametrize("text", ["a: *x\n", "a: &x [*x]\n"])
+def test_an_alias_of_nothing_or_of_itself_is_a_fault(text: str) -> None:
+    documents, _ = read_yaml(text)
+    assert "*x has no &x that ends above it" in documents[0].faults[0].message
+
+
+def test_a_template_that_was_not_rendered_is_recognised() -> None:
+    _, broken = read_yaml("a: {{ .Values.name }}\n")
+    assert broken is not None
+    assert "still have to be rendered" in broken.message
+
+
+def test_an_unknown_tag_is_a_fault() -> None:
+    documents, _ = read_yaml("a: !Ref b\nc: !Sub [d]\n")
+    assert [fault.path for fault in documents[0].faults] == [("a",), ("c",)]
+
+
+def test_a_control_character_is_told_with_its_place() -> None:
+    _, broken = read_yaml('a: "한국어"\nb: \x01\n')
+    assert broken is not None
+    assert broken.place == Place(2, 4)
+
+
+def laughs(levels: int) -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, levels)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        laughs(30),
+        "[" * 1_000_000,
+        "{a: " * 100_000,
+        "- " * 1_000_000,
+        "? " * 1_000_000,
+        f"a: &a {'[' * 90}{']' * 90}\nb: &b {'[' * 90}*a{']' * 90}\n",
+    ],
+    ids=["laughs", "lists", "objects", "items", "keys", "nested aliases"],
+)
+@pytest.mark.timeout(30)
+def test_what_would_cost_too_much_is_refused_at_once(text: str) -> None:
+    """Reading any of these to its end would take hours."""
+    _, broken = read_yaml(text)
+    assert broken is not None
+
+
+def test_usual_depth_is_read() -> None:
+    assert only("[" * MOST_DEPTH + "]" * MOST_DEPTH) is not None
+
+
+json_like = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"))
+    | st.sampled_from(
+        ["y", "No", "1e3", "0o7", "1:30", "~", "", "0777", ".5", "a\nb", "a\n", " x"]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text("abyn01~", max_size=4), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["apiVersion", "spec", "y"]), json_like))
+def test_what_is_written_is_read_back(document: dict[str, Any]) -> None:
+    assert only(yaml_text(document)) == document
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b"]), json_like))
+def test_json_is_read(document: dict[str, Any]) -> None:
+    assert only(json.dumps(document, ensure_ascii=False)) == document
+
+
+@given(st.text(st.sampled_from("ab:-{}[]&*!|>'\"#%@,?\n \t~"), max_size=60))
+def test_any_text_is_read_without_an_exception(text: str) -> None:
+    documents, _ = read_yaml(text)
+    for document in documents:
+        json.dumps(document.value)
