@@ -33,7 +33,7 @@ from shared.disruption.simulation import simulate
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.pools.nodepools import Budget
 from shared.domain.snapshot import Snapshot
-from shared.memory import settle
+from shared.runtime.ram import settle
 
 SIZES = (100, 500, 1000, 2000)
 QUICK_SIZES = (100,)

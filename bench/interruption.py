@@ -33,12 +33,12 @@ from bench.report import Row, save, show
 from bench.stacks.sqs_queue import Queue, served
 from local.stack import Stack, StackSettings
 from local.stack_plan import PROJECT, clean_environment
-from shared.bus import Bus
-from shared.clock import SystemClock, rfc3339
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock, rfc3339
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
-from shared.streams import INTERRUPTIONS
+from shared.redis.streams import INTERRUPTIONS
 
 SIZES = (100, 1000, 5000, 15_000)
 KILLS = 5

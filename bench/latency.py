@@ -18,7 +18,7 @@ import aiohttp
 import yaml
 
 from cli.demo.workload import MANIFESTS
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.errors import AlreadyExists
 from shared.kube.client import Kube
 from shared.kube.resources import AWS_NODE_TEMPLATES, MACHINES, PODS, PROVISIONERS, Resource

@@ -33,15 +33,15 @@ from bench.stacks.local_stack import Bench, running
 from bench.report import Row, save, show
 from cli.demo.workload import DEPLOYMENTS, apply, apply_pool
 from local.aws.capacity.stated import Statement
-from shared.bus import Bus
-from shared.clock import SystemClock
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.errors import DovetailError
 from shared.kube.client import Kube, Object
 from shared.kube.resources import EC2_NODE_CLASSES, MACHINES, NODE_CLAIMS, PODS, Resource
-from shared.mirror.catalogue.offerings import CatalogueStore
+from shared.redis.mirror.catalogue.offerings import CatalogueStore
 
 SIZES = (100, 500, 1000)
 BAR_SECONDS, BAR_MEMORY_MIB = 300.0, 200

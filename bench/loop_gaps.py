@@ -23,15 +23,15 @@ from bench.report import Row, save, show
 from services.launcher.catalogue.learned_memory import MemorySizes
 from services.launcher.catalogue.publish import Catalogues
 from services.launcher.catalogue.read import CatalogueRequest
-from shared.bus import Bus
-from shared.clock import SystemClock
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock
 from shared.cloud.catalogue.instance_model import ModelSettings
 from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm
 from shared.domain.instance_types.reservations import Reservation
-from shared.memory import settle
-from shared.mirror.catalogue.learned_ram import LearnedMemory
-from shared.mirror.catalogue.offerings import CatalogueStore
-from shared.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
+from shared.runtime.ram import settle
+from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
+from shared.redis.mirror.catalogue.offerings import CatalogueStore
+from shared.redis.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
 
 TICK_SECONDS = 0.005
 BAR_SECONDS = 0.05

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from shared.memory import settle
+from shared.runtime.ram import settle
 
 T = TypeVar("T")
 Row = dict[str, object]

@@ -6,7 +6,7 @@ So a right that is missing shows here first. Everybody else is let in without a 
 from __future__ import annotations
 
 from local.redis_server import find_redis_server, redis_version
-from shared.redis_rights import SERVICES, user_rules
+from shared.redis.rights import SERVICES, user_rules
 
 PASSWORD = "local"
 

@@ -26,7 +26,7 @@ from local.cluster.addons.catalogue import USUAL, chosen
 from local.redis_server import redis_server_command
 from local.redis_users import address_of, user_arguments
 from shared.errors import ConfigurationError
-from shared.packaged import packaged
+from shared.distribution.files import packaged
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 PROJECT = Path(__file__).resolve().parent.parent

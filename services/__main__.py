@@ -1,6 +1,6 @@
 """``python -m services``: all five in one process, for small machines. The status pages are under ``/<service>/``."""
 
-from shared.memory import uncollected
+from shared.runtime.ram import uncollected
 
 with uncollected():
     from services.interruption import service as interruption
@@ -8,7 +8,7 @@ with uncollected():
     from services.scheduler import service as scheduler
     from services.terminator import service as terminator
     from services.watcher import service as watcher
-    from shared.environment import main
+    from shared.runtime.environment import main
 
 if __name__ == "__main__":
     main(watcher.ENTRY, scheduler.ENTRY, launcher.ENTRY, terminator.ENTRY, interruption.ENTRY)

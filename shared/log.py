@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any, cast
 
-from shared.lean_imports import without
+from shared.runtime.lean_imports import without
 
 with without("rich"):
     # Only its console renderer would use rich, which costs each service 3 MB.

@@ -18,7 +18,7 @@ from bench.cpu_shares import cpu_seconds
 from bench.report import Row
 from local.probe import request_json
 from local.stack import Stack, StackSettings
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 
 

@@ -22,7 +22,7 @@ from cli.demo.settings import DemoSettings
 from cli.demo.story import play
 from cli.stack.environment import from_variables
 from local.stack import DEFAULT_DIRECTORY, Stack, StackSettings
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError
 
 

@@ -16,7 +16,7 @@ from cli.stack.environment import Environment
 from cli.operations.queues import queue_depths
 from local.probe import probe
 from local.process import last_lines
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.kube.client import Kube, Object
 from shared.kube.resources import (

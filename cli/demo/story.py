@@ -24,7 +24,7 @@ from cli.demo.timeline import Timeline
 from cli.emulator import Emulator
 from cli.stack.environment import Environment
 from cli.operations.queues import queue_depths
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.pools.nodepools import CLASS_KINDS, POOL_KINDS
 from shared.errors import DovetailError, TransientError
 from shared.kube.client import Kube

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 
 LONGEST = 5_000
 """Entries kept; a story has some hundreds."""

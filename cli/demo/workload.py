@@ -29,7 +29,7 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
-from shared.packaged import packaged
+from shared.distribution.files import packaged
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
 WORKLOAD = "inflate"

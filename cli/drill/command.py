@@ -26,7 +26,7 @@ from cli.stack.running_stack import StackOption, variables_of
 from cli.operations.scheduler_status import VARIABLE, ask, scheduler_url
 from cli.tables import print_table
 from local.stack import DEFAULT_DIRECTORY
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.cloud.catalogue.bundled import BUNDLED_REGION
 from shared.errors import ConfigurationError, DovetailError
 from shared.kube.client import Kube

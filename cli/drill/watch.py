@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from cli.drill.picture import Json, Picture, Target, report_of
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.resources import EVENTS, MACHINES, NODE_CLAIMS, PODS
 

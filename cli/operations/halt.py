@@ -18,7 +18,7 @@ from rich.console import Console
 from cli.stack.running_stack import StackOption, variables_of
 from cli.operations.scheduler_status import VARIABLE, ask
 from local.stack import DEFAULT_DIRECTORY
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.domain import labels
 from shared.errors import ConfigurationError, DovetailError, NotFound
 from shared.kube.client import Kube

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from shared.bus.connection import connect, key_prefix, redis_errors
-from shared.streams import GROUPS
+from shared.redis.bus.connection import connect, key_prefix, redis_errors
+from shared.redis.streams import GROUPS
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class QueueDepth:
 
 
 class _Commands(Protocol):
-    """What is used of a Redis client; the client library itself stays in ``shared.bus``."""
+    """What is used of a Redis client; the client library itself stays in ``shared.redis.bus``."""
 
     async def execute_command(self, *words: str) -> Any: ...
 
 
 async def queue_depths(redis_url: str, cluster: str) -> list[QueueDepth]:
-    """All streams of ``cluster``, in the order of ``shared.streams``. Raises TransientError."""
+    """All streams of ``cluster``, in the order of ``shared.redis.streams``. Raises TransientError."""
     redis = connect(redis_url, connections=2)
     try:
         return [

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.manifests.yaml_writing import yaml_text
-from shared.redis_rights import AGENT, USERS, acl_file
+from shared.redis.rights import AGENT, USERS, acl_file
 
 NAMESPACE = "dovetail"
 AGENTS_NAMESPACE = "dovetail-agents"

@@ -22,7 +22,7 @@ from cli.stack.running_stack import StackOption, variables_of
 from cli.tables import print_table
 from local.probe import probe
 from local.stack import DEFAULT_DIRECTORY
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.domain import labels
 from shared.errors import DovetailError
 from shared.kube.client import Kube, Object

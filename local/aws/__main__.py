@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from local.aws.moto.resources import import_moto
 from local.aws.settings import EmulatorSettings, describe_settings
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.log import configure, get_logger
 
 log = get_logger(__name__)

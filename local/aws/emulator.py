@@ -31,7 +31,7 @@ from local.aws.clock.timers import Timers
 from local.aws.ec2.tokens import Tokens
 from local.aws.http.trail import Trail
 from local.aws.capacity.zonal_shifts import ZonalShifts
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 
 
 def load_catalogue() -> Catalogue:

@@ -30,7 +30,7 @@ from local.cluster.builtin.manifests import create_accounts
 from local.cluster.api.server import build_app
 from local.cluster.settings import ClusterSettings
 from local.cluster.storage.store import Store
-from shared.clock import Clock, SystemClock
+from shared.concurrency.clock import Clock, SystemClock
 from shared.errors import ConfigurationError
 from shared.log import get_logger
 

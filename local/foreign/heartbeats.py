@@ -7,7 +7,7 @@ import asyncio
 from local.cluster.control_plane.informers import Obj
 from local.cluster.kubelet.fleet import Fleet
 from local.foreign.remote_store import RemoteStore
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.errors import AlreadyExists, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import LEASES

@@ -30,7 +30,7 @@ from local.foreign.heartbeats import Heartbeats
 from local.foreign.kubeconfig import pick
 from local.foreign.objects import LABEL
 from local.foreign.remote_store import RemoteInformers, RemoteStore
-from shared.clock import SystemClock, rfc3339
+from shared.concurrency.clock import SystemClock, rfc3339
 from shared.kube.client import Kube
 from shared.log import configure
 

@@ -23,7 +23,7 @@ from local.foreign.objects import (
     wanted,
 )
 from local.stack_plan import ACCOUNTS, JOINED, KUBELETS, NAMESPACE, SERVICES, stack_id
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.errors import (
     AlreadyExists,
     ConfigurationError,

@@ -2,12 +2,12 @@
 
 import argparse
 
-from shared.memory import uncollected
+from shared.runtime.ram import uncollected
 
 with uncollected():
     from services.interruption import service
     from services.interruption.self_managed_nodes import agent
-    from shared.environment import main
+    from shared.runtime.environment import main
 
 ENTRIES = {"sqs": service.ENTRY, "imds": agent.ENTRY}
 

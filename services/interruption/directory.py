@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from services.interruption.notices.notice import NoticeKind
 from services.interruption.notices.taints import taint_for
 from shared.api.core.nodes import parse_node
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import Machine
@@ -34,7 +34,7 @@ from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import NODES as NODE_OBJECTS
 from shared.log import get_logger
-from shared.mirror import Change, MirrorReader
+from shared.redis.mirror import Change, MirrorReader
 
 log = get_logger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.eks import EksCluster
 from shared.cloud.client.session import Cloud
 from shared.log import get_logger

@@ -10,10 +10,10 @@ from services.launcher.launch.controller import LaunchController
 from services.launcher.lifecycle.controller import LifecycleController
 from services.launcher.lifecycle.nodes import cluster_nodes
 from services.launcher.node_class.controller import NodeClasses
-from shared.bus import Envelope
+from shared.redis.bus import Envelope
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.messages import (
+from shared.redis.messages import (
     LaunchMachine,
     MachineTerminated,
     NodeClassChanged,

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared import streams
+from shared.redis import streams
 from shared.api.core.references import to_machine
-from shared.bus import Bus
-from shared.clock import Clock, rfc3339
+from shared.redis.bus import Bus
+from shared.concurrency.clock import Clock, rfc3339
 from shared.domain.machines.machine import Condition, Machine
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
-from shared.messages import EndInstance, Message, TerminateMachine, send
+from shared.redis.messages import EndInstance, Message, TerminateMachine, send
 
 log = get_logger(__name__)
 

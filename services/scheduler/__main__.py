@@ -1,10 +1,10 @@
 """``python -m services.scheduler``: run this one service."""
 
-from shared.memory import uncollected
+from shared.runtime.ram import uncollected
 
 with uncollected():
     from services.scheduler.service import ENTRY
-    from shared.environment import main
+    from shared.runtime.environment import main
 
 if __name__ == "__main__":
     main(ENTRY)

@@ -6,15 +6,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from services.scheduler.provisioning.planner import Planner
-from shared.bus import Envelope, RetryLater
-from shared.messages import (
+from shared.redis.bus import Envelope, RetryLater
+from shared.redis.messages import (
     InterruptionReceived,
     LaunchFailed,
     MachineTerminated,
     PodUnschedulable,
     decode,
 )
-from shared.mirror import MirrorReader
+from shared.redis.mirror import MirrorReader
 
 RETRY_SECONDS = 1.0
 

@@ -15,7 +15,7 @@ from shared.cloud.ec2.ended_instances import ENDED, ended_by_itself, ending_of, 
 from shared.cloud.ec2.records import Instance
 from shared.domain.machines.machine import REGISTERED, Machine
 from shared.kube.recorder import Recorder
-from shared.mirror.pools.pool_health import PoolHealth
+from shared.redis.mirror.pools.pool_health import PoolHealth
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.ec2.calls import Ec2
 from shared.cloud.ec2.records import Instance
 from shared.errors import DovetailError

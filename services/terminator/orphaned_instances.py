@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.instances import UNKNOWN, Instances
 from services.terminator.step import AGAIN, DONE, Step
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, is_ours, machine_of
 from shared.cloud.ec2.records import Instance
 from shared.domain.machines.launches import is_wanted
@@ -22,7 +22,7 @@ from shared.domain.nodes import provider_instance_id
 from shared.errors import InvalidObject, NotFound
 from shared.kube.machines import Machines, provider_id_in
 from shared.log import get_logger
-from shared.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 
 log = get_logger(__name__)
 

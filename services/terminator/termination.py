@@ -21,7 +21,7 @@ from services.terminator.step import AGAIN, DONE, Step
 from services.terminator.terminating_node import TerminatingNode
 from services.terminator.writer import Writer
 from shared.api.core.nodes import parse_node
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
@@ -31,7 +31,7 @@ from shared.kube.machines import Machines
 from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 
 log = get_logger(__name__)
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from services.terminator.terminating_node import TerminatingNode
-from shared import streams
+from shared.redis import streams
 from shared.api.core.references import to_machine, to_node, to_pod
-from shared.bus import Bus
-from shared.clock import Clock, parse_rfc3339, rfc3339
+from shared.redis.bus import Bus
+from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import (
     DRAINED,
@@ -29,7 +29,7 @@ from shared.kube.node_taints import NodeMarks, is_closed
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, Resource
 from shared.log import get_logger
-from shared.messages import MachineTerminated, send
+from shared.redis.messages import MachineTerminated, send
 from shared.metrics import Metrics
 
 log = get_logger(__name__)

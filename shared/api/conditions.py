@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api.shapes import entries, text, whole
-from shared.clock import parse_rfc3339, rfc3339
+from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain.machines.machine import Condition
 from shared.errors import InvalidObject
 

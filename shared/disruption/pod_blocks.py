@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from shared.clock import rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.durations import go_duration_seconds
 from shared.domain.nodes import DISRUPTED

@@ -19,7 +19,7 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.concurrency.backoff import Backoff
 from shared.errors import (
     Conflict,

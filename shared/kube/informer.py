@@ -31,7 +31,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.waiting import run_until
 from shared.errors import ConfigurationError, DovetailError, Gone, TransientError, Unreachable

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import run_until
 from shared.errors import AlreadyExists, Conflict, DovetailError, NotFound
 from shared.kube.client import Kube

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.concurrency.waiting import run_until
 from shared.errors import AlreadyExists, DovetailError, NotFound, TransientError
 from shared.kube.client import Kube

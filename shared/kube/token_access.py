@@ -12,7 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS

@@ -22,7 +22,7 @@ from shared.metrics.requests import RequestMetrics
 from shared.metrics.scheduling import SchedulingMetrics
 from shared.metrics.watching import WatchMetrics
 from shared.metrics.work import EVERY_SERVICE, WorkMetrics
-from shared.version import VERSION
+from shared.distribution.version import VERSION
 
 
 class Metrics(

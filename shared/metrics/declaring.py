@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.metrics.exposition.summaries import Summary
 
 disable_created_metrics()  # type: ignore[no-untyped-call]

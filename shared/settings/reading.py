@@ -1,7 +1,7 @@
 """How settings are read: environment variables first, then what the ConfigMap says, then the default.
 
 A wrong variable stops the start with a message that names it. Where the ConfigMap comes from, and how often, is the
-business of ``shared.live_settings``.
+business of ``shared.runtime.live_settings``.
 """
 
 from __future__ import annotations

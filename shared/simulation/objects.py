@@ -18,7 +18,7 @@ import msgspec
 from shared.api.faults import Fault, field_text
 from shared.api.registry import check, identity, is_object_name, is_ours
 from shared.api.shapes import entries, mapping, text, text_list, texts
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]

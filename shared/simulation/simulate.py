@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.snapshot import moving_pods
 from shared.simulation.answer import answer_of, faults_of

@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings
 
 from cli.stack import secrets
 from shared import settings
-from shared.redis_rights import USERS
+from shared.redis.rights import USERS
 from tests.support.documents import documents
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"

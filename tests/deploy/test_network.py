@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.redis_rights import SERVICES
+from shared.redis.rights import SERVICES
 from tests.support.documents import documents
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"

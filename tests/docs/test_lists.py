@@ -15,7 +15,7 @@ import shared.disruption
 from services.interruption.actions.action import action_for
 from services.interruption.notices.notice import NoticeKind
 from shared import settings
-from shared.streams import GROUPS, PUBLISHERS
+from shared.redis.streams import GROUPS, PUBLISHERS
 from tests.support.citations import PROJECT
 
 DOCS = PROJECT / "docs"

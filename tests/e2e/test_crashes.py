@@ -17,7 +17,7 @@ from cli.demo import workload
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.snapshot import Snapshot
 from local.stack_plan import SERVICES
-from shared.bus import connect
+from shared.redis.bus import connect
 from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES
 from tests.support.playground import TTL_SECONDS, Playground, until

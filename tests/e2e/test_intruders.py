@@ -21,13 +21,13 @@ from redis.asyncio import Redis
 
 from cli.demo import workload
 from local.stack_plan import HOST, clean_environment, free_ports
-from shared.bus import connect
-from shared.bus.connection import key_prefix
+from shared.redis.bus import connect
+from shared.redis.bus.connection import key_prefix
 from shared.domain.workloads.pods import Pod
 from shared.domain.records import PODS as PODS_KIND
 from shared.kube.resources import PODS
-from shared.mirror.change import MirrorKeys
-from shared.mirror.integrity import Digester
+from shared.redis.mirror.change import MirrorKeys
+from shared.redis.mirror.integrity import Digester
 from tests.support.builders import make_pods
 from tests.support.gaps.observing import (
     Purchases,

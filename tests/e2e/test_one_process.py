@@ -14,7 +14,7 @@ from cli.demo.display import Display
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.story import play
 from local.stack_plan import SERVICES
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from tests.support.playground import DEMO, playground_on, short_settings, stack_of
 
 pytestmark = pytest.mark.e2e

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import DRIFTED, EMPTY
 from shared.kube.resources import DAEMON_SETS, PODS

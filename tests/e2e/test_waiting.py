@@ -10,7 +10,7 @@ import time
 import pytest
 
 from local.probe import request_json
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.kube.resources import EVENTS, PODS
 from tests.support.kubectl import NEEDS_KUBECTL

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.bus import Envelope
-from shared.messages import RETIRED, TYPES, Retired, decode
+from shared.redis.bus import Envelope
+from shared.redis.messages import RETIRED, TYPES, Retired, decode
 
 DOCUMENTS = sorted((Path(__file__).parent / "messages").glob("*.json"))
 

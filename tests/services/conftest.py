@@ -23,9 +23,9 @@ from aiobotocore.session import AioSession
 from local.cluster.builtin.manifests import read_manifests
 from local.cluster.storage.store import Store
 from local.redis_server import RedisServer
-from shared.bus import Bus, Envelope
-from shared.bus.connection import ask, pairs
-from shared.clock import Clock, SystemClock
+from shared.redis.bus import Bus, Envelope
+from shared.redis.bus.connection import ask, pairs
+from shared.concurrency.clock import Clock, SystemClock
 from shared.cloud.client.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
@@ -41,7 +41,7 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
-from shared.messages import Message, decode
+from shared.redis.messages import Message, decode
 from shared.metrics import Metrics
 from tests.support.chosen_uids import StoreWithChosenUids
 from tests.support.cluster_fixture import connect, embedded_api_server, write_kubeconfig

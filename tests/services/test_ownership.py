@@ -71,7 +71,7 @@ def test_sch_36_nobody_binds_pods() -> None:
 def test_svc_07_only_the_clock_asks_for_the_time() -> None:
     """A timer that asks by itself cannot be tested with a clock that is stepped."""
     asking = {path for path, text in SOURCES.items() if CLOCKS.search(text)}
-    assert asking == {"shared/clock.py"}
+    assert asking == {"shared/concurrency/clock.py"}
 
 
 def test_evt_02_every_event_that_people_watch_for_is_written_somewhere() -> None:

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.transport.connection import Timeouts
 from shared.kube.resources import NAMESPACES

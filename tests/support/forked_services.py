@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
-from shared.environment import main
+from shared.runtime.environment import main
 
 
 def complaints(

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from local.redis_server import RedisServer, redis_version
-from shared.bus import connect
-from shared.bus.connection import ask
-from shared.redis_rights import USERS, acl_file
+from shared.redis.bus import connect
+from shared.redis.bus.connection import ask
+from shared.redis.rights import USERS, acl_file
 
 CLUSTER = "guarded"
 ADMIN = ("admin", "admins-password")

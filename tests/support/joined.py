@@ -15,7 +15,7 @@ from random import Random
 from local.process import identify, last_lines, spawn, terminate
 from local.stack import Joined, Stack
 from local.stack_plan import PROJECT, clean_environment
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from tests.support.playground import short_settings
 from tests.support.waiting import wait_until

@@ -11,7 +11,7 @@ from typing import Any
 from local.cluster.control_plane.running import ControlPlane
 from local.cluster.settings import ClusterSettings
 from local.cluster.storage.store import Store
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from tests.support.waiting import wait_until
 
 Obj = dict[str, Any]

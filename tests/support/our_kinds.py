@@ -14,7 +14,7 @@ from typing import Any
 from local.cluster.builtin.manifests import read_manifests
 from local.cluster.api.patches import merge_patch
 from local.cluster.storage.store import Store
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from tests.support.kubectl import NEWEST_PROGRAM, Kubectl, served
 
 Document = dict[str, Any]

@@ -40,7 +40,7 @@ from local.process import ProcessIdentity
 from local.stack import Stack, StackSettings
 from local.stack_plan import SERVICES
 from local.stack_state import PartState, read_environment
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import (

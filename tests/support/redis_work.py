@@ -8,22 +8,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from shared import streams
-from shared.bus import Bus, Consumer, ConsumerSettings, Envelope, RetryLater
-from shared.bus.envelope import Handler
-from shared.clock import SystemClock
+from shared.redis import streams
+from shared.redis.bus import Bus, Consumer, ConsumerSettings, Envelope, RetryLater
+from shared.redis.bus.envelope import Handler
+from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import encode_catalogue
-from shared.mirror import Change, MirrorReader, MirrorWriter
-from shared.mirror.pools.disruption_rate import DisruptionRate
-from shared.mirror.pools.launch_backoff import LaunchBackoff
-from shared.mirror.catalogue.learned_ram import LearnedMemory
-from shared.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
-from shared.mirror.pools.registrations import RegistrationOutcomes
-from shared.mirror.catalogue.reservations import ReservationStore
-from shared.mirror.seen_events import SeenEverywhere
-from shared.mirror.catalogue.shifted_zones import ShiftedZones
-from shared.mirror.template_use import TemplateUse
-from shared.redis_rights import AGENT
+from shared.redis.mirror import Change, MirrorReader, MirrorWriter
+from shared.redis.mirror.pools.disruption_rate import DisruptionRate
+from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
+from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
+from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
+from shared.redis.mirror.pools.registrations import RegistrationOutcomes
+from shared.redis.mirror.catalogue.reservations import ReservationStore
+from shared.redis.mirror.seen_events import SeenEverywhere
+from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.template_use import TemplateUse
+from shared.redis.rights import AGENT
 from tests.support.builders import make_catalogue, make_node_class
 from tests.support.guarded_redis import CLUSTER
 from tests.support.waiting import wait_until
@@ -180,7 +180,7 @@ async def _terminator(bus: Bus, _url: str) -> None:
 
 
 async def _health(bus: Bus) -> None:
-    """``shared.mirror.pools.pool_health`` asks for no more."""
+    """``shared.redis.mirror.pools.pool_health`` asks for no more."""
     backoff = LaunchBackoff(bus.redis, bus.prefix, CLOCK)
     for machine in ("u1", "u2", "u3"):
         await backoff.failed(POOL, "template", machine)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from shared.runtime import Loop
+from shared.runtime.services import Loop
 
 
 def free_port() -> int:

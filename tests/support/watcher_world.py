@@ -16,16 +16,16 @@ from prometheus_client.samples import Sample
 
 from services.watcher.conversion import KINDS, Kind
 from services.watcher.service import build
-from shared.bus import Bus
-from shared.clock import SystemClock
-from shared.environment import Environment
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock
+from shared.runtime.environment import Environment
 from shared.kube.client import Kube
 from shared.kube.transport.connection import Timeouts
 from shared.kube.recorder import Recorder
-from shared.live_settings import LiveSettings
+from shared.runtime.live_settings import LiveSettings
 from shared.metrics import Metrics
-from shared.mirror import MirrorReader
-from shared.runtime import Service, supervise
+from shared.redis.mirror import MirrorReader
+from shared.runtime.services import Service, supervise
 from shared.settings import WatcherSettings, read
 from tests.support import our_kinds
 from tests.support.cluster_fixture import connect, write_kubeconfig

@@ -9,7 +9,7 @@ from typing import Any
 
 from local.aws.autoscaling.hooks import Member
 from local.aws.emulator import Emulator
-from shared.clock import rfc3339
+from shared.concurrency.clock import rfc3339
 
 Parameters = Mapping[str, Any]
 Action = Callable[[Emulator, str, Parameters], dict[str, Any]]

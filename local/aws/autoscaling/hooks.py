@@ -22,7 +22,7 @@ from local.aws.moto.state import ACCOUNT_ID
 from local.aws.interruptions.notices import Notices
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.clock.timers import Timers
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 
 TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
 NAME_TAG = "aws:autoscaling:groupName"

@@ -13,7 +13,7 @@ from local.aws.fleet.plan import UNLIMITED, PoolKey
 from local.aws.ec2.instances import ENDING, Inventory
 from local.aws.ec2.launching import LaunchSpecification
 from local.aws.capacity.reservations import Reservations
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 
 RESERVATION_FULL = "ReservationCapacityExceeded"
 

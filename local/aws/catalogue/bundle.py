@@ -25,7 +25,7 @@ from local.aws.moto.resources import import_moto
 from local.aws.settings import EmulatorSettings
 from local.stack_plan import clean_environment
 from shared import log as logs
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.cloud.catalogue.bundled import BUNDLED_REGION, FILE, packed, unpacked
 from shared.cloud.catalogue.building import load_catalogue
 from shared.cloud.catalogue.instance_model import ModelSettings
@@ -33,7 +33,7 @@ from shared.cloud.catalogue.reference_data import DATA
 from shared.cloud.client.session import Cloud
 from shared.domain.instance_types.types import Catalogue
 from shared.errors import ConfigurationError, Unavailable
-from shared.version import VERSION
+from shared.distribution.version import VERSION
 
 READ_SECONDS = 120.0
 REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]{1,12}){1,3}-[0-9]")

@@ -5,7 +5,7 @@ So a test can wait out a describe lag, a reservation's end or the retention of t
 
 from __future__ import annotations
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 
 
 class SteppedClock:

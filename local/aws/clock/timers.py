@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from itertools import count
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.log import get_logger
 
 log = get_logger(__name__)

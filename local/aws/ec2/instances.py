@@ -17,7 +17,7 @@ from random import Random
 from local.aws.catalogue.types import InstanceTypeFacts
 from local.aws.settings import Behaviour
 from local.aws.clock.timers import Timers
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 
 STATE_CODES = {
     "pending": 0,

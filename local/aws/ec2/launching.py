@@ -19,7 +19,7 @@ from local.aws.http.faults import Faults
 from local.aws.ec2.instances import Instance, Inventory
 from local.aws.moto.state import attach_volume, find_subnet
 from local.aws.ec2.refusal import RequestRefused
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 
 KMS_ACTION = "KMSDecrypt"
 """The pseudo-action whose fault makes a launched instance end at once."""

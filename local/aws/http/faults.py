@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from random import Random
 from typing import Any, Literal
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 
 ACTION_FAULT_LIMIT = 100
 """Most waiting orders per action."""

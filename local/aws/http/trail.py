@@ -9,7 +9,7 @@ from collections import deque
 from typing import Any
 
 from local.aws.ec2.instances import Instance
-from shared.clock import rfc3339
+from shared.concurrency.clock import rfc3339
 
 EVENT_LIMIT = 10_000
 FLEET = "ec2fleet.amazonaws.com"

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from shared.packaged import packaged
+from shared.distribution.files import packaged
 
 IAM = packaged("deploy", "iam")
 _KEY_PREFIX = "DOVETAIL"

@@ -22,7 +22,7 @@ from local.aws.moto.state import ACCOUNT_ID
 from local.aws.interruptions.notices import Maintenance, Notices
 from local.aws.settings import Behaviour
 from local.aws.clock.timers import Timers
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 
 SPOT_WARNING = "EC2 Spot Instance Interruption Warning"
 REBALANCE = "EC2 Instance Rebalance Recommendation"

@@ -18,7 +18,7 @@ from http import HTTPStatus
 
 from local.aws.ec2.instances import Instance, Inventory
 from local.aws.interruptions.notices import Maintenance, Notice, Notices
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 
 PREFIX = "/_dovetail/imds/"
 TOKEN_PATH = "latest/api/token"

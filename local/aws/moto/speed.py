@@ -23,7 +23,7 @@ from moto.events.models import Rule
 from moto.moto_api._internal import mock_random
 from moto.sqs.models import Message, SQSBackend, sqs_backends
 
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 
 PREFIXES_KEY = "known_prefixes"
 

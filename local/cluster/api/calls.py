@@ -21,7 +21,7 @@ from local.cluster.api.requests import Query, Target
 from local.cluster.builtin.resources import AUTOSCALERS_V1, Resource
 from local.cluster.storage.store import Store
 from local.cluster.storage.watches import Document, Stored
-from shared.clock import rfc3339
+from shared.concurrency.clock import rfc3339
 
 MEDIA = "application/json"
 

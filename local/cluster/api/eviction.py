@@ -16,7 +16,7 @@ from typing import Any
 from local.cluster.api.errors import ApiError
 from local.cluster.storage.selectors import selector_matches
 from local.cluster.storage.watches import Document
-from shared.clock import rfc3339
+from shared.concurrency.clock import rfc3339
 
 SEVERAL_BUDGETS = (
     "This pod has more than one PodDisruptionBudget, "

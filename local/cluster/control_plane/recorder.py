@@ -17,7 +17,7 @@ from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.informers import Obj
 from local.cluster.storage.store import Store
 from local.cluster.control_plane.supervision import TimeSlice
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.log import get_logger
 
 log = get_logger(__name__)

@@ -39,7 +39,7 @@ from local.cluster.storage.store import Store
 from local.cluster.control_plane.supervision import supervise
 from local.cluster.volumes.attach_controller import AttachmentController
 from local.cluster.volumes.ephemeral_controller import EphemeralVolumeController
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 
 
 def node_of(pod: Obj) -> list[str]:

@@ -18,7 +18,7 @@ from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
-from shared.clock import Clock, parse_rfc3339, rfc3339
+from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 
 GROUP = "apps"
 REVISION = "deployment.kubernetes.io/revision"

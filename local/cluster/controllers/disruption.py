@@ -19,7 +19,7 @@ from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
 from local.cluster.storage.selectors import selector_matches
 from local.cluster.storage.store import Store
-from shared.clock import Clock, parse_rfc3339, rfc3339
+from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 
 GROUP, PLURAL = "policy", "poddisruptionbudgets"
 DISRUPTED_SECONDS = 120.0

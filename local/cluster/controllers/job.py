@@ -24,7 +24,7 @@ from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj,
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
 from local.cluster.control_plane.supervision import TimeSlice
-from shared.clock import Clock, parse_rfc3339, rfc3339
+from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 
 GROUP = "batch"
 

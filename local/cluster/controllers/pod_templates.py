@@ -11,7 +11,7 @@ import orjson
 
 from local.cluster.control_plane.conditions import find_condition, is_true
 from local.cluster.control_plane.informers import Obj
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """The alphabet of generated names (apimachinery's SafeEncodeString: no vowels, no bad words)."""

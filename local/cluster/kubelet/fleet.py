@@ -30,7 +30,7 @@ from local.cluster.kubelet.node_objects import (
 from local.cluster.kubelet.user_data import KubeletConfiguration, parse_user_data
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.errors import TransientError
 from shared.log import get_logger
 

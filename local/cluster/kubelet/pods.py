@@ -24,7 +24,7 @@ from local.cluster.kubelet.run_times import run_seconds
 from local.cluster.storage.store import Store
 from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.volumes.attaching import ATTACHMENTS, STORAGE, has_volumes
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.log import get_logger
 
 log = get_logger(__name__)

@@ -24,7 +24,7 @@ from local.cluster.printing.columns import (
     since,
 )
 from local.cluster.storage.watches import Document
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 
 
 def _event_time(name: str) -> Cell:

@@ -16,7 +16,7 @@ from typing import Any
 from local.cluster.printing.jsonpath import compile_path
 from local.cluster.storage.selectors import selector_text
 from local.cluster.storage.watches import Document
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"

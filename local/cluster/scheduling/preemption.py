@@ -16,7 +16,7 @@ from local.cluster.scheduling.filters import pod_checks, refusals
 from local.cluster.scheduling.shapes import PodInfo
 from local.cluster.scheduling.state import ClusterState, NodeState
 from local.cluster.storage.selectors import selector_matches
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 
 TRIED_NODES = 100
 """Nodes on which victims are looked for at one attempt; the next attempt begins elsewhere."""

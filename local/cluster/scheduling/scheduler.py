@@ -26,7 +26,7 @@ from local.cluster.scheduling.shapes import PodInfo
 from local.cluster.scheduling.state import ClusterState, NodeState
 from local.cluster.storage.store import Store
 from local.cluster.volumes.scheduling import PodVolumes
-from shared.clock import Clock, SystemClock, rfc3339
+from shared.concurrency.clock import Clock, SystemClock, rfc3339
 from shared.kube.transport.pacing import TokenBucket
 from shared.log import get_logger
 

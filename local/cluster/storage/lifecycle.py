@@ -29,7 +29,7 @@ from local.cluster.api.errors import (
 )
 from local.cluster.builtin.resources import Resource
 from local.cluster.storage.watches import Document
-from shared.clock import parse_rfc3339, rfc3339
+from shared.concurrency.clock import parse_rfc3339, rfc3339
 
 SERVER_OWNED = (
     "uid",

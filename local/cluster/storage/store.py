@@ -38,7 +38,7 @@ from local.cluster.api.patches import merge_patch
 from local.cluster.builtin.resources import BUILT_IN, CRD_GROUP, CRD_PLURAL, Resource
 from local.cluster.storage.selectors import object_predicate, selector_text
 from local.cluster.storage.watches import Cursor, Document, Stored, Subscription
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 
 __all__ = ["ApiError", "Document", "Resource", "Store", "Subscription"]
 

@@ -24,7 +24,7 @@ from services.interruption.notices.scheduled_events import (
 )
 from services.interruption.notices.taints import taint_for
 from shared.api.core.references import to_machine, to_node
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import Machine

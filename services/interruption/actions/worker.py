@@ -17,7 +17,7 @@ from services.interruption.actions.machine_actions import MachineActions
 from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import Notice, NoticeKind
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import run_until
 from shared.errors import DovetailError
 from shared.log import get_logger

@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 
 from services.interruption.notices.notice import NOTICE_SECONDS, HookName, Notice, NoticeKind
-from shared.bus import BadMessage
-from shared.clock import parse_rfc3339
+from shared.redis.bus import BadMessage
+from shared.concurrency.clock import parse_rfc3339
 from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE
 
 TRIPLE = ("version", "source", "detail-type")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from services.interruption.notices.notice import Notice
-from shared.clock import parse_rfc3339, rfc3339
+from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from services.interruption.notices.taints import OURS
 from shared.api.core.nodes import parse_node, taint_objects
-from shared.clock import rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.expressions import NO_SCHEDULE, Taint
 from shared.domain.machines.lifecycle_actions import (

@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 import aiohttp
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.errors import DovetailError, Throttled, Unauthorized, Unavailable, Unreachable
 
 TOKEN_SECONDS = 21_600

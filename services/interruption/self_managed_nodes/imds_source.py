@@ -30,8 +30,8 @@ from services.interruption.self_managed_nodes.imds_documents import (
     spot_notice,
 )
 from services.interruption.self_managed_nodes.own_node import OwnNode
-from shared.bus import BadMessage
-from shared.clock import Clock
+from shared.redis.bus import BadMessage
+from shared.concurrency.clock import Clock
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.waiting import pause
 from shared.domain.pools.nodepools import IGNORE

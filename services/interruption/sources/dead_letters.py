@@ -9,7 +9,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from services.interruption.sources.sqs import Bury
-from shared.bus.dead_letters import DeadLetters
+from shared.redis.bus.dead_letters import DeadLetters
 
 GROUP = "interruption"
 

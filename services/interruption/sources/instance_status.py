@@ -22,13 +22,13 @@ from services.interruption.notices.status_checks import (
     passing_since,
     serious,
 )
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.ec2.instance_status import Ailment, InstanceStatuses
 from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, Unauthorized
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.runtime import MOST_FAILURES
+from shared.runtime.services import MOST_FAILURES
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)

@@ -15,7 +15,7 @@ from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import Notice, NoticeKind, rank
 from services.interruption.notices.scheduled_events import Maintenance, held_by
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Machine
 from shared.errors import DovetailError
 from shared.log import get_logger

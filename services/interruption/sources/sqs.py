@@ -21,8 +21,8 @@ from services.interruption.directory import Directory
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.eventbridge import parse
 from services.interruption.notices.notice import rank
-from shared.bus import BadMessage
-from shared.clock import Clock
+from shared.redis.bus import BadMessage
+from shared.concurrency.clock import Clock
 from shared.cloud.sqs import BATCH, QueueMessage, Sqs
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.waiting import pause, run_until

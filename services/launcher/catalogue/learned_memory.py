@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.domain.resources import MEMORY
 from shared.log import get_logger
-from shared.mirror.catalogue.learned_ram import LearnedMemory, Sizes
+from shared.redis.mirror.catalogue.learned_ram import LearnedMemory, Sizes
 
 log = get_logger(__name__)
 

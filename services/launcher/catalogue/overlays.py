@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
 from shared.api.faults import texts_of
 from shared.api.v1.node_overlays import parse_node_overlay
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Condition
 from shared.domain.instance_types.overlays import Overlay, judged
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_OVERLAYS
 from shared.log import get_logger
-from shared.mirror.catalogue.offerings import CatalogueSource
+from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 log = get_logger(__name__)
 

@@ -14,7 +14,7 @@ from services.launcher.lifecycle.stages import worded
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.capacity_reservations import is_ending
 from services.launcher.node_class.controller import NodeClasses
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine

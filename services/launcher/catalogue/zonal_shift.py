@@ -2,7 +2,7 @@
 
 The zone's offerings are marked as unavailable for a little longer than until the next check, so that every service
 passes them over, and a launcher that stops leaves none marked for long. Machines that are there stay: nobody tags or
-ends an instance of the zone, nor judges by what EC2 says of it (``shared.mirror.catalogue.shifted_zones``).
+ends an instance of the zone, nor judges by what EC2 says of it (``shared.redis.mirror.catalogue.shifted_zones``).
 
 What may go wrong: AWS cannot be asked, as happens when a zone fails. What was known last goes on holding.
 """
@@ -22,8 +22,8 @@ from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import NODE_POOLS, PROVISIONERS
 from shared.log import get_logger
-from shared.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
-from shared.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
+from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 
 log = get_logger(__name__)
 

@@ -18,7 +18,7 @@ from services.launcher.lifecycle.stages import worded
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.resolved_class import Resolved
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.ec2.records import Instance
 from shared.cloud.client.session import Cloud
 from shared.domain.feature_gates import FeatureGates
@@ -32,7 +32,7 @@ from shared.kube.machines import Machines
 from shared.kube.pools import readable_pools
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.catalogue.offerings import CatalogueSource
+from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 log = get_logger(__name__)
 

@@ -21,7 +21,7 @@ from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.lifecycle.stages import worded
 from services.launcher.machine_writer import MachineWriter
 from shared.api.core.nodes import parse_node
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.ec2.ended_instances import ENDED, ending_of, would_end_again
 from shared.cloud.ec2.ownership import GONE_STATES
 from shared.cloud.client.session import Cloud
@@ -33,7 +33,7 @@ from shared.kube.client import Kube
 from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.pools.pool_health import PoolHealth
+from shared.redis.mirror.pools.pool_health import PoolHealth
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.errors import DovetailError, NotFound, TransientError
 from shared.kube import pools
 from shared.kube.client import Kube
 from shared.log import get_logger
-from shared.mirror.pools.launch_backoff import LaunchBackoff, template_of
+from shared.redis.mirror.pools.launch_backoff import LaunchBackoff, template_of
 
 log = get_logger(__name__)
 

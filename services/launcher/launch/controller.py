@@ -35,7 +35,7 @@ from services.launcher.launch.results import (
     LaunchResults,
 )
 from services.launcher.launch.saga import RETRY_SECONDS, Answers, LaunchSaga, is_waiting, retry
-from shared.bus import RetryLater
+from shared.redis.bus import RetryLater
 from shared.cloud.client.batching import Batcher
 from shared.domain.machines.machine import Machine
 from shared.errors import (

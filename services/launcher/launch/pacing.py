@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 
 FLOOR_PER_SECOND = 0.2
 STEP_PER_SECOND = 1.0

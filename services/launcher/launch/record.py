@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from services.launcher.launch.fleet import Json, capacity_type_of, overrides_of
-from shared.clock import parse_rfc3339, rfc3339
+from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 

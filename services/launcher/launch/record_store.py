@@ -13,7 +13,7 @@ from services.launcher.launch.record import (
     revision_of,
     uids_in,
 )
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.errors import AlreadyExists, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS

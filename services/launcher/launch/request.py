@@ -28,7 +28,7 @@ from services.launcher.node_class.capacity_reservations import offered
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.resolved_class import Resolved
 from services.launcher.tags import instance_tags
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
@@ -39,7 +39,7 @@ from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InvalidObject, NotFound
 from shared.log import get_logger
-from shared.mirror.catalogue.offerings import CatalogueSource
+from shared.redis.mirror.catalogue.offerings import CatalogueSource
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

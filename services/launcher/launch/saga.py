@@ -42,8 +42,8 @@ from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.turns import LaunchTurns
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
 from services.launcher.launch_template.controller import LaunchTemplates
-from shared.bus import RetryLater
-from shared.clock import Clock
+from shared.redis.bus import RetryLater
+from shared.concurrency.clock import Clock
 from shared.cloud.client.errors import (
     IDEMPOTENT_INSTANCE_TERMINATED,
     SPOT_ROLE_MISSING,

@@ -18,10 +18,10 @@ from typing import Any
 
 from services.launcher.launch.fleet import overrides_of
 from services.launcher.launch.record import LaunchRecord
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.ec2.records import FleetInstance, Subnet
 from shared.domain.resources import PODS
-from shared.mirror.catalogue.offerings import CatalogueSource
+from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 RESERVATION_SECONDS = 300.0
 """How long a reservation counts, and how long a full subnet comes last (LCH-12, LCH-90)."""

@@ -19,7 +19,7 @@ from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
+from shared.redis.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.errors import NotFound, Unauthorized
 from shared.kube.client import Kube
 from shared.kube.resources import SERVICES

@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from services.launcher.launch_template.content import NAME_PREFIX_V1, name_prefix
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.ec2.ownership import cluster_tag
 from shared.cloud.ec2.records import LaunchTemplate
 from shared.cloud.client.session import Cloud
@@ -24,7 +24,7 @@ from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
-from shared.mirror.template_use import UNUSED_SECONDS, TemplateUse
+from shared.redis.mirror.template_use import UNUSED_SECONDS, TemplateUse
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from services.launcher.lifecycle.nodes import cluster_nodes
 from services.launcher.lifecycle.stages import by_provider_id, node_of
 from services.launcher.machine_writer import MachineWriter
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import CONSISTENT, INITIALIZED, Condition, Machine
 from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import Node

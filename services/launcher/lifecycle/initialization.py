@@ -7,7 +7,7 @@ from typing import Protocol
 
 from services.launcher.lifecycle.stages import waits_for, worded
 from services.launcher.machine_writer import MachineWriter
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED, Condition, Machine
 from shared.domain.nodes import Node

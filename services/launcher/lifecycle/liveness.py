@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from services.launcher.lifecycle.stages import REGISTRATION_TIMEOUT, Timeout, timed_out
 from services.launcher.machine_writer import MachineWriter
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import V1
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.pools.pool_health import PoolHealth
+from shared.redis.mirror.pools.pool_health import PoolHealth
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

@@ -14,7 +14,7 @@ from services.launcher.lifecycle.stages import (
 from services.launcher.machine_writer import MachineWriter
 from shared.api.core.nodes import parse_node, taint_objects
 from shared.api.core.references import to_machine
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import REGISTERED, Condition, Machine
 from shared.domain.nodes import Node
@@ -23,7 +23,7 @@ from shared.kube.client import Kube
 from shared.kube.resources import NODES
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.mirror.pools.pool_health import PoolHealth
+from shared.redis.mirror.pools.pool_health import PoolHealth
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

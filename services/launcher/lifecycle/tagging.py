@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.ec2.records import Instance
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
@@ -19,7 +19,7 @@ from shared.errors import Conflict, NotFound
 from shared.kube.machines import Machines
 from shared.kube.transport.pacing import TokenBucket
 from shared.log import get_logger
-from shared.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 
 log = get_logger(__name__)
 

@@ -17,7 +17,7 @@ from services.launcher.launch_template.variants import Variant
 from services.launcher.node_class.problems import VALIDATION_SUCCEEDED, Problem
 from services.launcher.resolved_class import Resolved
 from services.launcher.tags import instance_tags
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.client.calls import Json
 from shared.cloud.ec2.records import tag_specification
 from shared.cloud.client.session import Cloud

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.ec2.records import CapacityReservation
 from shared.cloud.client.session import Cloud
 from shared.domain.pools.nodepools import NodeClass, SelectorTerm
@@ -27,7 +27,7 @@ from shared.domain.instance_types.reservations import (
 )
 from shared.errors import TransientError
 from shared.log import get_logger
-from shared.mirror.catalogue.reservations import ReservationStore
+from shared.redis.mirror.catalogue.reservations import ReservationStore
 
 log = get_logger(__name__)
 

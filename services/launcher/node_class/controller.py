@@ -29,7 +29,7 @@ from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.faults import Parsed
 from shared.api.v1alpha5.node_templates import parse_node_template
 from shared.api.core.references import to_object
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass
@@ -38,7 +38,7 @@ from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, Resource
 from shared.log import get_logger
-from shared.mirror.catalogue.reservations import ReservationStore
+from shared.redis.mirror.catalogue.reservations import ReservationStore
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

@@ -22,7 +22,7 @@ from services.launcher.node_class.published_images import (
 )
 from services.launcher.resolved_class import BootImage, BootImages
 from shared.api.schema.selector_terms import alias_family
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.ec2.records import Image
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys

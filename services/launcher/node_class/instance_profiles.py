@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.iam import InstanceProfile
 from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
 from shared.cloud.client.session import Cloud

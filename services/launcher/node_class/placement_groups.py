@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.ec2.records import PlacementGroup
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys

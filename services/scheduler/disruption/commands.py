@@ -20,7 +20,7 @@ from services.scheduler.disruption.conditions import occupied_nodes
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.view import View
 from shared.api.core.pods import parse_pod
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.disruption.methods import emptiness
 from shared.disruption.records import Command
 from shared.domain import labels as keys
@@ -41,8 +41,8 @@ from shared.kube.machines import Machines
 from shared.kube.node_taints import NodeMarks, is_closed
 from shared.kube.resources import PODS
 from shared.log import get_logger
-from shared.mirror.pools.disruption_rate import DisruptionRate
-from shared.mirror.pending_writes import PendingWrites
+from shared.redis.mirror.pools.disruption_rate import DisruptionRate
+from shared.redis.mirror.pending_writes import PendingWrites
 from shared.settings import SchedulerSettings
 from shared.solver.output import machine_name
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from services.scheduler.disruption.conditions import ConditionChange, due, occupied_nodes
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.view import View
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Condition
 from shared.errors import Conflict, NotFound
 from shared.kube.machines import Machines
 from shared.log import get_logger
-from shared.mirror.pending_writes import PendingWrites
+from shared.redis.mirror.pending_writes import PendingWrites
 
 log = get_logger(__name__)
 

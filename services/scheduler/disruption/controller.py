@@ -30,7 +30,7 @@ from services.scheduler.disruption.ports import Provisioning
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.static_capacity.controller import StaticCapacity
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.disruption.methods import expiration
 from shared.disruption.budgets import REASONS, allowed_now, by_budget, usage
 from shared.disruption.candidates import offering_prices, survey
@@ -43,7 +43,7 @@ from shared.domain.nodes import Node
 from shared.domain.snapshot import Snapshot
 from shared.errors import TransientError
 from shared.log import get_logger
-from shared.mirror.pools.disruption_rate import DisruptionRate
+from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.settings import SchedulerSettings
 
 log = get_logger(__name__)

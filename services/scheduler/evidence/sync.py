@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.mirror import MirrorReader
+from shared.redis.mirror import MirrorReader
 
 BOOKMARK_SECONDS = 60.0
 """A sound watch of a quiet kind is silent for so long between two bookmarks."""

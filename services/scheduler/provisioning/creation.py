@@ -12,7 +12,7 @@ from shared.domain.workloads.pods import Pod
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists, DovetailError
-from shared.leadership import Leadership
+from shared.runtime.leadership import Leadership
 from shared.log import get_logger
 from shared.solver.plan import Plan, PlannedMachine
 

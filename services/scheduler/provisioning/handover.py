@@ -35,7 +35,7 @@ from services.scheduler.provisioning.nominations import (
     settle,
 )
 from services.scheduler.state.view import View
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.concurrency.parallel import in_parallel
 from shared.concurrency.waiting import pause
 from shared.domain.workloads.pods import Pod
@@ -43,7 +43,7 @@ from shared.errors import Conflict, DovetailError, InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import PODS
 from shared.log import get_logger
-from shared.mirror.pending_writes import PendingWrites
+from shared.redis.mirror.pending_writes import PendingWrites
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan
 

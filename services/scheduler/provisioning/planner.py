@@ -23,7 +23,7 @@ from services.scheduler.provisioning.reporting import PlanReporter
 from services.scheduler.provisioning.solver import Solver
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import pods_to_move, waiting_pods
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause
 from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.snapshot import Snapshot
@@ -32,7 +32,7 @@ from shared.kube.machines import Machines
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.metrics.scheduling import PROVISIONER
-from shared.mirror.pending_writes import PendingWrites
+from shared.redis.mirror.pending_writes import PendingWrites
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME

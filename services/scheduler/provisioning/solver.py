@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.workloads.pods import SpreadConstraint
 from shared.domain.pools.usage import Counting
 from shared.domain.snapshot import Snapshot

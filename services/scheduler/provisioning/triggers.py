@@ -20,7 +20,7 @@ from shared.domain.records import (
     STORAGE_CLASSES,
     VOLUMES,
 )
-from shared.mirror import Change
+from shared.redis.mirror import Change
 
 RECONSIDERED = (
     NODE_POOLS, NODE_CLASSES, NODE_OVERLAYS, CLAIMS, VOLUMES, STORAGE_CLASSES, NAMESPACES,

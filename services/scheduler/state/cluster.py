@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from services.scheduler.evidence.sync import not_synced
 from services.scheduler.state.view import View
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.snapshot import Snapshot
-from shared.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
+from shared.redis.mirror.catalogue.offerings import CatalogueSource, UnavailableOfferings
 from shared.settings import SchedulerSettings
 
 

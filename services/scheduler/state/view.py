@@ -38,8 +38,8 @@ from shared.domain.records import (
 from shared.domain.snapshot import OfferingKey, Snapshot, moving_pods
 from shared.kube import resources
 from shared.kube.machines import Stored
-from shared.mirror import MirrorReader
-from shared.mirror.pending_writes import PendingWrites
+from shared.redis.mirror import MirrorReader
+from shared.redis.mirror.pending_writes import PendingWrites
 
 _PLURALS = {one.kind: one.plural for one in (resources.MACHINES, resources.NODE_CLAIMS)}
 

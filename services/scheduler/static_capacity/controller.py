@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from services.scheduler.actions import MachineActions
 from services.scheduler.static_capacity.adjustments import Adjustment, adjustments, names_for
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
 from shared.log import get_logger

@@ -10,7 +10,7 @@ from services.scheduler.status import explain, simulate
 from services.scheduler.status.explain import Explainer
 from services.scheduler.status.simulate import Simulator
 from shared.kube.token_access import TokenAccess
-from shared.runtime import Answer, Question
+from shared.runtime.services import Answer, Question
 
 OFF = (
     "questions are switched off here; QUESTIONS=authenticated on the scheduler allows them by token"

@@ -16,7 +16,7 @@ from services.scheduler.evidence.sync import PATIENCE_SECONDS
 from services.scheduler.provisioning.pod_latency import PodLatency, undecided_text
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.status import cluster_gauges
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.disruption.candidates import offering_prices
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
@@ -26,7 +26,7 @@ from shared.domain.workloads.pods import Pod
 from shared.domain.records import PODS
 from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError
-from shared.leadership import Leadership
+from shared.runtime.leadership import Leadership
 from shared.log import get_logger
 from shared.metrics import Metrics
 

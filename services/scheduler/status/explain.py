@@ -20,7 +20,7 @@ from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.workloads.pods import is_reschedulable
-from shared.runtime import Answer
+from shared.runtime.services import Answer
 from shared.settings import SchedulerSettings
 
 PATH = "/explain"

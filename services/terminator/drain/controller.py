@@ -14,7 +14,7 @@ from services.terminator.drain.volumes import on_node, still_attached, volumes_o
 from services.terminator.terminating_node import TerminatingNode
 from services.terminator.writer import Writer
 from shared.api.core.pods import parse_pod
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.nodes import Node
 from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from services.terminator.drain.pods import Deletion, DrainStep
 from services.terminator.writer import Writer
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.nodes import Node
 from shared.domain.workloads.pods import Pod

@@ -20,7 +20,7 @@ from services.terminator.step import AGAIN, DONE, Step
 from shared.api.core.nodes import parse_node
 from shared.api.core.pods import parse_pod
 from shared.api.core.references import to_node
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import LifecycleAction, parse_lifecycle_action
 from shared.domain.pools.nodepools import V1ALPHA5

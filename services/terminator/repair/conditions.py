@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from shared.api.shapes import entries, mapping
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 from shared.domain.nodes import Node
 from shared.errors import InvalidObject
 

@@ -21,7 +21,7 @@ from services.terminator.repair.conditions import (
 )
 from shared.api.core.nodes import parse_node
 from shared.api.core.references import to_machine, to_node
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node

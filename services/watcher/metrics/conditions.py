@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from services.watcher.conversion import Kind
 from shared.api.conditions import known_conditions
-from shared.clock import Clock, parse_rfc3339
+from shared.concurrency.clock import Clock, parse_rfc3339
 from shared.domain.machines.machine import Condition
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, NODES
 from shared.metrics import Metrics

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from sys import intern
 from typing import Any, NamedTuple
 
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.nodes import Node
 from shared.metrics.cluster import NOBODYS

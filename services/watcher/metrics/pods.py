@@ -18,7 +18,7 @@ from services.watcher.metrics.pod_series import (
     series_of,
     state_text,
 )
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.nodes import Node
 from shared.domain.records import PODS
 from shared.metrics import Metrics

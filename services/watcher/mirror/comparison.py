@@ -22,14 +22,14 @@ from typing import NamedTuple
 
 from services.watcher.conversion import Kind
 from services.watcher.mirror.journal import Journal
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, Unavailable
 from shared.kube.client import Kube
 from shared.kube.informer import Informer, Key, Known, compare_versions, key_of, known_of
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.runtime import Loop
+from shared.runtime.services import Loop
 
 log = get_logger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from shared.kube.informer import Informer
-from shared.mirror import Position
+from shared.redis.mirror import Position
 
 UNSOUND_SECONDS = 3.0
 """A watch may be without a connection for so long: one that ends is opened again within a second."""

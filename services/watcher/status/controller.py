@@ -32,7 +32,7 @@ from shared.api.faults import Fault, Parsed, texts_of
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.api.v1alpha5.provisioners import inline_template_name
 from shared.api.core.references import to_object
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, decode_record
 from shared.errors import Conflict, InvalidObject, NotFound, TransientError
@@ -41,7 +41,7 @@ from shared.kube.informer import Key, key_of, known_of
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
-from shared.mirror.pools.registrations import RegistrationOutcomes
+from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 
 log = get_logger(__name__)
 

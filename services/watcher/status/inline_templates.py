@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from shared.api.v1alpha5.provisioners import inline_template, inline_template_name
 from shared.api.core.references import to_object
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.errors import AlreadyExists, Conflict, InvalidObject, NotFound, Unauthorized
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from services.watcher.mirror.journal import Journal
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id

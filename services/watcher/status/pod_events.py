@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from services.watcher.mirror.members import Member
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.domain.pools.nodepools import V1
 from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, InvalidObject, NotFound

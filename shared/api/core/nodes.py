@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api.shapes import entries, mapping, text
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.nodes import Node

@@ -17,7 +17,7 @@ from shared.api.faults import Faults
 from shared.api.core.label_syntax import is_label_value
 from shared.api.core.pod_requests import pod_requests
 from shared.api.shapes import entries, mapping, text, text_list, texts, whole
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain import resources
 from shared.domain.expressions import Expression, Toleration

@@ -20,7 +20,7 @@ from shared.api.schema.scalars import (
     duration_text,
 )
 from shared.api.shapes import mapping, text
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool

@@ -12,7 +12,7 @@ from shared.api.core.label_syntax import is_label_value, is_qualified_name
 from shared.api.core.nodes import taint_objects
 from shared.api.schema.requirements import requirement_objects
 from shared.api.shapes import entries, mapping, text
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import (

@@ -13,7 +13,7 @@ from functools import cache
 import msgspec
 
 from shared.cloud.catalogue.pricing import micro_usd
-from shared.packaged import packaged
+from shared.distribution.files import packaged
 
 DATA = packaged("shared.cloud", "data")
 LIMITS, BANDWIDTH, PRICES = "vpc-limits.json", "network-bandwidth.json", "on-demand-prices.json"

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from shared import log as logs
-from shared.clock import Clock, SystemClock, rfc3339
+from shared.concurrency.clock import Clock, SystemClock, rfc3339
 from shared.cloud.catalogue.reference_data import (
     BANDWIDTH,
     DATA,
@@ -39,7 +39,7 @@ from shared.cloud.catalogue.reference_data import (
 )
 from shared.cloud.client.session import Cloud
 from shared.errors import ConfigurationError, DovetailError
-from shared.version import VERSION
+from shared.distribution.version import VERSION
 
 _ENTRY = re.compile(r'^\t"([a-z0-9.-]+)": \{$(.*?)^\t\},$', re.DOTALL | re.MULTILINE)
 _FIELD = re.compile(r"(\w+):\s+(\d+|true|false),")

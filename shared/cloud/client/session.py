@@ -35,7 +35,7 @@ from aiobotocore.credentials import (
 from aiobotocore.session import AioSession
 from botocore.loaders import Loader
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.cloud.client.answers.parsing import ThreadedParserFactory
 from shared.cloud.autoscaling import AutoScaling
 from shared.cloud.client.calls import ServiceCalls

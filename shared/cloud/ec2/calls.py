@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from shared.clock import Clock, rfc3339
+from shared.concurrency.clock import Clock, rfc3339
 from shared.cloud.client.calls import Json, ServiceCalls
 from shared.cloud.ec2.descriptions import compact
 from shared.cloud.ec2.instance_calls import InstanceCalls

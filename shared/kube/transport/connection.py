@@ -24,7 +24,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 import yaml
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.errors import ConfigurationError, Unreachable
 from shared.kube.transport.statuses import Call, cut, error_of, parse_status
 from shared.kube.transport.unused_models import without_typed_models

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from shared.clock import Clock
+from shared.concurrency.clock import Clock
 from shared.errors import Throttled
 
 LONGEST_WAIT_SECONDS = 30.0

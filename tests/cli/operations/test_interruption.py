@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.operations.interruption import findings_of, policy_fault, settings_fault
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE
 from shared.cloud.events import Rule
 from shared.cloud.client.session import Cloud

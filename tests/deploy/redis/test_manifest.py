@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from cli.main import commands
 from local.redis_server import RedisServer, free_loopback_port, redis_version
-from shared import streams
-from shared.bus import connect
-from shared.bus.connection import ask
+from shared.redis import streams
+from shared.redis.bus import connect
+from shared.redis.bus.connection import ask
 from shared.errors import ConfigurationError, DovetailError, Unauthorized
-from shared.mirror import MirrorReader
-from shared.redis_rights import AGENT, SERVICES, USERS
+from shared.redis.mirror import MirrorReader
+from shared.redis.rights import AGENT, SERVICES, USERS
 from tests.support.documents import documents
 from tests.support.guarded_redis import guarded_redis
 from tests.support.redis_fixture import BINARIES

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from local.redis_server import RedisServer, free_loopback_port
-from shared import streams
-from shared.bus import Bus
-from shared.bus.dead_letters import DeadLetters
-from shared.mirror import Change, MirrorLost, MirrorWriter
-from shared.mirror.pools.disruption_rate import DisruptionRate
+from shared.redis import streams
+from shared.redis.bus import Bus
+from shared.redis.bus.dead_letters import DeadLetters
+from shared.redis.mirror import Change, MirrorLost, MirrorWriter
+from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from tests.deploy.redis.test_manifest import without_acl_file
 from tests.support.redis_fixture import BINARIES
 from tests.support.redis_work import CLOCK, bus_at

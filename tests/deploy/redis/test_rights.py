@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from shared import streams
-from shared.bus import connect
-from shared.bus.connection import ask
+from shared.redis import streams
+from shared.redis.bus import connect
+from shared.redis.bus.connection import ask
 from shared.errors import ConfigurationError, DovetailError, NotFound, Unauthorized
-from shared.mirror import Change, MirrorWriter
-from shared.redis_rights import AGENT, OPERATOR, PROBE, SERVICES, USERS, acl_file
+from shared.redis.mirror import Change, MirrorWriter
+from shared.redis.rights import AGENT, OPERATOR, PROBE, SERVICES, USERS, acl_file
 from tests.support.guarded_redis import ADMIN, CLUSTER, PASSWORDS, GuardedRedis
 from tests.support.redis_work import bus_at, work_of
 

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from local.redis_server import RedisServer, free_loopback_port
-from shared.bus import connect
-from shared.bus.connection import ask
+from shared.redis.bus import connect
+from shared.redis.bus.connection import ask
 from shared.errors import Unreachable
 from tests.deploy.redis.test_manifest import PROJECT, SEVEN, secrets
 from tests.support.guarded_redis import ADMIN

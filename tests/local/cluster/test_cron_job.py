@@ -12,7 +12,7 @@ from local.cluster.control_plane.informers import Informers, Key, KeyIndex, cont
 from local.cluster.kubelet.run_times import run_seconds
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
-from shared.clock import parse_rfc3339
+from shared.concurrency.clock import parse_rfc3339
 from tests.support.fake_clock import FakeClock
 from tests.support.local_cluster import condition, control_plane, pod_template
 from tests.support.waiting import wait_until

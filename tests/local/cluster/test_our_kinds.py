@@ -14,7 +14,7 @@ import pytest_asyncio
 import yaml
 
 from local.cluster.storage.store import Store
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from tests.support.kubectl import PROGRAMS, Kubectl, served
 from tests.support.our_kinds import (
     CLAIM,

@@ -12,7 +12,7 @@ from services.interruption.directory import KINDS, Directory
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodePool
 from shared.errors import Unavailable
-from shared.mirror import Change, MirrorReader
+from shared.redis.mirror import Change, MirrorReader
 from tests.support.builders import make_machine, make_node, make_pool
 from tests.support.fake_clock import FakeClock
 

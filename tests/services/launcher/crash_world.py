@@ -25,8 +25,8 @@ from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.launch import controller as launch_module
 from services.launcher.launch.controller import LaunchController
 from services.launcher.service import Launcher
-from shared.bus import Bus
-from shared.clock import SystemClock
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock
 from shared.cloud.client.session import Cloud
 from shared.domain.instance_types.types import encode_catalogue
 from shared.domain.machines.machine import Machine
@@ -36,7 +36,7 @@ from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS
 from shared.metrics import Metrics
-from shared.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
+from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import (
     CLUSTER,

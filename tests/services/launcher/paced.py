@@ -14,7 +14,7 @@ from typing import Any
 
 from services.launcher.launch.controller import LaunchController
 from services.launcher.launch.saga import Answers, LaunchSaga
-from shared.bus import RetryLater
+from shared.redis.bus import RetryLater
 from shared.cloud.ec2.records import FleetResult
 from shared.domain import labels as keys
 from tests.services.conftest import create_machine, create_node_claim

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 from services.launcher.service import Launcher
-from shared import streams
-from shared.bus import Bus, Envelope
-from shared.messages import RETIRED
+from shared.redis import streams
+from shared.redis.bus import Bus, Envelope
+from shared.redis.messages import RETIRED
 from tests.support.waiting import wait_until
 
 

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from services.scheduler.provisioning import planner as planner_module
-from shared.bus import RetryLater
-from shared.clock import SystemClock
+from shared.redis.bus import RetryLater
+from shared.concurrency.clock import SystemClock
 from shared.domain.records import NODE_POOLS, PODS
-from shared.messages import (
+from shared.redis.messages import (
     InterruptionReceived,
     LaunchFailed,
     MachineTerminated,
@@ -18,7 +18,7 @@ from shared.messages import (
     PodUnschedulable,
     encode,
 )
-from shared.mirror import Change
+from shared.redis.mirror import Change
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import make_pod
 from tests.support.waiting import wait_until

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from services.scheduler.provisioning.triggers import TerminationTrigger
 from services.scheduler.state.view import pods_to_move
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
@@ -18,8 +18,8 @@ from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod
 from shared.domain.records import MACHINES, NODES, PODS
 from shared.kube.client import Kube
-from shared.messages import InterruptionReceived, encode
-from shared.mirror import Change
+from shared.redis.messages import InterruptionReceived, encode
+from shared.redis.mirror import Change
 from shared.solver.plan import PlannedMachine
 from tests.services.scheduler.conftest import Scheduler, machines, pool_of
 from tests.support.builders import make_bound_pod, make_machine, make_node, make_pod, make_snapshot

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from local.cluster.storage.store import Store
-from shared.bus import Bus
-from shared.clock import SystemClock
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock
 from shared.cloud.ec2.instance_calls import InstanceCalls
 from shared.cloud.client.session import Cloud
 from shared.kube.client import Kube

@@ -8,7 +8,7 @@ import pytest
 
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.kube.resources import MACHINES, NODE_CLAIMS
-from shared.mirror.pools.registrations import RegistrationOutcomes
+from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from tests.services.conftest import create_machine, create_node_claim
 from tests.services.terminator.world import Place, World
 

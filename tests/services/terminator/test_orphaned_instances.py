@@ -12,7 +12,7 @@ from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
 from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS
-from shared.messages import EndInstance, encode
+from shared.redis.messages import EndInstance, encode
 from tests.services.conftest import CLUSTER, Control, create_machine, create_node_claim
 from tests.services.terminator.world import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.domain.pools.nodepools import V1, V1ALPHA5
-from shared.mirror.catalogue.shifted_zones import FRESH_SECONDS, ShiftedZones
+from shared.redis.mirror.catalogue.shifted_zones import FRESH_SECONDS, ShiftedZones
 from tests.services.conftest import Control
 from tests.services.terminator.world import World
 

@@ -16,8 +16,8 @@ from local.cluster.control_plane.informers import key_of
 from local.cluster.storage.store import Store
 from services.terminator.service import build_queue
 from services.terminator.step import DONE
-from shared.bus import Bus
-from shared.clock import parse_rfc3339, rfc3339
+from shared.redis.bus import Bus
+from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.cloud.client.session import Cloud
 from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.domain.nodes import provider_instance_id

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from services.watcher.messages import Record, messages_for
-from shared import streams
+from shared.redis import streams
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import V1
-from shared.messages import (
+from shared.redis.messages import (
     LaunchMachine,
     Message,
     NodeClassChanged,

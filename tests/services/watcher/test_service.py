@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from services.watcher.conversion import KINDS, Kind
 from services.watcher.mirror import soundness
-from shared.bus import Bus
-from shared.clock import SystemClock
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock
 from shared.kube import informer as informing
 from tests.services.conftest import store_with_our_kinds
 from tests.support.cluster_fixture import embedded_api_server

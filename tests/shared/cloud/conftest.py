@@ -16,7 +16,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.cloud.ec2.descriptions import compact
 from shared.cloud.catalogue.instance_model import ModelSettings, build_instance_type
 from shared.cloud.catalogue.reference_data import network_bandwidth, vpc_limits

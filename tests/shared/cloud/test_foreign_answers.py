@@ -16,7 +16,7 @@ import pytest_asyncio
 from botocore.loaders import Loader
 from botocore.model import OperationModel, ServiceModel
 
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.cloud.client.answers.expected import EXPECTED
 from shared.cloud.client.models import CompactFileLoader
 from shared.cloud.client.session import Cloud

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from shared import errors
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.transport.connection import Timeouts
 from shared.kube.resources import MACHINES, NODES, PODS, PROVISIONERS

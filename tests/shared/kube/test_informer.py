@@ -17,7 +17,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.concurrency.backoff import Backoff
 from shared.errors import Unavailable, Unreachable
 from shared.kube.client import Kube

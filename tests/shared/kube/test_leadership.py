@@ -12,9 +12,9 @@ from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.lease import Lease, LeaseTimes
 from shared.kube.resources import LEASES
-from shared.leadership import Leadership, epoch_now
+from shared.runtime.leadership import Leadership, epoch_now
 from shared.metrics import Metrics
-from shared.runtime import Loop, periodic, supervise
+from shared.runtime.services import Loop, periodic, supervise
 from tests.support.cluster_fixture import Cluster, eventually
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until

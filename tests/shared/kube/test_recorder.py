@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.recorder import QUEUE_SIZE, Recorder, SeenHere

@@ -17,7 +17,7 @@ from shared.metrics.declaring import Declarations
 from shared.metrics.requests import RequestMetrics
 from shared.metrics.exposition.summaries import Summary
 from shared.metrics.work import EVERY_SERVICE, WorkMetrics
-from shared.version import VERSION
+from shared.distribution.version import VERSION
 from tests.support.metrics import Scraped
 
 ROOT = Path(__file__).parents[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.bus import RetryLater
+from shared.redis.bus import RetryLater
 from shared.metrics import Metrics
 from tests.support.metrics import Scraped
 

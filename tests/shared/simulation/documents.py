@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import Catalogue
 from shared.simulation.simulate import Simulation, simulate
 from shared.solver.solve import SolverSettings

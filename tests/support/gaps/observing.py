@@ -12,10 +12,10 @@ import aiohttp
 
 from cli.demo.snapshot import Snapshot
 from services.watcher.conversion import KINDS
-from shared.bus import connect
-from shared.bus.connection import ask, key_prefix
+from shared.redis.bus import connect
+from shared.redis.bus.connection import ask, key_prefix
 from shared.domain.nodes import provider_instance_id
-from shared.mirror.change import MirrorKeys
+from shared.redis.mirror.change import MirrorKeys
 from tests.support.playground import POLL_SECONDS, Playground, until
 
 READY_SECONDS = 0.25

@@ -7,7 +7,7 @@ from typing import Any
 from local.cluster.api.authorization.tokens import Tokens
 from local.cluster.api.errors import bad_request, invalid, invalid_value
 from local.cluster.builtin.resources import TOKEN_REQUEST
-from shared.clock import rfc3339
+from shared.concurrency.clock import rfc3339
 
 SHORTEST_SECONDS, USUAL_SECONDS, LONGEST_SECONDS = 600, 3_600, 1 << 32
 

@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 
 from local.cluster.api.protobuf.wire import BYTES, FIXED64, VARINT, double, fields_of, signed
-from shared.clock import rfc3339
-from shared.packaged import packaged
+from shared.concurrency.clock import rfc3339
+from shared.distribution.files import packaged
 
 MAGIC = b"k8s\x00"
 TABLE_FILE = packaged("local.cluster.api.protobuf", "fields.json")

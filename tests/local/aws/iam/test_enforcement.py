@@ -16,7 +16,7 @@ from services.launcher.launch_template.content import template_data, template_ta
 from services.launcher.launch_template.variants import Variant
 from services.launcher.resolved_class import Resolved
 from services.launcher.tags import instance_tags
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.cloud.ec2.ownership import cluster_tag
 from shared.cloud.ec2.records import tag_specification
 from shared.cloud.client.session import Cloud

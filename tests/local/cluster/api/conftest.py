@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from local.cluster.storage.store import Store
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from tests.support.kubectl import PROGRAMS, Kubectl, served
 
 Document = dict[str, Any]

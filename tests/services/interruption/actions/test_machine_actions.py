@@ -13,7 +13,7 @@ from services.interruption.sources.scheduled_events import ScheduledEventSource
 from shared.api.v1alpha5.machines import parse_machine
 from shared.api.v1.node_claims import parse_node_claim
 from shared.api.core.nodes import parse_node
-from shared.clock import rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import CORDON, DRAIN, DRY_RUN, V1
 from shared.kube.resources import NODES

@@ -13,10 +13,10 @@ from services.interruption.actions.notifier import (
     messages_for,
 )
 from services.interruption.notices.notice import Notice, NoticeKind
-from shared.bus import Bus
-from shared.clock import SystemClock
-from shared.messages import InterruptionReceived, TerminateMachine, encode
-from shared.mirror.catalogue.offerings import UnavailableOfferings
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock
+from shared.redis.messages import InterruptionReceived, TerminateMachine, encode
+from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.settings import InterruptionSettings, read
 from tests.support.builders import make_machine
 

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from services.interruption.actions import webhook as module
 from services.interruption.actions.webhook import NAMES, Report, Webhook, filled
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError
 from shared.settings import InterruptionSettings, read
 from tests.support.builders import make_machine

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from services.interruption.actions.action import action_for
 from services.interruption.notices.eventbridge import parse
 from services.interruption.notices.notice import HookName, Notice, NoticeKind
-from shared.bus import BadMessage
+from shared.redis.bus import BadMessage
 
 SPOT_TYPE = "EC2 Spot Instance Interruption Warning"
 STATE_TYPE = "EC2 Instance State-change Notification"

@@ -23,7 +23,7 @@ from services.interruption.notices.backlog import Backlog
 from services.interruption.notices.notice import NoticeKind
 from services.interruption.sources import sqs as module
 from services.interruption.sources.sqs import DEAD_LETTER_BYTES, UNREADABLE, SqsSource
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.cloud.sqs import BATCH, QueueMessage, Sqs
 from shared.kube.machines import Machines
 from shared.metrics import Metrics

@@ -22,8 +22,8 @@ from services.interruption.self_managed_nodes.imds import Imds
 from services.interruption.self_managed_nodes.imds_source import ImdsSource
 from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.api.core.nodes import parse_node
-from shared.bus import Bus
-from shared.clock import SystemClock
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder, SeenHere

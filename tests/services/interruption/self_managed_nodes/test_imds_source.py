@@ -16,7 +16,7 @@ from services.interruption.self_managed_nodes.imds import Imds
 from services.interruption.self_managed_nodes.imds_documents import REBALANCE_AT, SCHEDULED_EVENTS
 from services.interruption.self_managed_nodes.imds_source import WAITING_SECONDS, ImdsSource
 from services.interruption.self_managed_nodes.own_node import OwnNode
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.errors import DovetailError, Unauthorized, Unavailable, Unreachable
 from shared.kube.client import Kube
 from shared.kube.machines import Machines

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from services.interruption.notices.notice import HookName
 from services.interruption.self_managed_nodes.lifecycle_hooks import LifecycleHooks
 from services.interruption.self_managed_nodes.own_node import OwnNode
-from shared import streams
+from shared.redis import streams
 from shared.domain import labels as keys
 from shared.domain.nodes import Node
 from shared.kube.machines import Machines
 from shared.kube.resources import NODES
-from shared.messages import DrainNode
+from shared.redis.messages import DrainNode
 from tests.services.conftest import Published
 from tests.services.interruption.self_managed_nodes.hook_world import (
     HEARTBEAT_TIMEOUT,

@@ -21,13 +21,13 @@ from services.interruption.sources import sqs as module
 from services.interruption.sources.sqs import UNREADABLE
 from shared.api.v1alpha5.machines import parse_machine
 from shared.api.v1.node_claims import parse_node_claim
-from shared.bus import Bus
-from shared.clock import SystemClock
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock
 from shared.cloud.client.session import Cloud
 from shared.kube.machines import Machines
 from shared.kube.resources import MACHINES, NODE_CLAIMS
-from shared.mirror.catalogue.offerings import UnavailableOfferings
-from shared.streams import INTERRUPTIONS
+from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
+from shared.redis.streams import INTERRUPTIONS
 from tests.services.conftest import create_machine, create_node_claim
 from tests.services.interruption.conftest import World
 from tests.support.cluster_fixture import connect, write_kubeconfig

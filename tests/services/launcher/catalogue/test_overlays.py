@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from services.launcher.catalogue.overlays import LIST_FRESH_SECONDS, ListedOverlays, Overlays
-from shared.bus import Bus
+from shared.redis.bus import Bus
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue, encode_catalogue
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_OVERLAYS
-from shared.mirror.catalogue.offerings import CatalogueStore
-from shared.mirror.catalogue.overlays import OverlaidCatalogues
+from shared.redis.mirror.catalogue.offerings import CatalogueStore
+from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
 from tests.support.fake_clock import FakeClock
 
 Look = Callable[..., Any]

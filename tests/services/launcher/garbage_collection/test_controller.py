@@ -19,7 +19,7 @@ from shared.domain.nodes import provider_instance_id
 from shared.kube.client import Kube
 from shared.kube.listing import KubeList
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
-from shared.mirror import MirrorWriter
+from shared.redis.mirror import MirrorWriter
 from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
 from tests.services.launcher.lifecycle_world import World
 from tests.support.builders import make_node

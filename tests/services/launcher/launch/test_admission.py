@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from services.launcher.launch.admission import epoch_of, first_made, is_stale
 from shared.api.v1alpha5.machines import parse_machine
-from shared.bus import Bus, RetryLater
+from shared.redis.bus import Bus, RetryLater
 from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED, Machine
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODE_POOLS, PROVISIONERS
-from shared.mirror.pools.launch_backoff import LaunchBackoff
+from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
 from tests.services.conftest import (
     Control,
     create_machine,

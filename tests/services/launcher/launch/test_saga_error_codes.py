@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from services.launcher.launch.controller import LaunchController
-from shared.bus import RetryLater
+from shared.redis.bus import RetryLater
 from shared.cloud.client.errors import CAPACITY_CODES
 from shared.domain import labels as keys
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES

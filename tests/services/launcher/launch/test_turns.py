@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from services.launcher.launch.controller import LaunchController
 from services.launcher.launch.record import LaunchRecord
-from shared.bus import RetryLater
+from shared.redis.bus import RetryLater
 from shared.kube.resources import MACHINES
 from tests.services.conftest import create_machine
 from tests.services.launcher.crash_world import CrashWorld, crashes

@@ -10,13 +10,13 @@ import pytest
 from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
-from shared.bus import Bus
+from shared.redis.bus import Bus
 from shared.cloud.client.errors import CAPACITY_CODES, SPOT_ROLE_MISSING
 from shared.cloud.ec2.records import FleetError, FleetInstance, FleetResult, Subnet
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import encode_catalogue
 from shared.metrics import Metrics
-from shared.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
+from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import LauncherSettings, read
 from tests.services.launcher.ice_codes import ICE
 from tests.support.builders import ZONES, make_catalogue, make_type

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from shared.api.core.nodes import parse_node
-from shared.bus.connection import ask
+from shared.redis.bus.connection import ask
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
 from shared.domain.pools.nodepools import V1, V1ALPHA5

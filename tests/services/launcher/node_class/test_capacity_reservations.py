@@ -36,8 +36,8 @@ from shared.domain.instance_types.reservations import (
 from shared.errors import InsufficientCapacity, Unavailable
 from shared.kube.client import Kube
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS
-from shared.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
-from shared.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
+from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
+from shared.redis.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
 from tests.services.conftest import Control, create_node_claim, create_node_class
 from tests.services.launcher.conftest import Launcher
 from tests.services.launcher.lifecycle_world import World

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from shared.bus import RetryLater
+from shared.redis.bus import RetryLater
 from tests.services.conftest import Control, create_machine, create_node_claim
 from tests.services.launcher.crash_world import CrashWorld, crashes, launch_rounds
 from tests.services.launcher.mortal import Died, Life

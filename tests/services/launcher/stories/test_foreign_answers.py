@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from services.launcher.launch.controller import LaunchController
-from shared.bus import RetryLater
+from shared.redis.bus import RetryLater
 from shared.errors import TransientError
 from shared.kube.resources import MACHINES
 from tests.services.conftest import create_machine

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from local.cluster.storage.store import Store
-from shared.bus import RetryLater
-from shared.clock import SystemClock
+from shared.redis.bus import RetryLater
+from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.kube.client import Kube
 from tests.services.conftest import (

@@ -18,7 +18,7 @@ import pytest
 
 from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.launch.controller import LaunchController
-from shared.bus import RetryLater
+from shared.redis.bus import RetryLater
 from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.domain.instance_types.types import encode_catalogue
 from shared.domain.nodes import provider_instance_id

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.disruption.commands import Commands
-from shared import streams
+from shared.redis import streams
 from shared.api.v1.node_claims import parse_node_claim
 from shared.api.core.nodes import parse_node, taint_objects
 from shared.domain import labels as keys
@@ -19,7 +19,7 @@ from shared.domain.nodes import DISRUPTED
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES
-from shared.messages import LaunchMachine, TerminateMachine
+from shared.redis.messages import LaunchMachine, TerminateMachine
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import make_node_class, make_pool
 from tests.support.disruption import Running, make_running, pods_on

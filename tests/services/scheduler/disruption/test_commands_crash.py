@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from shared.api.v1alpha5.machines import machine_conditions, parse_machine
 from shared.api.v1.node_claims import parse_node_claim
 from shared.api.core.nodes import parse_node
-from shared.bus import Bus
+from shared.redis.bus import Bus
 from shared.domain import labels as keys
 from shared.domain.machines.machine import (
     DISRUPTION_REASON,

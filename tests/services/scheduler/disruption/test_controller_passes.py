@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.disruption.methods import Method
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.disruption.records import Proposal
 from shared.disruption.replacement_price import NOT_CHEAPER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.kube.client import Kube
-from shared.mirror import Position
+from shared.redis.mirror import Position
 from tests.services.scheduler.conftest import SOUND, Scheduler, hear, machines, machines_at, pool_of
 from tests.support.builders import make_pod
 

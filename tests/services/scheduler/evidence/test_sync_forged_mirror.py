@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from shared.bus import Bus
-from shared.bus.connection import ask
+from shared.redis.bus import Bus
+from shared.redis.bus.connection import ask
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES
-from shared.mirror.change import MirrorKeys
+from shared.redis.mirror.change import MirrorKeys
 from tests.services.scheduler.conftest import Scheduler, pool_of
 from tests.support.builders import make_bound_pod, make_node, make_pod, make_pods
 from tests.support.real_pods import store_pods

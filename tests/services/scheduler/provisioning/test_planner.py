@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from shared import streams
+from shared.redis import streams
 from shared.api.v1alpha5.machines import parse_machine
-from shared.bus import Bus
+from shared.redis.bus import Bus
 from shared.domain import labels as keys
 from shared.kube.client import Kube
-from shared.messages import LaunchMachine
+from shared.redis.messages import LaunchMachine
 from shared.metrics import Metrics
 from tests.services.scheduler.conftest import Scheduler, machines, pool_of
 from tests.support.builders import ZONES, make_machine, make_node, make_pod, make_pods

@@ -11,7 +11,7 @@ from services.scheduler.provisioning.pod_latency import PodLatency, placed_by, u
 from shared.domain.workloads.pods import Pod
 from shared.domain.records import PODS
 from shared.metrics import Metrics
-from shared.mirror import Change
+from shared.redis.mirror import Change
 from tests.support.builders import make_bound_pod, make_pod
 from tests.support.fake_clock import FakeClock
 from tests.support.metrics import Scraped

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from services.scheduler.provisioning.handover import MOST_TRIES_JOINING, WRITES_PER_STEP, Handover
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS, Resource
-from shared.messages import LaunchFailed, encode
+from shared.redis.messages import LaunchFailed, encode
 from tests.services.scheduler.conftest import Scheduler, pool_of
 from tests.services.scheduler.provisioning.test_handover import (
     OURS,

@@ -10,7 +10,7 @@ import pytest
 
 from services.scheduler.state.catalogues import catalogue_source
 from shared.api.v1.node_pools import parse_node_pool
-from shared.bus import Bus
+from shared.redis.bus import Bus
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.pools.nodepools import V1, NodeClass, NodePool, SelectorTerm
@@ -18,7 +18,7 @@ from shared.domain.instance_types.overlays import Overlay
 from shared.domain.instance_types.reservations import Reservation, merged
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
-from shared.mirror.catalogue.reservations import KEPT_SECONDS, NOT_READ, ReservationStore
+from shared.redis.mirror.catalogue.reservations import KEPT_SECONDS, NOT_READ, ReservationStore
 from tests.services.conftest import create_node_pool
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import ZONES, make_node_class, make_pod

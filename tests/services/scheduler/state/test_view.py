@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.state.view import View, waiting_pods
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.workloads.namespaces import Namespace
 from shared.domain.workloads.pods import Owner, Pod
 from shared.domain.records import CLAIMS, CSI_NODES, NAMESPACES, STORAGE_CLASSES, VOLUMES
 from shared.domain.snapshot import moving_pods
-from shared.mirror import MirrorReader
+from shared.redis.mirror import MirrorReader
 from tests.support.builders import (
     make_bound_pod,
     make_catalogue,

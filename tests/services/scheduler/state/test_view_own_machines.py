@@ -9,7 +9,7 @@ from shared.api.v1alpha5.machines import parse_machine
 from shared.kube.client import Kube
 from shared.kube.machines import Stored
 from shared.kube.resources import MACHINES
-from shared.mirror import MirrorReader
+from shared.redis.mirror import MirrorReader
 from tests.services.conftest import create_machine
 from tests.services.scheduler.conftest import (
     SOUND,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pytest
 
 from services.scheduler.status.cluster_metrics import ClusterMetrics
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.workloads.pods import Owner
-from shared.leadership import Leadership
+from shared.runtime.leadership import Leadership
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.builders import make_bound_pod, make_node, make_pool
 from tests.support.fake_clock import FakeClock

@@ -24,20 +24,20 @@ from services.scheduler.status.simulate import (
     Simulator,
     answer_request,
 )
-from shared.bus import Bus
-from shared.child import Bounds
-from shared.clock import SystemClock
+from shared.redis.bus import Bus
+from shared.runtime.child import Bounds
+from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import encode_catalogue
-from shared.environment import Environment
+from shared.runtime.environment import Environment
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS
-from shared.live_settings import LiveSettings
+from shared.runtime.live_settings import LiveSettings
 from shared.metrics import Metrics
-from shared.mirror.catalogue.offerings import CatalogueStore
-from shared.runtime import Question, Service
+from shared.redis.mirror.catalogue.offerings import CatalogueStore
+from shared.runtime.services import Question, Service
 from shared.settings import SchedulerSettings, read
-from shared.status import Listener, mount, server_loop
+from shared.runtime.status import Listener, mount, server_loop
 from tests.services.conftest import CLUSTER
 from tests.shared.simulation.documents import (
     controller,

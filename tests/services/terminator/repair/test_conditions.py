@@ -17,7 +17,7 @@ from services.terminator.repair.conditions import (
     too_many_unhealthy,
     unhealthy_condition,
 )
-from shared.clock import rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.domain.nodes import Node
 
 SINCE = 1_700_000_000.0

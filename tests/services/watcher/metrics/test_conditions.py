@@ -9,7 +9,7 @@ import pytest
 from services.watcher.conversion import KINDS, Kind
 from services.watcher.metrics import conditions as counted
 from services.watcher.metrics.conditions import Conditions
-from shared.clock import rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.metrics import Metrics
 from tests.support.fake_clock import FakeClock
 from tests.support.metrics import Scraped

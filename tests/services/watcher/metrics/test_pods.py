@@ -8,7 +8,7 @@ import pytest
 
 from services.watcher.conversion import KINDS, Kind
 from services.watcher.metrics.pods import PodGauges
-from shared.clock import rfc3339
+from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.metrics import Metrics
 from tests.support.builders import make_node

@@ -20,7 +20,7 @@ from services.watcher.mirror.comparison import (
     differences,
     in_both,
 )
-from shared.bus import Bus
+from shared.redis.bus import Bus
 from shared.kube.informer import Key, Known
 from tests.services.conftest import store_with_our_kinds
 from tests.support.cluster_fixture import embedded_api_server

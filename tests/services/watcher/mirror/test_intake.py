@@ -18,16 +18,16 @@ from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
 from services.watcher.status.joined_nodes import JoinedNodes
 from services.watcher.status.pod_events import PodEvents
-from shared.bus import Bus
+from shared.redis.bus import Bus
 from shared.kube.client import Kube
 from shared.kube.informer import Deleted, Event, Key, Put
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import NODE_POOLS
 from shared.metrics import Metrics
-from shared.mirror import MirrorWriter
-from shared.mirror.pools.registrations import RegistrationOutcomes
-from shared.mirror.writer import BODY_LIMIT_BYTES
+from shared.redis.mirror import MirrorWriter
+from shared.redis.mirror.pools.registrations import RegistrationOutcomes
+from shared.redis.mirror.writer import BODY_LIMIT_BYTES
 from tests.services.conftest import create_node_pool
 from tests.support.fake_clock import FakeClock
 

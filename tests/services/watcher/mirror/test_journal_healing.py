@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from services.watcher.mirror.journal import RENEW_SECONDS, Journal
-from shared import streams
-from shared.bus import Bus
-from shared.clock import SystemClock
-from shared.mirror import MirrorReader, MirrorWriter, Position
-from shared.mirror.change import MirrorKeys
+from shared.redis import streams
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock
+from shared.redis.mirror import MirrorReader, MirrorWriter, Position
+from shared.redis.mirror.change import MirrorKeys
 from tests.services.watcher.mirror.test_journal import note, pods_of, running
 from tests.support.builders import make_pod
 from tests.support.fake_clock import FakeClock

@@ -9,7 +9,7 @@ import pytest
 
 from services.watcher.mirror import soundness
 from services.watcher.mirror.soundness import positions, problem_of
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.transport.connection import Timeouts

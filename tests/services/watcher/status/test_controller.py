@@ -12,8 +12,8 @@ from services.watcher.object_faults import ObjectFaults
 from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
 from shared.api.hashes import METHOD
-from shared.bus import Bus
-from shared.clock import SystemClock
+from shared.redis.bus import Bus
+from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.kube.client import Kube
 from shared.kube.informer import key_of
@@ -29,8 +29,8 @@ from shared.kube.resources import (
     Resource,
 )
 from shared.metrics import Metrics
-from shared.mirror import MirrorWriter
-from shared.mirror.pools.registrations import RegistrationOutcomes
+from shared.redis.mirror import MirrorWriter
+from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from tests.services.conftest import create_machine, create_node_class, create_node_pool, create_pool
 from tests.support.fake_clock import FakeClock
 

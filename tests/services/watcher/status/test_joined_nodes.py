@@ -12,7 +12,7 @@ from services.watcher.status.joined_nodes import (
     UNREGISTERED_SECONDS,
     JoinedNodes,
 )
-from shared.bus import Bus
+from shared.redis.bus import Bus
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import V1
@@ -20,7 +20,7 @@ from shared.domain.nodes import Node
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import NODE_CLAIMS
-from shared.mirror import MirrorWriter
+from shared.redis.mirror import MirrorWriter
 from tests.services.conftest import create_machine, create_node_claim
 from tests.support.builders import make_node
 from tests.support.fake_clock import FakeClock

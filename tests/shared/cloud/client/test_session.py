@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.cloud.client.session import Cloud, Role
 from shared.cloud.sqs import QueueMessage
 from shared.errors import ConfigurationError, NotFound, Unreachable

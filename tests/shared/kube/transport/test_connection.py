@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, Unreachable
 from shared.kube.client import Kube
 from shared.kube.resources import NODES

@@ -10,7 +10,7 @@ from local.cluster.api.authorization.attributes import Attributes
 from local.cluster.api.authorization.authorizer import Authorizer, Decision
 from local.cluster.api.authorization.users import ADMIN, User, service_account
 from local.cluster.storage.store import ApiError, Store
-from shared.clock import SystemClock
+from shared.concurrency.clock import SystemClock
 
 GROUP = "rbac.authorization.k8s.io"
 ACCOUNT = service_account("team", "robot")

@@ -1,8 +1,0 @@
-"""How readers of the mirror notice entries that the watcher did not write, and how far the watcher's watches are."""
-
-from shared.mirror.integrity.contents import Contents
-from shared.mirror.integrity.digests import Digester
-from shared.mirror.integrity.heartbeats import Heartbeat, Position, seal
-from shared.mirror.integrity.verification import Verification
-
-__all__ = ["Contents", "Digester", "Heartbeat", "Position", "Verification", "seal"]

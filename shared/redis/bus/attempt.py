@@ -1,0 +1,158 @@
+"""One attempt at one message: decode it, call the handler, decide what becomes of the entry.
+
+    handled, or meant for another group     settle (acknowledge)
+    RetryLater, or from a newer version     delay, then settle
+    BadMessage, unreadable, too often       dead letter, then settle
+    any other error, time limit             stays pending; delivered again after the idle time
+
+Delay and dead letter are written before the acknowledgement, so a crash duplicates and never
+loses (F4). When they cannot be written (Redis full or gone) the entry simply stays pending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+
+from shared.redis.bus.connection import REDIS_FAILURES
+from shared.redis.bus.dead_letters import DeadLetters
+from shared.redis.bus.delay import DelaySet, delay_seconds
+from shared.redis.bus.envelope import SUPPORTED_VERSION, BadMessage, Envelope, Handler, RetryLater
+from shared.redis.bus.group import Delivery
+from shared.redis.bus.locks import KeyedLocks
+from shared.redis.bus.metrics import BusMetrics
+from shared.concurrency.clock import Clock
+from shared.errors import DovetailError
+from shared.log import get_logger, log_context
+
+log = get_logger(__name__)
+
+NEWER_VERSION_DELAY_SECONDS = 30.0
+
+
+class TooManyDeliveries(DovetailError):
+    """The entry was delivered more often than allowed, perhaps because it kills its consumer."""
+
+
+class TooManyRetries(DovetailError):
+    """The handler asked for later too often."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLimits:
+    """``retries`` bounds delayed retries: at 30 s each the default gives up after an hour (F30)."""
+
+    handler_timeout_seconds: float = 60.0
+    deliveries: int = 5
+    retries: int = 120
+
+
+class Attempts:
+    """Runs attempts for one stream and group."""
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        handler: Handler,
+        limits: AttemptLimits,
+        delay: DelaySet,
+        dead_letters: DeadLetters,
+        metrics: BusMetrics,
+        clock: Clock,
+        random: random.Random,
+    ) -> None:
+        self._group = group
+        self._handler = handler
+        self._limits = limits
+        self._delay = delay
+        self._dead_letters = dead_letters
+        self._metrics = metrics
+        self._clock = clock
+        self._random = random
+        self._locks = KeyedLocks()
+
+    async def run(self, delivery: Delivery) -> bool:
+        """True when the entry may be acknowledged, False when it has to stay pending."""
+        try:
+            if delivery.deliveries > self._limits.deliveries:
+                raise TooManyDeliveries(f"delivered {delivery.deliveries} times")
+            envelope = Envelope.decode(delivery.fields)
+        except (TooManyDeliveries, BadMessage) as error:
+            return await self._bury(delivery, error)
+        if envelope.only_group not in ("", self._group):
+            return True
+        if envelope.version > SUPPORTED_VERSION:
+            later = RetryLater(NEWER_VERSION_DELAY_SECONDS, f"version {envelope.version}")
+            return await self._postpone(delivery, envelope, later)
+        async with self._locks.hold(envelope.key):
+            return await self._handle(delivery, envelope)
+
+    async def _handle(self, delivery: Delivery, envelope: Envelope) -> bool:
+        started = self._clock.monotonic()
+        try:
+            with log_context(message_id=envelope.id):
+                async with asyncio.timeout(self._limits.handler_timeout_seconds):
+                    await self._handler(envelope)
+        except RetryLater as later:
+            return await self._postpone(delivery, envelope, later)
+        except BadMessage as error:
+            return await self._bury(delivery, error)
+        except Exception as error:  # noqa: BLE001  supervised: a handler's error never ends the loop
+            return await self._fail(delivery, envelope, error)
+        finally:
+            self._metrics.handler_seconds += self._clock.monotonic() - started
+        self._metrics.handled += 1
+        return True
+
+    async def _fail(self, delivery: Delivery, envelope: Envelope, error: Exception) -> bool:
+        self._metrics.failed += 1
+        log.warning(
+            "message handler failed",
+            group=self._group,
+            type=envelope.type,
+            key=envelope.key,
+            deliveries=delivery.deliveries,
+            error=f"{type(error).__name__}: {error}",
+        )
+        if delivery.deliveries < self._limits.deliveries:
+            return False
+        return await self._bury(delivery, error)
+
+    async def _postpone(self, delivery: Delivery, envelope: Envelope, later: RetryLater) -> bool:
+        if envelope.attempt >= self._limits.retries:
+            error = TooManyRetries(f"{envelope.attempt} delayed retries, last: {later.message}")
+            return await self._bury(delivery, error)
+        seconds = delay_seconds(later.seconds, envelope.attempt, self._random)
+        again = envelope.for_retry(self._group)
+        try:
+            await self._delay.put(again, seconds)
+        except REDIS_FAILURES as error:
+            log.warning("retry could not be stored, message stays pending", error=str(error))
+            return False
+        self._metrics.retried += 1
+        return True
+
+    async def _bury(self, delivery: Delivery, error: Exception) -> bool:
+        try:
+            await self._dead_letters.bury(
+                source=delivery.entry_id,
+                group=self._group,
+                fields=delivery.fields,
+                deliveries=delivery.deliveries,
+                error=error,
+            )
+        except REDIS_FAILURES as failure:
+            log.warning(
+                "dead letter could not be stored, message stays pending", error=str(failure)
+            )
+            return False
+        self._metrics.dead += 1
+        log.error(
+            "message parked as dead letter",
+            group=self._group,
+            entry=delivery.entry_id,
+            error=f"{type(error).__name__}: {error}",
+        )
+        return True

@@ -1,0 +1,178 @@
+"""The bus of one cluster: publish, consume, look at depth and dead letters.
+
+One pool of connections serves all commands; every consumer has one more connection for its
+blocking read. ``start`` opens nothing by itself: a bus may be built and started while Redis is
+down, its loops connect when they can.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from redis.asyncio import Redis
+
+from shared.redis.bus.attempt import Attempts
+from shared.redis.bus.connection import ask, connect, key_prefix, pairs
+from shared.redis.bus.consumer import Consumer, ConsumerSettings
+from shared.redis.bus.dead_letters import DeadLetters
+from shared.redis.bus.delay import DelaySet
+from shared.redis.bus.envelope import Envelope, Handler
+from shared.redis.bus.group import ConsumerGroup
+from shared.redis.bus.metrics import BusMetrics
+from shared.redis.bus.publisher import STREAM_LIMIT, Publisher
+from shared.redis.bus.trim import safe_trim
+from shared.concurrency.clock import Clock
+from shared.errors import DovetailError
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDepth:
+    """``lag`` is None on Redis 6.2, and whenever Redis cannot tell; never decide by it (F11)."""
+
+    pending: int
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDepth:
+    """``length`` counts entries of the stream, ``dead`` its dead letters."""
+
+    length: int
+    groups: dict[str, GroupDepth]
+    dead: int
+
+
+class Bus:
+    """All methods raise Unreachable, Unavailable or Unauthorized when Redis does not serve."""
+
+    def __init__(
+        self,
+        redis_url: str,
+        cluster: str,
+        *,
+        clock: Clock,
+        random: random.Random,
+        stream_limit: int = STREAM_LIMIT,
+    ) -> None:
+        """Raises ConfigurationError for an unreadable URL or cluster name."""
+        self._url = redis_url
+        self._clock = clock
+        self._random = random
+        self._redis = connect(redis_url)
+        self.prefix = key_prefix(cluster)
+        self._publisher = Publisher(self._redis, self.prefix, stream_limit=stream_limit)
+        self.metrics: defaultdict[str, BusMetrics] = defaultdict(BusMetrics)
+        """Counters by stream."""
+
+    @property
+    def redis(self) -> Redis:
+        """The command connection, for what lives beside the streams (mirror, catalogue)."""
+        return self._redis
+
+    async def start(self) -> None:
+        """Check that Redis answers. A caller may go on without: all loops retry by themselves."""
+        await ask(self._redis, "ping", "PING")
+
+    async def close(self) -> None:
+        """Close the connections. Consumers must have returned."""
+        await self._redis.aclose()
+
+    async def publish(self, stream: str, envelope: Envelope) -> bool:
+        """True for a new entry, False for a repeat of the same id within a minute.
+
+        Raises Unreachable (unknown outcome) or Unavailable (stream or Redis full): carry on, and
+        resync.
+        """
+        return await self._publisher.publish(stream, envelope, self.metrics[stream])
+
+    async def publish_all(self, rings: Sequence[tuple[str, Envelope]]) -> list[DovetailError]:
+        """Publish to streams in order, in one round trip for each hundred; returns what was refused.
+
+        Raises Unreachable or Unavailable: any may have arrived; send all again, repeats within a minute are dropped.
+        """
+        return await self._publisher.publish_all(rings, self.metrics)
+
+    def consumer(
+        self,
+        *,
+        stream: str,
+        group: str,
+        name: str,
+        handler: Handler,
+        limit: int = 32,
+        handler_timeout_seconds: float = 60,
+        settings: ConsumerSettings | None = None,
+    ) -> Consumer:
+        """A consumer to ``run``. ``name`` must be new for every start of the process (F5)."""
+        chosen = settings or ConsumerSettings()
+        limits = replace(chosen.attempts, handler_timeout_seconds=handler_timeout_seconds)
+        chosen = replace(chosen, limit=limit, attempts=limits)
+        stream_key, metrics = f"{self.prefix}{stream}", self.metrics[stream]
+        reader = connect(self._url, connections=1)
+        delay = DelaySet(self._redis, stream_key, f"{self.prefix}delay:{stream}")
+        consumer_group = ConsumerGroup(
+            commands=self._redis,
+            reader=reader,
+            stream_key=stream_key,
+            group=group,
+            name=name,
+            heartbeat_prefix=f"{self.prefix}heartbeat:{stream}:{group}:",
+            metrics=metrics,
+        )
+        attempts = Attempts(
+            group=group,
+            handler=handler,
+            limits=limits,
+            delay=delay,
+            dead_letters=self.dead_letters(stream),
+            metrics=metrics,
+            clock=self._clock,
+            random=self._random,
+        )
+        return Consumer(
+            group=consumer_group,
+            attempts=attempts,
+            settings=chosen,
+            metrics=metrics,
+            clock=self._clock,
+            random=self._random,
+            move_due=delay.move_due,
+            trim=lambda: safe_trim(self._redis, stream_key),
+            close=reader.aclose,
+        )
+
+    async def trim(self, stream: str) -> int:
+        """Remove entries that every group has read and acknowledged; returns how many."""
+        return await safe_trim(self._redis, f"{self.prefix}{stream}")
+
+    def dead_letters(self, stream: str) -> DeadLetters:
+        """The dead letters of a stream."""
+        return DeadLetters(self._redis, self.prefix, stream)
+
+    async def depth(self, stream: str) -> StreamDepth:
+        """How much lies in a stream. A stream that does not exist is empty."""
+        stream_key = f"{self.prefix}{stream}"
+        length = int(await ask(self._redis, "read the length", "XLEN", stream_key))
+        exists = await ask(self._redis, "look for the stream", "EXISTS", stream_key)
+        infos = (
+            await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key) if exists else []
+        )
+        groups = dict(_group_depth(pairs(info)) for info in infos)
+        return StreamDepth(length, groups, await self.dead_letters(stream).count())
+
+    async def waiting(self, stream: str, group: str) -> int:
+        """Entries that ``group`` has not acknowledged; without those that Redis cannot tell (``GroupDepth.lag``)."""
+        stream_key = f"{self.prefix}{stream}"
+        if not await ask(self._redis, "look for the stream", "EXISTS", stream_key):
+            return 0
+        infos = await ask(self._redis, "list groups", "XINFO", "GROUPS", stream_key)
+        depth = dict(_group_depth(pairs(info)) for info in infos).get(group, GroupDepth(0, 0))
+        return depth.pending + (depth.lag or 0)
+
+
+def _group_depth(info: dict[bytes, Any]) -> tuple[str, GroupDepth]:
+    return info[b"name"].decode(), GroupDepth(int(info[b"pending"]), info.get(b"lag"))

@@ -1,0 +1,291 @@
+"""The consumer loop of one group on one stream (F4 to F11).
+
+    own pending entries first
+    -> loop: every 5 s take over idle entries -> read as many new ones as slots are free
+    -> per-key lock -> handler with a time limit -> batched XACK
+
+Delivery is at least once. Beside the reading loop run two more: one acknowledges, one does the
+chores (heartbeat, renewing the idle time of entries in hand, moving due retries, safe trimming).
+No failure of Redis ends a loop: back-off 0.1-5 s, one log line per change of state. When Redis
+was emptied the group is created again at 0 (F9); what was lost with it the watcher announces anew,
+with the whole mirror, and the periodic resync of each service finds the rest.
+After ``stop``: no more reads, entries in hand get 20 s, the rest is handed over so that others
+can claim it at once (F29). A cancelled ``run`` hands over as well (F7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from shared.redis.bus.attempt import AttemptLimits, Attempts
+from shared.redis.bus.connection import BLOCK_MILLISECONDS, REDIS_FAILURES, GroupMissing, reconnect_pauses
+from shared.redis.bus.group import ConsumerGroup, Delivery
+from shared.redis.bus.metrics import BusMetrics
+from shared.redis.bus.reaper import Reaper
+from shared.redis.bus.slots import Slots
+from shared.concurrency.clock import Clock
+from shared.concurrency.waiting import pause
+from shared.errors import ConfigurationError, DovetailError
+from shared.log import get_logger
+
+log = get_logger(__name__)
+
+READ_BATCH = 64
+LEAVE_SECONDS = 4.0
+"""Time for the last acknowledgements and the hand-over. F29 allows 25 s for everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """Times and limits of a consumer. Only tests need other values than these.
+
+    ``min_idle_seconds``: after this time without a sign of life others take an entry over.
+    """
+
+    limit: int = 32
+    attempts: AttemptLimits = field(default_factory=AttemptLimits)
+    block_milliseconds: int = BLOCK_MILLISECONDS
+    min_idle_seconds: float = 60.0
+    reap_seconds: float = 5.0
+    heartbeat_seconds: float = 5.0
+    move_seconds: float = 1.0
+    trim_seconds: float = 30.0
+    finish_seconds: float = 20.0
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise ConfigurationError(f"consumer limit is {self.limit}, it must be at least 1")
+        if 2 * self.heartbeat_seconds > self.min_idle_seconds:
+            raise ConfigurationError(
+                f"consumer heartbeat_seconds {self.heartbeat_seconds} must be at most half of "
+                f"min_idle_seconds {self.min_idle_seconds}, or living consumers are robbed"
+            )
+
+
+@dataclass(slots=True)
+class _Chore:
+    """Something to do every ``period`` seconds."""
+
+    name: str
+    period: float
+    action: Callable[[], Awaitable[None]]
+    due: float
+
+
+class Consumer:
+    """Made by ``Bus.consumer``. ``run`` may be called once."""
+
+    def __init__(
+        self,
+        *,
+        group: ConsumerGroup,
+        attempts: Attempts,
+        settings: ConsumerSettings,
+        metrics: BusMetrics,
+        clock: Clock,
+        random: random.Random,
+        move_due: Callable[[], Awaitable[int]],
+        trim: Callable[[], Awaitable[int]],
+        close: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._group = group
+        self._attempts = attempts
+        self._settings = settings
+        self._metrics = metrics
+        self._clock = clock
+        self._random = random
+        self._move_due = move_due
+        self._trim = trim
+        self._close = close
+        self._slots = Slots(settings.limit)
+        self._reaper = Reaper(group, clock, settings.min_idle_seconds)
+        self._handling: set[asyncio.Task[None]] = set()
+        self._log = log.bind(group=group.group, consumer=group.name)
+        self._recovered = False
+        self._group_seen = False
+        self._heartbeat_works = True
+        self._beats = 0
+        self._next_reap = 0.0
+        self.connected = False
+        self.last_progress = clock.monotonic()
+        """Monotonic time of the last turn of the reading loop without a Redis failure."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Consume until ``stop`` is set; then finish or hand over what is in hand, and return."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                background = [
+                    tasks.create_task(self._acknowledge_forever()),
+                    tasks.create_task(self._do_chores_forever()),
+                ]
+                await self._read_until(stop, tasks)
+                await self._finish()
+                for task in background:
+                    task.cancel()
+        finally:
+            await self._leave()
+
+    async def _read_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup) -> None:
+        backoff = reconnect_pauses(self._random)
+        while not stop.is_set():
+            try:
+                await self._turn(tasks)
+            except GroupMissing:
+                self._recovered = False
+            except REDIS_FAILURES as error:
+                self._note_lost(error)
+                await pause(stop, backoff.next())
+            else:
+                self._note_connected()
+                backoff.reset()
+
+    async def _turn(self, tasks: asyncio.TaskGroup) -> None:
+        if not self._recovered:
+            await self._recover(tasks)
+        if self._clock.monotonic() >= self._next_reap:
+            await self._reap(tasks)
+        free = min(self._slots.free, READ_BATCH)
+        if free == 0:
+            await self._slots.wait_for_free(self._settings.block_milliseconds / 1000)
+            return
+        # Until the answer is here entries may be ours unknown to us: any failure means recover.
+        self._recovered = False
+        deliveries = await self._group.read_new(free, self._settings.block_milliseconds)
+        self._recovered = True
+        self._begin(deliveries, tasks)
+
+    async def _recover(self, tasks: asyncio.TaskGroup) -> None:
+        """Create the group if needed, then take what is pending for us and not in hand."""
+        created = await self._group.create()
+        if created and self._group_seen:
+            self._metrics.resets += 1
+            self._log.warning("consumer group was gone and is created again")
+        self._group_seen = True
+        await self._take(await self._group.pending_of(self._group.name), tasks)
+        self._recovered = True
+
+    async def _reap(self, tasks: asyncio.TaskGroup) -> None:
+        ids = await self._reaper.find(self._slots.free, trust_heartbeats=self._heartbeat_works)
+        await self._take(ids, tasks)
+        self._next_reap = self._clock.monotonic() + self._settings.reap_seconds
+
+    async def _take(self, ids: list[str], tasks: asyncio.TaskGroup) -> None:
+        wanted = [entry_id for entry_id in ids if entry_id not in self._slots]
+        # What does not fit now stays pending for us, and the reaper finds it when it is idle.
+        deliveries = await self._group.take(wanted[: self._slots.free])
+        self._metrics.reclaimed += len(deliveries)
+        self._begin(deliveries, tasks)
+
+    def _begin(self, deliveries: list[Delivery], tasks: asyncio.TaskGroup) -> None:
+        self._metrics.delivered += len(deliveries)
+        for delivery in deliveries:
+            self._slots.hold(delivery.entry_id)
+            task = tasks.create_task(self._attempt(delivery))
+            self._handling.add(task)
+            task.add_done_callback(self._handling.discard)
+
+    async def _attempt(self, delivery: Delivery) -> None:
+        settled = False
+        try:
+            settled = await self._attempts.run(delivery)
+        finally:
+            if settled:
+                self._slots.settle(delivery.entry_id)
+            else:
+                self._slots.release(delivery.entry_id)
+
+    async def _acknowledge_forever(self) -> None:
+        backoff = reconnect_pauses(self._random)
+        while True:
+            ids = await self._slots.next_settled()
+            try:
+                await self._acknowledge(ids)
+            except (*REDIS_FAILURES, GroupMissing):
+                self._metrics.redis_errors += 1
+                await asyncio.sleep(backoff.next())
+            else:
+                backoff.reset()
+
+    async def _acknowledge(self, ids: list[str]) -> None:
+        await self._group.acknowledge(ids)
+        self._slots.acknowledged(ids)
+        self._metrics.acked += len(ids)
+
+    async def _do_chores_forever(self) -> None:
+        chores = self._chores()
+        while True:
+            for chore in chores:
+                if self._clock.monotonic() >= chore.due:
+                    await self._do(chore)
+            pause = min(chore.due for chore in chores) - self._clock.monotonic()
+            await asyncio.sleep(max(0.0, pause))
+
+    def _chores(self) -> list[_Chore]:
+        now, settings = self._clock.monotonic(), self._settings
+        # A random first moment, so that consumers started together do not all trim at once.
+        first_trim = now + settings.trim_seconds * self._random.random()
+        return [
+            _Chore("heartbeat", settings.heartbeat_seconds, self._beat, now),
+            _Chore("renew", settings.heartbeat_seconds, self._renew, now),
+            _Chore("move due retries", settings.move_seconds, self._move, now),
+            _Chore("trim", settings.trim_seconds, self._trim_stream, first_trim),
+        ]
+
+    async def _do(self, chore: _Chore) -> None:
+        try:
+            await chore.action()
+        except (*REDIS_FAILURES, GroupMissing) as error:
+            self._metrics.redis_errors += 1
+            self._log.debug("chore failed", chore=chore.name, error=str(error))
+        chore.due = self._clock.monotonic() + chore.period
+
+    async def _beat(self) -> None:
+        self._heartbeat_works = False
+        self._beats += 1
+        await self._group.beat(self._beats, 3 * self._settings.min_idle_seconds)
+        self._heartbeat_works = True
+
+    async def _renew(self) -> None:
+        await self._group.claim_now(self._slots.held())
+
+    async def _move(self) -> None:
+        self._metrics.moved += await self._move_due()
+
+    async def _trim_stream(self) -> None:
+        self._metrics.trimmed += await self._trim()
+
+    async def _finish(self) -> None:
+        """Let handlers end, at most ``finish_seconds``; cancel the others."""
+        if self._handling:
+            _, unfinished = await asyncio.wait(
+                self._handling, timeout=self._settings.finish_seconds
+            )
+            for task in unfinished:
+                task.cancel()
+
+    async def _leave(self) -> None:
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                settled = self._slots.settled()
+                await self._acknowledge(settled)
+                left = await self._group.hand_over()
+            self._log.info("consumer stopped", handed_over=left)
+        except (*REDIS_FAILURES, GroupMissing, TimeoutError) as error:
+            self._log.warning("consumer stopped without hand-over", error=str(error))
+        finally:
+            await self._close()
+
+    def _note_lost(self, error: DovetailError) -> None:
+        self._metrics.redis_errors += 1
+        if self.connected or not self._group_seen:
+            self._log.warning("Redis is lost, retrying", error=error.message)
+        self.connected = False
+
+    def _note_connected(self) -> None:
+        self.last_progress = self._clock.monotonic()
+        if not self.connected:
+            self._log.info("Redis is connected")
+        self.connected = True

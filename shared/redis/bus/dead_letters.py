@@ -1,0 +1,176 @@
+"""Dead letters: messages that failed too often or could not be read, kept in ``<stream>:dead`` for people.
+
+``dovetail dead-letters`` shows them, sends them again and drops them; no service reads them. The letter is written
+before the entry is acknowledged, as separate commands (a transaction is refused when Redis is full, F10): a crash
+between the two leaves two letters, never none. What comes from another queue has a name of its own (``once``), by
+which it is recognised when it comes again. The stream keeps about the last thousand letters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared.redis.bus.connection import ask, pairs, redis_errors
+from shared.redis.bus.envelope import BODY_LIMIT_BYTES, BadMessage, Envelope
+from shared.errors import InvalidObject, NotFound
+
+DEAD_LIMIT = 1000
+ERROR_LIMIT_CHARACTERS = 1024
+RAW_LIMIT_BYTES = 4096
+"""What is kept of each field of an entry that is larger than any valid envelope."""
+NAMES_LIMIT = 10_000
+NAMES_MILLISECONDS = 14 * 86_400_000
+"""Of names that were buried ``once``: the latest so many, for as long as SQS may keep a message."""
+
+_RawFields = dict[bytes, bytes]
+_BURY_ONCE = """
+if redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 0 end
+local id = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', unpack(ARGV, 5))
+redis.call('ZADD', KEYS[2], string.match(id, '^%d+'), ARGV[1])
+redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - ARGV[3])
+redis.call('PEXPIRE', KEYS[2], ARGV[4])
+return 1
+"""
+"""The letter comes first: a Redis that is full refuses it and remembers nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One parked message. ``fields`` is what the entry held.
+
+    ``envelope`` is None when the entry could not be read.
+    """
+
+    id: str
+    source: str
+    group: str
+    error: str
+    deliveries: int
+    envelope: Envelope | None
+    fields: _RawFields
+
+
+class DeadLetters:
+    """The dead letters of one stream."""
+
+    def __init__(self, redis: Redis, prefix: str, stream: str) -> None:
+        self._redis = redis
+        self._stream = stream
+        self._stream_key = f"{prefix}{stream}"
+        self._dead_key = f"{prefix}{stream}:dead"
+        self._names_key = f"{self._dead_key}:names"
+        self._bury_once = redis.register_script(_BURY_ONCE)
+
+    async def bury(
+        self,
+        *,
+        source: str,
+        group: str,
+        fields: _RawFields,
+        deliveries: int,
+        error: Exception,
+        once: str = "",
+    ) -> None:
+        """Park one entry; with a name ``once``, one of that name. Raises TransientError: the entry must then stay
+        pending.
+        """
+        letter: dict[str, str | bytes | float] = {
+            "source": source,
+            "group": group,
+            "error": f"{type(error).__name__}: {error}"[:ERROR_LIMIT_CHARACTERS],
+            "deliveries": deliveries,
+            "fields": msgspec.msgpack.encode(_cut(fields)),
+        }
+        flat = [part for pair in letter.items() for part in pair]
+        await self._park(flat, once)
+
+    async def _park(self, flat: list[str | bytes | float], once: str) -> None:
+        operation = "park a dead letter"
+        if once:
+            limits = (DEAD_LIMIT, NAMES_LIMIT, NAMES_MILLISECONDS)
+            with redis_errors(operation):
+                await self._bury_once(
+                    keys=[self._dead_key, self._names_key], args=[once, *limits, *flat]
+                )
+            return
+        command = ("XADD", self._dead_key, "MAXLEN", "~", DEAD_LIMIT, "*", *flat)
+        await ask(self._redis, operation, *command)
+
+    async def count(self) -> int:
+        """How many letters are kept."""
+        return int(await ask(self._redis, "count dead letters", "XLEN", self._dead_key))
+
+    async def newest(self, count: int) -> list[DeadLetter]:
+        """The latest letters, newest first."""
+        return await self._range("+", "-", count)
+
+    async def get(self, letter_id: str) -> DeadLetter:
+        """One letter. Raises NotFound for an unknown id."""
+        letters = await self._range(letter_id, letter_id, 1)
+        if not letters:
+            raise NotFound(f"no dead letter {letter_id} in {self._stream}")
+        return letters[0]
+
+    async def replay(self, letter_id: str) -> None:
+        """Put one letter back on its stream for the group that gave up on it, and remove it here.
+
+        Raises NotFound for an unknown id, InvalidObject for an entry that cannot be read.
+        """
+        letter = await self.get(letter_id)
+        if letter.envelope is None:
+            text = f"{letter_id} in {self._stream} is not a message of Dovetail, so it cannot be sent again"
+            raise InvalidObject(text, field="letter")
+        fresh = dataclasses.replace(letter.envelope, attempt=0, only_group=letter.group)
+        flat = [part for pair in fresh.encode().items() for part in pair]
+        # First the message, then the letter: a crash between the two sends twice what is harmless twice.
+        await ask(self._redis, "replay a dead letter", "XADD", self._stream_key, "*", *flat)
+        await self.drop(letter_id)
+
+    async def drop(self, letter_id: str) -> None:
+        """Remove one letter. Raises NotFound for an unknown id."""
+        if not await ask(self._redis, "drop a dead letter", "XDEL", self._dead_key, letter_id):
+            raise NotFound(f"no dead letter {letter_id} in {self._stream}")
+
+    async def _range(self, newest: str, oldest: str, count: int) -> list[DeadLetter]:
+        command = ("XREVRANGE", self._dead_key, newest, oldest, "COUNT", count)
+        entries = await ask(self._redis, "read dead letters", *command)
+        return [_letter(entry_id.decode(), pairs(flat)) for entry_id, flat in entries]
+
+
+def _cut(fields: Mapping[bytes, bytes]) -> _RawFields:
+    """The fields as they are, or cut when they are larger than any envelope can be."""
+    if sum(len(name) + len(value) for name, value in fields.items()) <= 2 * BODY_LIMIT_BYTES:
+        return dict(fields)
+    kept = list(fields.items())[:16]
+    return {name[:RAW_LIMIT_BYTES]: value[:RAW_LIMIT_BYTES] for name, value in kept}
+
+
+def _letter(letter_id: str, fields: Mapping[bytes, bytes]) -> DeadLetter:
+    """One entry of the dead letters, whoever wrote it: an entry of another form has empty fields and no envelope."""
+    raw = _raw_fields(fields.get(b"fields", b""))
+    try:
+        envelope = Envelope.decode(raw)
+    except BadMessage:
+        envelope = None
+    deliveries = fields.get(b"deliveries", b"")
+    return DeadLetter(
+        id=letter_id,
+        source=fields.get(b"source", b"").decode(errors="replace"),
+        group=fields.get(b"group", b"").decode(errors="replace"),
+        error=fields.get(b"error", b"").decode(errors="replace"),
+        deliveries=int(deliveries) if deliveries.isdigit() else 0,
+        envelope=envelope,
+        fields=raw,
+    )
+
+
+def _raw_fields(packed: bytes) -> _RawFields:
+    try:
+        return msgspec.msgpack.decode(packed, type=_RawFields)
+    except msgspec.MsgspecError:
+        return {}

@@ -1,0 +1,89 @@
+"""Delayed retry: a sorted set per stream, scored by the time an entry is due.
+
+The scores are Redis' own clock, so services need not agree on the time; a jump of that clock
+makes a retry early or late, never lost. Writing the delay and acknowledging the entry are two
+commands in this order: a crash between them leaves a duplicate, never a loss. The mover is one
+script that any consumer may run at any time.
+"""
+
+from __future__ import annotations
+
+import random
+
+from redis.asyncio import Redis
+
+from shared.redis.bus.connection import redis_errors
+from shared.redis.bus.envelope import Envelope
+from shared.concurrency.backoff import doubled
+from shared.errors import Unavailable
+
+DELAY_LIMIT = 50_000
+"""Most entries that wait per stream; above it the entry stays pending in the stream instead."""
+MOVE_BATCH = 100
+LONGEST_DELAY_SECONDS = 300.0
+ADDED_JITTER = 0.2
+"""Upper part of the requested delay that is added at random, so that retries spread."""
+
+_NOW = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+_PUT = (
+    _NOW
+    + """
+if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[1]) then return 0 end
+local fields = {}
+for i = 3, #ARGV do fields[#fields + 1] = ARGV[i] end
+redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), cmsgpack.pack(fields))
+return 1
+"""
+)
+_MOVE = (
+    _NOW
+    + """
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])
+for _, member in ipairs(due) do
+  redis.call('XADD', KEYS[2], '*', unpack(cmsgpack.unpack(member)))
+  redis.call('ZREM', KEYS[1], member)
+end
+return #due
+"""
+)
+
+
+def delay_seconds(requested: float | None, attempt: int, source: random.Random) -> float:
+    """How long a message waits. ``attempt`` is 0 for the first retry.
+
+    A requested delay is never shortened (it may be a Retry-After). Without one it doubles from
+    1 s to 300 s, ± 50 %.
+    """
+    if requested is not None:
+        return max(0.0, requested) * (1 + ADDED_JITTER * source.random())
+    return doubled(attempt, first=1.0, cap=LONGEST_DELAY_SECONDS) * source.uniform(0.5, 1.5)
+
+
+class DelaySet:
+    """The waiting retries of one stream."""
+
+    def __init__(self, redis: Redis, stream_key: str, delay_key: str) -> None:
+        self._stream_key = stream_key
+        self._delay_key = delay_key
+        self._put = redis.register_script(_PUT)
+        self._move = redis.register_script(_MOVE)
+
+    async def put(self, envelope: Envelope, seconds: float) -> None:
+        """Deliver ``envelope`` again after ``seconds``. Raises Unavailable when too many wait."""
+        flat = [part for pair in envelope.encode().items() for part in pair]
+        with redis_errors("delay"):
+            stored = await self._put(
+                keys=[self._delay_key], args=[DELAY_LIMIT, round(seconds * 1000), *flat]
+            )
+        if not stored:
+            raise Unavailable(f"{DELAY_LIMIT} messages wait for a retry already")
+
+    async def move_due(self) -> int:
+        """Put due messages back on the stream, at most a batch; returns how many."""
+        with redis_errors("move due retries"):
+            return int(
+                await self._move(keys=[self._delay_key, self._stream_key], args=[MOVE_BATCH])
+            )

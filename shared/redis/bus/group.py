@@ -1,0 +1,196 @@
+"""One consumer of one consumer group: the stream commands, with one reply shape for Redis 6.2 and
+7.
+
+Reading new entries has a connection of its own, because a blocked read would starve everything
+else. All other commands share the pool. An entry that was deleted while pending comes back as nil
+from 6.2 and not at all from 7; both are recognised here, acknowledged and counted, so that a
+dangling id never holds up the trimming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+
+from shared.redis.bus.connection import COMMAND_TIMEOUT_SECONDS, ask, pairs, redis_errors
+from shared.redis.bus.metrics import BusMetrics
+from shared.errors import Unavailable
+
+HAND_OVER_IDLE_MILLISECONDS = 3_600_000
+PENDING_PAGE = 1000
+
+_DELETE_CONSUMER = """
+-- XGROUP DELCONSUMER discards what the consumer has pending, so look first (F6).
+if redis.call('EXISTS', KEYS[2]) == 1 or redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
+  local info = {}
+  for i = 1, #consumer, 2 do info[consumer[i]] = consumer[i + 1] end
+  if info['name'] == ARGV[2] and info['pending'] == 0 and info['idle'] >= tonumber(ARGV[3]) then
+    redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])
+    return 1
+  end
+end
+return 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One entry handed to this consumer. ``deliveries`` counts this time, over all consumers."""
+
+    entry_id: str
+    fields: dict[bytes, bytes]
+    deliveries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A consumer name of the group as Redis knows it."""
+
+    name: str
+    pending: int
+
+
+class ConsumerGroup:
+    """Commands of consumer ``name`` in ``group`` on ``stream_key``.
+
+    All raise TransientError, Unauthorized or GroupMissing.
+    """
+
+    def __init__(
+        self,
+        *,
+        commands: Redis,
+        reader: Redis,
+        stream_key: str,
+        group: str,
+        name: str,
+        heartbeat_prefix: str,
+        metrics: BusMetrics,
+    ) -> None:
+        self._commands = commands
+        self._reader = reader
+        self._stream = stream_key
+        self._heartbeat_prefix = heartbeat_prefix
+        self._metrics = metrics
+        self._delete_consumer = commands.register_script(_DELETE_CONSUMER)
+        self.group = group
+        self.name = name
+
+    async def create(self) -> bool:
+        """Create group (and stream) at the very beginning. False when it exists already."""
+        try:
+            command = ("XGROUP", "CREATE", self._stream, self.group, "0", "MKSTREAM")
+            await ask(self._commands, "create a group", *command)
+        except Unavailable as error:
+            if "BUSYGROUP" in error.message:
+                return False
+            raise
+        return True
+
+    async def read_new(self, count: int, block_milliseconds: int) -> list[Delivery]:
+        """Up to ``count`` entries that nobody in the group has had, waiting for the first one."""
+        block = min(block_milliseconds, round(COMMAND_TIMEOUT_SECONDS * 500))
+        options = ("GROUP", self.group, self.name, "COUNT", count, "BLOCK", block, "STREAMS")
+        reply = await ask(
+            self._reader, "read the stream", "XREADGROUP", *options, self._stream, ">"
+        )
+        entries = reply[0][1] if reply else []
+        return [Delivery(entry_id.decode(), pairs(flat), 1) for entry_id, flat in entries]
+
+    async def pending_of(self, consumer: str) -> list[str]:
+        """Ids that ``consumer`` was given and did not acknowledge, at most a page, oldest first."""
+        command = ("XPENDING", self._stream, self.group, "-", "+", PENDING_PAGE, consumer)
+        reply = await ask(self._commands, "list pending entries", *command)
+        return [item[0].decode() for item in reply]
+
+    async def claim_idle(
+        self, min_idle_milliseconds: int, cursor: str, count: int
+    ) -> tuple[str, list[str]]:
+        """One XAUTOCLAIM step: the next cursor and ids that are ours now. Delivery counts stay."""
+        options = (min_idle_milliseconds, cursor, "COUNT", count, "JUSTID")
+        command = ("XAUTOCLAIM", self._stream, self.group, self.name, *options)
+        reply = await ask(self._commands, "claim idle entries", *command)
+        # Redis 7 drops deleted entries from the pending list and names them in a third element.
+        self._metrics.vanished += len(reply[2]) if len(reply) > 2 else 0
+        return reply[0].decode(), [entry_id.decode() for entry_id in reply[1]]
+
+    async def claim_now(self, ids: Sequence[str]) -> None:
+        """Make ``ids`` ours whatever their idle time; renews the idle time of our own (F5)."""
+        if ids:
+            claim = ("XCLAIM", self._stream, self.group, self.name, 0)
+            await ask(self._commands, "claim entries", *claim, *ids, "JUSTID")
+
+    async def take(self, ids: Sequence[str]) -> list[Delivery]:
+        """Those of ``ids`` that are still pending, with their bodies. Counts as one more delivery.
+
+        Entries that were deleted while pending are acknowledged and counted as vanished.
+        """
+        if not ids:
+            return []
+        pipeline = self._commands.pipeline(transaction=False)
+        for entry_id in ids:
+            pipeline.execute_command("XPENDING", self._stream, self.group, entry_id, entry_id, 1)
+        pipeline.execute_command("XCLAIM", self._stream, self.group, self.name, 0, *ids)
+        with redis_errors("take over entries"):
+            *pages, claimed = await pipeline.execute()
+        counts = {item[0]: int(item[3]) for page in pages for item in page}
+        # Redis 6.2 answers nil for an entry that was deleted while pending, 7 leaves it out.
+        deliveries = [
+            Delivery(entry[0].decode(), pairs(entry[1]), counts.get(entry[0], 0) + 1)
+            for entry in claimed
+            if entry is not None
+        ]
+        present = {delivery.entry_id for delivery in deliveries}
+        vanished = [key.decode() for key in counts if key.decode() not in present]
+        self._metrics.vanished += len(vanished)
+        await self.acknowledge(vanished)
+        return deliveries
+
+    async def acknowledge(self, ids: Sequence[str]) -> None:
+        """XACK in one plain command: a transaction is refused when Redis is full (F10)."""
+        if ids:
+            await ask(self._commands, "acknowledge", "XACK", self._stream, self.group, *ids)
+
+    async def beat(self, count: int, lifetime_seconds: float) -> None:
+        """Show the other consumers that this one lives. ``count`` must differ from the last."""
+        command = ("SET", self._heartbeat_key(self.name), count, "PX")
+        await ask(self._commands, "write the heartbeat", *command, round(lifetime_seconds * 1000))
+
+    async def peers(self) -> tuple[list[Peer], dict[str, bytes | None]]:
+        """The other consumer names, and the last heartbeat of each."""
+        command = ("XINFO", "CONSUMERS", self._stream, self.group)
+        infos = [pairs(flat) for flat in await ask(self._commands, "list consumers", *command)]
+        peers = [Peer(info[b"name"].decode(), int(info[b"pending"])) for info in infos]
+        others = [peer for peer in peers if peer.name != self.name]
+        if not others:
+            return [], {}
+        keys = [self._heartbeat_key(peer.name) for peer in others]
+        beats = await ask(self._commands, "read heartbeats", "MGET", *keys)
+        return others, {peer.name: beat for peer, beat in zip(others, beats, strict=True)}
+
+    async def forget(self, consumer: str, idle_seconds: float) -> bool:
+        """Delete a consumer name that has nothing pending, no heartbeat and was idle that long."""
+        with redis_errors("forget a consumer"):
+            removed = await self._delete_consumer(
+                keys=[self._stream, self._heartbeat_key(consumer)],
+                args=[self.group, consumer, round(idle_seconds * 1000)],
+            )
+        return bool(removed)
+
+    async def hand_over(self) -> int:
+        """Make all that is still ours claimable at once, and leave (F29). Returns how many."""
+        ids = await self.pending_of(self.name)
+        if ids:
+            idle = ("IDLE", HAND_OVER_IDLE_MILLISECONDS, "JUSTID")
+            claim = ("XCLAIM", self._stream, self.group, self.name, 0)
+            await ask(self._commands, "hand over", *claim, *ids, *idle)
+        await ask(self._commands, "end the heartbeat", "DEL", self._heartbeat_key(self.name))
+        if not ids:
+            await self.forget(self.name, 0)
+        return len(ids)
+
+    def _heartbeat_key(self, consumer: str) -> str:
+        return f"{self._heartbeat_prefix}{consumer}"

@@ -1,0 +1,145 @@
+"""Publishing: one message per fact, never block the caller, never grow without bound.
+
+One Lua script checks the id, the length and adds the entry. The entry is added before the id is
+remembered, so a refusal (OOM) cannot leave an id remembered without its entry. Nothing is retried
+here: on Unreachable the outcome is unknown and the caller carries on, marks that it must resync,
+and may publish the same id again (F8).
+
+At the high-water mark the script first trims what all groups are done with. A stream without any
+group has no reader who could miss something: its older half goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from redis.asyncio import Redis
+
+from shared.redis.bus.connection import redis_errors
+from shared.redis.bus.envelope import Envelope
+from shared.redis.bus.metrics import BusMetrics
+from shared.redis.bus.trim import SAFE_TRIM_FUNCTION
+from shared.errors import DovetailError, InvalidObject, Unavailable
+
+STREAM_LIMIT = 50_000
+"""Entries at which a publisher stops ringing; the receivers' own resync finds the work (F10)."""
+DEDUPE_MILLISECONDS = 60_000
+PIPELINED = 100
+"""Messages in one round trip. Redis serves nobody else while it runs one script, but does between two of them."""
+
+_PUBLISH = (
+    SAFE_TRIM_FUNCTION
+    + """
+local limit = tonumber(ARGV[1])
+if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
+if redis.call('XLEN', KEYS[1]) >= limit then
+  if safe_trim(KEYS[1]) == -1 then
+    redis.call('XTRIM', KEYS[1], 'MAXLEN', math.floor(limit / 2))
+  end
+  if redis.call('XLEN', KEYS[1]) >= limit then return -1 end
+end
+redis.call('XADD', KEYS[1], '*', unpack(ARGV, 3))
+redis.call('SET', KEYS[2], '1', 'PX', ARGV[2])
+return 1
+"""
+)
+
+
+class Publisher:
+    """Adds envelopes to streams of one cluster."""
+
+    def __init__(self, redis: Redis, prefix: str, *, stream_limit: int = STREAM_LIMIT) -> None:
+        self._redis = redis
+        self._prefix = prefix
+        self._stream_limit = stream_limit
+        self._script = redis.register_script(_PUBLISH)
+
+    async def publish(self, stream: str, envelope: Envelope, metrics: BusMetrics) -> bool:
+        """True for a new entry, False for an id that was published within the last minute.
+
+        Raises InvalidObject (too large), Unavailable (stream or Redis full) or Unreachable
+        (outcome unknown).
+        """
+        try:
+            call = self._call(stream, envelope)
+            with redis_errors("publish"):
+                answer = int(await self._script(keys=call.keys, args=call.args))
+            return self._judge(stream, answer, metrics)
+        except DovetailError:
+            metrics.publish_errors += 1
+            raise
+
+    async def publish_all(
+        self, rings: Sequence[tuple[str, Envelope]], metrics: Mapping[str, BusMetrics]
+    ) -> list[DovetailError]:
+        """Publish in order, a hundred in a round trip; returns what was refused, and goes on after it.
+
+        Raises Unreachable, Unavailable or Unauthorized when Redis does not answer or serve: any may have arrived.
+        """
+        refused: list[DovetailError] = []
+        for start in range(0, len(rings), PIPELINED):
+            part = rings[start : start + PIPELINED]
+            for (stream, _), answer in zip(part, await self._ask(part, metrics), strict=True):
+                try:
+                    self._judge(stream, _number(answer), metrics[stream])
+                except DovetailError as error:
+                    metrics[stream].publish_errors += 1
+                    refused.append(error)
+        return refused
+
+    async def _ask(
+        self, rings: Sequence[tuple[str, Envelope]], metrics: Mapping[str, BusMetrics]
+    ) -> list[object]:
+        """The answer to each, or the error that was given to it."""
+        answers: dict[int, object] = {}
+        asked: list[int] = []
+        # The block gives the connection back: after an error, ``execute`` alone keeps it for ever.
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for index, (stream, envelope) in enumerate(rings):
+                try:
+                    call = self._call(stream, envelope)
+                except InvalidObject as error:
+                    answers[index] = error
+                    continue
+                asked.append(index)
+                await self._script(keys=call.keys, args=call.args, client=pipeline)
+            try:
+                with redis_errors("publish"):
+                    found = await pipeline.execute(raise_on_error=False)
+            except DovetailError:
+                for stream, _ in rings:
+                    metrics[stream].publish_errors += 1
+                raise
+        answers |= zip(asked, found, strict=True)
+        return [answers[index] for index in range(len(rings))]
+
+    def _call(self, stream: str, envelope: Envelope) -> _Call:
+        """Raises InvalidObject."""
+        flat = [part for pair in envelope.encode().items() for part in pair]
+        keys = [f"{self._prefix}{stream}", f"{self._prefix}dedupe:{stream}:{envelope.id}"]
+        return _Call(keys, [self._stream_limit, DEDUPE_MILLISECONDS, *flat])
+
+    def _judge(self, stream: str, answer: int, metrics: BusMetrics) -> bool:
+        """Whether the entry is new. Raises Unavailable for a full stream."""
+        if answer < 0:
+            raise Unavailable(
+                f"stream {stream} holds {self._stream_limit} entries that a group has not read",
+                stream=stream,
+            )
+        metrics.published += answer
+        metrics.duplicates += 1 - answer
+        return answer == 1
+
+
+class _Call(NamedTuple):
+    keys: list[str]
+    args: list[Any]
+
+
+def _number(answer: object) -> int:
+    """The script's answer. Raises what an error in its place stands for."""
+    if isinstance(answer, Exception):
+        with redis_errors("publish"):
+            raise answer
+    return int(str(answer))

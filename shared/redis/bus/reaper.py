@@ -1,0 +1,85 @@
+"""Taking over from slow and dead consumers.
+
+Two ways find entries to take over. XAUTOCLAIM finds those that are idle by Redis' clock. A
+backward jump of that clock stalls it for the size of the jump (F12), so the reaper also watches
+heartbeats on its own monotonic clock: from a consumer whose heartbeat has not changed for the
+idle time everything is claimed. A wrong guess costs a duplicate, which handlers bear anyway.
+Names of long-gone consumers are deleted only when nothing is pending for them (F6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from shared.redis.bus.group import ConsumerGroup
+from shared.concurrency.clock import Clock
+
+CLAIM_PAGE = 100
+CLAIM_PAGES = 20
+"""Most XAUTOCLAIM steps per visit; the cursor is kept for the next."""
+FORGET_AFTER_SECONDS = 3600.0
+
+
+class PeerWatch:
+    """Which consumers have shown no new heartbeat for how long."""
+
+    def __init__(self) -> None:
+        self._last_change: dict[str, tuple[bytes | None, float]] = {}
+
+    def silent(self, beats: Mapping[str, bytes | None], now: float, limit: float) -> set[str]:
+        """Names whose heartbeat has been the same, or missing, for ``limit`` seconds."""
+        known = self._last_change
+        self._last_change = {
+            name: known[name] if name in known and known[name][0] == beat else (beat, now)
+            for name, beat in beats.items()
+        }
+        return {name for name, (_, since) in self._last_change.items() if now - since >= limit}
+
+
+class Reaper:
+    """Finds entries of other consumers, and own failed ones, that may be handled now."""
+
+    def __init__(self, group: ConsumerGroup, clock: Clock, min_idle_seconds: float) -> None:
+        self._group = group
+        self._clock = clock
+        self._min_idle_seconds = min_idle_seconds
+        self._watch = PeerWatch()
+        self._cursor = "0-0"
+
+    async def find(self, free: int, *, trust_heartbeats: bool) -> list[str]:
+        """At most ``free`` ids, claimed for us. Raises TransientError or GroupMissing.
+
+        ``trust_heartbeats`` is False while our own cannot be written: the others' cannot either.
+        """
+        ids = await self._idle(free)
+        if trust_heartbeats:
+            ids += await self._of_silent_peers(free - len(ids))
+        return list(dict.fromkeys(ids))
+
+    async def _idle(self, free: int) -> list[str]:
+        found: list[str] = []
+        milliseconds = round(self._min_idle_seconds * 1000)
+        for _ in range(CLAIM_PAGES):
+            count = min(free - len(found), CLAIM_PAGE)
+            if count <= 0:
+                break
+            self._cursor, ids = await self._group.claim_idle(milliseconds, self._cursor, count)
+            found += ids
+            if self._cursor == "0-0":
+                break
+        return found
+
+    async def _of_silent_peers(self, free: int) -> list[str]:
+        peers, beats = await self._group.peers()
+        silent = self._watch.silent(beats, self._clock.monotonic(), self._min_idle_seconds)
+        found: list[str] = []
+        for peer in peers:
+            if peer.name not in silent:
+                continue
+            if peer.pending == 0:
+                await self._group.forget(peer.name, FORGET_AFTER_SECONDS)
+            elif len(found) < free:
+                ids = await self._group.pending_of(peer.name)
+                found += ids[: free - len(found)]
+        await self._group.claim_now(found)
+        return found

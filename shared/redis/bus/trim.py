@@ -1,0 +1,48 @@
+"""Trimming that never loses: only what every group has read and acknowledged goes (F11).
+
+MAXLEN alone destroyed undelivered entries and left dangling ids in the pending lists (measured).
+The cut is, per group, the first pending id, else the last delivered one; the stream is trimmed
+below the smallest cut. A group that nobody reads any more stops the trimming: the publisher then
+stops ringing at its high-water mark, and says so.
+"""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from shared.redis.bus.connection import redis_errors
+
+SAFE_TRIM_FUNCTION = """
+local function parse(id)
+  local ms, seq = string.match(id, '(%d+)-(%d+)')
+  return tonumber(ms), tonumber(seq)
+end
+local function before(a, b)
+  local a_ms, a_seq = parse(a)
+  local b_ms, b_seq = parse(b)
+  return a_ms < b_ms or (a_ms == b_ms and a_seq < b_seq)
+end
+-- Returns the number of removed entries, or -1 when the stream has no group.
+local function safe_trim(stream)
+  if redis.call('EXISTS', stream) == 0 then return 0 end
+  local cut = nil
+  for _, group in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+    local info = {}
+    for i = 1, #group, 2 do info[group[i]] = group[i + 1] end
+    local pending = redis.call('XPENDING', stream, info['name'])
+    local candidate = info['last-delivered-id']
+    if pending[1] > 0 then candidate = pending[2] end
+    if cut == nil or before(candidate, cut) then cut = candidate end
+  end
+  if cut == nil then return -1 end
+  return redis.call('XTRIM', stream, 'MINID', '=', cut)
+end
+"""
+
+_TRIM = SAFE_TRIM_FUNCTION + "return math.max(safe_trim(KEYS[1]), 0)"
+
+
+async def safe_trim(redis: Redis, stream_key: str) -> int:
+    """Remove what every group is done with; returns how many. Raises TransientError."""
+    with redis_errors("trim"):
+        return int(await redis.register_script(_TRIM)(keys=[stream_key]))

@@ -1,0 +1,49 @@
+"""How many machines of each pool were disrupted in the last hour, kept in Redis.
+
+Lost with Redis, and then an hour's allowance may be spent twice: a rate is a brake, not a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from redis.asyncio import Redis
+
+from shared.redis.bus.connection import ask, redis_errors
+from shared.concurrency.clock import Clock
+
+WINDOW_SECONDS = 3600.0
+MOST_REMEMBERED = 10_000
+
+
+class DisruptionRate:
+    """One sorted set: ``pool key|machine uid``, scored by time."""
+
+    def __init__(self, redis: Redis, prefix: str, clock: Clock) -> None:
+        self._redis = redis
+        self._key = f"{prefix}disrupted"
+        self._clock = clock
+
+    async def spend(self, pool_key: str, machine_uids: Iterable[str]) -> None:
+        """These were disrupted now. Raises TransientError."""
+        scores = {f"{pool_key}|{uid}": self._clock.now() for uid in machine_uids}
+        if not scores:
+            return
+        with redis_errors("remember disruptions"):
+            await self._redis.zadd(self._key, scores, nx=True)
+            await self._redis.zremrangebyrank(self._key, 0, -MOST_REMEMBERED - 1)
+
+    async def spent(self) -> dict[str, int]:
+        """Pool key -> machines in the last hour. Raises TransientError."""
+        oldest = self._clock.now() - WINDOW_SECONDS
+        await ask(
+            self._redis, "forget old disruptions", "ZREMRANGEBYSCORE", self._key, "-inf", oldest
+        )
+        members: list[bytes] = await ask(
+            self._redis, "read disruptions", "ZRANGE", self._key, 0, -1
+        )
+        found: dict[str, int] = {}
+        for member in members:
+            pool_key = member.decode().rpartition("|")[0]
+            found[pool_key] = found.get(pool_key, 0) + 1
+        return found

@@ -1,0 +1,119 @@
+"""How long a pool whose machines never register waits for its next launch (F25).
+
+Three failed registrations in a row and the pool may launch one machine after 1 minute, the next after 2, 4, ... 30
+minutes, until one registers. Failures that arrive while the pool waits are of the same wave and add nothing. A change
+of the pool or its class is a new try: what failed is remembered with the ``template`` it was made from.
+
+What may go wrong: Redis forgets, and the pool gets three more tries. Two launchers at once may both take a slot: one
+launch too many. Every pool is one small key that goes by itself after two hours without news.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared.redis.bus.connection import ask
+from shared.concurrency.clock import Clock
+from shared.concurrency.backoff import doubled
+from shared.domain import labels as keys
+from shared.domain.machines.machine import Machine
+
+FAILURES_IN_A_ROW = 3
+FIRST_WAIT_SECONDS = 60.0
+LONGEST_WAIT_SECONDS = 1800.0
+REMEMBERED_SECONDS = 7200
+"""Longer than the longest wait and a registration timeout together."""
+MOST_COUNTED = 100
+"""Machines whose failure is remembered: as many as one wave brings."""
+MOST_STEPS = 5
+"""Doublings until the longest wait is reached."""
+
+
+class _Waiting(msgspec.Struct):
+    template: str = ""
+    failures: int = 0
+    steps: int = 0
+    until: float = 0.0
+    holder: str = ""
+    counted: tuple[str, ...] = ()
+    """Machines that failed last: told twice, a failure counts once."""
+
+
+def template_of(machine: Machine) -> str:
+    """What a machine was made from: the hashes of its pool and class, empty for a machine without any."""
+    names = (keys.POOL_HASH, keys.PROVISIONER_HASH, keys.CLASS_HASH, keys.NODE_TEMPLATE_HASH)
+    return "|".join(machine.annotations.get(name) or "" for name in names).strip("|")
+
+
+class LaunchBackoff:
+    """Failed registrations by pool, in Redis. Every method raises TransientError while Redis is away."""
+
+    def __init__(self, redis: Redis, prefix: str, clock: Clock) -> None:
+        self._redis = redis
+        self._prefix = f"{prefix}launch-backoff:"
+        self._clock = clock
+        self._changing = asyncio.Lock()
+
+    async def failed(self, pool_key: str, template: str = "", machine_uid: str = "") -> bool:
+        """A machine of this pool never registered. True when the pool waits from now on.
+
+        ``machine_uid``: it counts once, however often it is told.
+        """
+        async with self._changing:
+            now = self._clock.now()
+            known = await self._read(pool_key)
+            known = known if known.template == template else _Waiting(template)
+            if machine_uid and machine_uid in known.counted:
+                return False
+            known.counted = (*known.counted, machine_uid)[-MOST_COUNTED:]
+            known.failures += 1
+            begins = known.failures >= FAILURES_IN_A_ROW and known.until == 0.0
+            if begins:
+                known.until = now + FIRST_WAIT_SECONDS
+            await self._write(pool_key, known)
+            return begins
+
+    async def succeeded(self, pool_key: str) -> None:
+        """A machine of this pool registered: nothing is held against the pool any more."""
+        await ask(self._redis, "forget failed launches", "DEL", self._prefix + pool_key)
+
+    async def until(self, pool_key: str, template: str = "") -> float:
+        """Wall time before which this pool launches nothing more; 0.0 for a pool that need not wait."""
+        known = await self._read(pool_key)
+        return known.until if known.template == template else 0.0
+
+    async def admit(self, pool_key: str, machine_uid: str, template: str = "") -> float:
+        """Take the pool's next slot for this machine: 0.0 for yes, else the wall time to ask again at.
+
+        The machine that holds the slot is let in again until the next slot is due: its launch may need several tries.
+        """
+        async with self._changing:
+            now = self._clock.now()
+            known = await self._read(pool_key)
+            if known.template != template or known.until == 0.0 or known.holder == machine_uid:
+                return 0.0
+            if now < known.until:
+                return known.until
+            known.steps = min(known.steps + 1, MOST_STEPS)
+            wait = doubled(known.steps, first=FIRST_WAIT_SECONDS, cap=LONGEST_WAIT_SECONDS)
+            known.until, known.holder = now + wait, machine_uid
+            await self._write(pool_key, known)
+            return 0.0
+
+    async def _read(self, pool_key: str) -> _Waiting:
+        body: bytes | None = await ask(
+            self._redis, "read failed launches", "GET", self._prefix + pool_key
+        )
+        try:
+            return msgspec.json.decode(body, type=_Waiting) if body else _Waiting()
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            return _Waiting()
+
+    async def _write(self, pool_key: str, known: _Waiting) -> None:
+        await ask(
+            self._redis, "remember failed launches", "SET", self._prefix + pool_key,
+            msgspec.json.encode(known), "EX", REMEMBERED_SECONDS,
+        )  # fmt: skip

@@ -1,0 +1,340 @@
+"""The ports a service gets, opened once and closed in reverse order.
+
+A service that cannot reach something at its start says what, why and which setting to look at, tries again for
+``CONNECT_TIMEOUT`` and then ends with exit code 1: whoever supervises it starts it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import uvloop
+
+from shared import log as logs
+from shared.runtime import services as runtime
+from shared.runtime import status
+from shared.redis.bus import Bus, ConsumerSettings, Envelope, Handler, RetryLater, shown
+from shared.concurrency.clock import Clock, SystemClock
+from shared.errors import (
+    ConfigurationError,
+    DovetailError,
+    TransientError,
+    Unauthorized,
+    Unavailable,
+)
+from shared.kube.client import Kube
+from shared.kube.lease import Lease
+from shared.kube.recorder import Recorder
+from shared.kube.resources import (
+    AWS_NODE_TEMPLATES,
+    EC2_NODE_CLASSES,
+    LAUNCH_RECORDS,
+    MACHINES,
+    NODE_CLAIMS,
+    NODE_POOLS,
+    PROVISIONERS,
+    Resource,
+)
+from shared.runtime.leadership import Leadership, epoch_now
+from shared.runtime.live_settings import LOOK_SECONDS, LiveSettings
+from shared.log import get_logger
+from shared.runtime.ram import settle
+from shared.metrics import Metrics
+from shared.redis.mirror.seen_events import SeenEverywhere
+from shared.settings import ServiceSettings, describe, read_early
+from shared.settings.foreign import without_meaning
+from shared.settings.own import AccessKey, own_access_key, own_values
+from shared.runtime.status import PROBE_LIMITS, Listener
+from shared.distribution.version import VERSION
+
+log = get_logger(__name__)
+
+CONNECT_PAUSE_SECONDS = 2.0
+DEPTH_SECONDS = 10.0
+"""How often it is asked how much lies before each consumer."""
+NEEDED_KINDS = (
+    MACHINES,
+    NODE_CLAIMS,
+    NODE_POOLS,
+    EC2_NODE_CLASSES,
+    PROVISIONERS,
+    AWS_NODE_TEMPLATES,
+    LAUNCH_RECORDS,
+)
+Config = TypeVar("Config", bound=ServiceSettings)
+
+
+@dataclass
+class Environment(Generic[Config]):
+    """What ``build`` of a service may use. ``instance`` names this incarnation of the process.
+
+    ``settings`` changes while the service runs (OPS-04): read a value when it is used, keep no copy of it.
+    """
+
+    settings: Config
+    live: LiveSettings[Config]
+    clock: Clock
+    random: random.Random
+    metrics: Metrics
+    kube: Kube
+    bus: Bus
+    recorder: Recorder
+    instance: str
+    stack: contextlib.AsyncExitStack
+    access_key: AccessKey | None = None
+    """In AWS; None: the usual search."""
+    consuming: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Loop that consumes now -> (stream, group)."""
+
+    def consumer_loop(
+        self, stream: str, group: str, handler: Handler, *, timeout: float = 60.0, limit: int = 32
+    ) -> runtime.Loop:
+        """A loop that consumes ``stream`` as ``group``. A restarted loop is a new consumer (F5)."""
+        loop = runtime.Loop(f"consume {stream}", runtime.until_stopped)
+        settings = ConsumerSettings(min_idle_seconds=self.settings.message_min_idle)
+        self.metrics.expect_messages(loop.name, limit)
+
+        async def measured(envelope: Envelope) -> None:
+            waited = self.clock.now() - envelope.at
+            with self.metrics.message(loop.name, waited, RetryLater):
+                await handler(envelope)
+
+        async def run(stop: asyncio.Event) -> None:
+            consumer = self.bus.consumer(
+                stream=stream,
+                group=group,
+                name=f"{self.instance}-{self.random.getrandbits(32):08x}",
+                handler=measured,
+                limit=limit,
+                handler_timeout_seconds=timeout,
+                settings=settings,
+            )
+            loop.progress = lambda: consumer.last_progress
+            self.consuming[loop.name] = stream, group
+            try:
+                await consumer.run(stop)
+            finally:
+                del self.consuming[loop.name]
+                self.metrics.set_depth(loop.name, None)
+
+        loop.run = run
+        return loop
+
+    def leadership(self, name: str) -> Leadership:
+        """The election for this service, called once by its ``build`` (OPS-11)."""
+        if self.settings.disable_leader_election:
+            return Leadership(None, self.clock)
+        lease_name, namespace = self._lease_of(name)
+        lease = Lease(
+            self.kube,
+            name=lease_name,
+            namespace=namespace,
+            identity=self.instance,
+            clock=self.clock,
+            random=self.random,
+        )
+        self.metrics.tell_leadership(lease_name, lambda: lease.held)
+        return Leadership(lease, self.clock)
+
+    async def epoch_of(self, name: str) -> int:
+        """The fencing epoch of this service's leader, by a quorum read; 0 where nobody is elected (F14)."""
+        if self.settings.disable_leader_election:
+            return 0
+        return await epoch_now(self.kube, *self._lease_of(name))
+
+    def _lease_of(self, name: str) -> tuple[str, str]:
+        """Name and namespace."""
+        settings = self.settings
+        namespace = settings.leader_election_namespace or settings.system_namespace
+        return f"{settings.leader_election_name}-{name}", namespace
+
+    def own_loops(self) -> list[runtime.Loop]:
+        """What every service does beside its work: write events, look at the ConfigMap and at its streams."""
+        events = runtime.Loop("events", self.recorder.run)
+        events.late_seconds = float("inf")
+        look = runtime.periodic(
+            "settings", LOOK_SECONDS, self.live.refresh, clock=self.clock, jitter=self.random
+        )
+        queues = runtime.periodic(
+            "queues", DEPTH_SECONDS, self._measure_queues, clock=self.clock, jitter=self.random
+        )
+        return [events, look, queues]
+
+    async def _measure_queues(self) -> None:
+        """What cannot be asked now keeps its last number: whoever consumes the stream says that Redis is gone."""
+        for name, (stream, group) in list(self.consuming.items()):
+            try:
+                found = await self.bus.waiting(stream, group)
+            except DovetailError as error:
+                log.debug("a stream cannot be measured", stream=stream, error=error.message)
+                continue
+            if name in self.consuming:
+                self.metrics.set_depth(name, found)
+
+
+Build = Callable[[Environment[Config]], Awaitable[runtime.Service]]
+
+
+@dataclass(frozen=True)
+class Entry(Generic[Config]):
+    """How to make one service: its name, its settings, its composition root."""
+
+    name: str
+    settings: type[Config]
+    build: Build[Config]
+
+
+async def open_environment(
+    name: str, kind: type[Config], stack: contextlib.AsyncExitStack
+) -> Environment[Config]:
+    """Read the settings, connect to the API server and Redis.
+
+    Raises ConfigurationError at once for wrong settings, after ``CONNECT_TIMEOUT`` for what cannot be reached.
+    """
+    clock, chance = SystemClock(), random.SystemRandom()
+    own, access_key = own_values(name, os.environ), own_access_key(name, os.environ)
+    early = read_early(kind, **own)
+    for setting, instead in without_meaning(os.environ).items():
+        log.warning("a setting of Karpenter has no meaning here", setting=setting, instead=instead)
+    kube = await Kube.connect(
+        early.kubeconfig or None,
+        clock=clock,
+        random=chance,
+        user_agent=f"dovetail-{name}/{VERSION}",
+        qps=early.kube_client_qps,
+        burst=early.kube_client_burst,
+    )
+    stack.push_async_callback(kube.close)
+    recorder = Recorder(kube, component="dovetail", clock=clock, random=chance)
+    live = LiveSettings(kind, kube, recorder, namespace=early.system_namespace, own=own)
+
+    async def ask_server() -> None:
+        await check_kinds(kube)
+        await live.start()
+
+    patience = early.connect_timeout
+    await reach("the Kubernetes API server", "KUBECONFIG", ask_server, clock, patience)
+    settings = live.settings
+    bus = Bus(settings.redis_url, settings.cluster_name, clock=clock, random=chance)
+    place = f"Redis at {shown(settings.redis_url)}"
+    await reach(place, "REDIS_URL", bus.start, clock, patience)
+    stack.push_async_callback(bus.close)
+    recorder.share(SeenEverywhere(bus.redis, bus.prefix))
+    instance = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
+    metrics = Metrics(name, commit=os.environ.get(logs.COMMIT_VARIABLE, "")[: logs.SHOWN_COMMIT])
+    kube.observe(metrics.count_server_request)
+    return Environment(
+        settings, live, clock, chance, metrics, kube, bus, recorder, instance, stack, access_key
+    )
+
+
+async def check_kinds(kube: Kube) -> None:
+    """Raises Unavailable that names every kind the API server does not know (OPS-10)."""
+    missing = [_plural(kind) for kind in NEEDED_KINDS if not await kube.serves(kind)]
+    if missing:
+        raise Unavailable(f"it does not know {', '.join(missing)}: kubectl apply -f deploy/crds")
+
+
+def _plural(resource: Resource) -> str:
+    return resource.kind + ("es" if resource.kind.endswith("s") else "s")
+
+
+async def reach(
+    what: str,
+    variable: str,
+    connect: Callable[[], Awaitable[object]],
+    clock: Clock,
+    timeout_seconds: float,
+) -> None:
+    """Call ``connect`` until it works or is refused. Raises ConfigurationError that names cause and variable."""
+    deadline = clock.monotonic() + timeout_seconds
+    while True:
+        try:
+            await connect()
+        except TransientError as error:
+            text = f"cannot reach {what}: {error.message}. Is it running? Check {variable}"
+            if clock.monotonic() > deadline:
+                raise ConfigurationError(text) from error
+            log.warning("waiting for a connection", problem=text)
+        except Unauthorized as error:
+            text = f"{what} lets nobody in by this name: {error.message}. Check {variable}"
+            raise ConfigurationError(text) from error
+        else:
+            return
+        await asyncio.sleep(min(CONNECT_PAUSE_SECONDS, timeout_seconds))
+
+
+@contextlib.asynccontextmanager
+async def _services(
+    entries: Sequence[Entry[Any]],
+) -> AsyncIterator[list[runtime.Service]]:
+    async with contextlib.AsyncExitStack() as stack:
+        built = []
+        for entry in entries:
+            environment = await open_environment(entry.name, entry.settings, stack)
+            service = await entry.build(environment)
+            service.loops = [*service.loops, *environment.own_loops()]
+            built.append(service)
+        yield built
+
+
+async def _run(entries: Sequence[Entry[Any]]) -> None:
+    clock = SystemClock()
+    first = read_early(entries[0].settings)
+    logs.configure(first.log_level)
+    async with _services(entries) as services:
+        settle()
+        server = status.server_loop(*listeners_of(services, first, clock))
+        await runtime.run(services, server, clock=clock)
+
+
+def listeners_of(
+    services: Sequence[runtime.Service], settings: ServiceSettings, clock: Clock
+) -> list[Listener]:
+    """The status pages, and the probes where they have a port of their own."""
+    pages = status.mount(services, clock, docs=settings.api_docs)
+    found = [Listener(pages, settings.status_host, settings.status_port)]
+    if settings.probe_port:
+        host = settings.probe_host or settings.status_host
+        named = "PROBE_HOST and PROBE_PORT"
+        probes = status.probes(services, clock)
+        found.append(Listener(probes, host, settings.probe_port, PROBE_LIMITS, named))
+    return found
+
+
+def main(*entries: Entry[Any], options: argparse.ArgumentParser | None = None) -> None:
+    """The body of ``python -m services.<name>``. Ends the process with 1 on a fault it can name.
+
+    ``options``: arguments that the caller has read already, for the help text.
+    """
+    names = ", ".join(entry.name for entry in entries)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m services{'.' + entries[0].name if len(entries) == 1 else ''}",
+        description=f"Dovetail: {names}. All settings are environment variables, see docs/settings.md:",
+        epilog="\n".join(describe(entry.settings) for entry in entries),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[options] if options else [],
+    )
+    parser.parse_args()
+    try:
+        uvloop.run(_run(entries))
+    except* DovetailError as group:
+        for error in _leaves(group):
+            sys.stderr.write(f"dovetail {names}: {error}\n")
+        raise SystemExit(1) from None
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found

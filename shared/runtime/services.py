@@ -1,0 +1,210 @@
+"""The one way to run services: one in a process, or all five.
+
+A service is a list of supervised loops and two questions (is it ready, how is it). A loop that raises is logged,
+counted and started again after a growing pause; it never takes the others down, and one that fails again and again
+makes the service not ready. SIGTERM sets one event: loops finish what they hold, and the process is gone within
+``STOP_SECONDS``, whatever hangs (F29).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from shared.concurrency.clock import Clock
+from shared.concurrency.backoff import Backoff
+from shared.concurrency.waiting import pause
+from shared.errors import DovetailError
+from shared.log import get_logger
+from shared.metrics import Metrics
+
+log = get_logger(__name__)
+
+STOP_SECONDS = 25.0
+"""From SIGTERM to the end of the process."""
+BACKOFF_SECONDS = (0.5, 30.0)
+"""First and longest pause before a failed loop starts again."""
+HEALTHY_SECONDS = 60.0
+"""A loop that ran this long starts again from the first pause, and its earlier failures are forgotten."""
+MOST_FAILURES = 1
+"""In a row. A loop that failed more often may start again for ever, and none of these starts is progress."""
+
+
+@dataclass
+class Loop:
+    """One endless activity. ``run`` returns when the event is set, and only then."""
+
+    name: str
+    run: Callable[[asyncio.Event], Coroutine[None, None, None]]
+    late_seconds: float = 120.0
+    """Without progress for this long the service is not ready (R8)."""
+    progress: Callable[[], float] | None = None
+    """Monotonic time of the last progress; None: the loop reports by ``beat``."""
+    beat: float = 0.0
+    error: str = ""
+    started: float = -inf
+    """Monotonic time of its last start."""
+    failures: int = 0
+    """In a row, without a healthy stretch between them."""
+    count_turn: Callable[[str, float], None] | None = None
+    """Told its name and the seconds of each whole turn, if it has turns."""
+
+    def complaint(self, now: float) -> str:
+        """Why it cannot be relied on; "": it does its work."""
+        if self.failures > MOST_FAILURES and now - self.started < HEALTHY_SECONDS:
+            return f"loop {self.name} failed {self.failures} times in a row: {self.error}"
+        last = self.progress() if self.progress else self.beat
+        if now - last > self.late_seconds:
+            return f"loop {self.name} made no progress for {now - last:.0f} s {self.error}".rstrip()
+        return ""
+
+    def succeeded(self, now: float) -> None:
+        """It did its work once, whole."""
+        self.beat, self.error, self.failures = now, "", 0
+
+    def failed(self, now: float, error: str) -> None:
+        """It ended with an error."""
+        if now - self.started > HEALTHY_SECONDS:
+            self.failures = 0
+        self.failures += 1
+        self.error = error
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP status and a JSON document."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Question:
+    """A POST with a body that changes nothing."""
+
+    path: str
+    summary: str
+    answer: Callable[[bytes, Mapping[str, str]], Awaitable[Answer]]
+    """From the body and the query's parameters. What it raises is answered with 500."""
+    most_bytes: int
+    """A larger body is refused before it is read to its end."""
+    admit: Callable[[str], Awaitable[Answer | None]] | None = None
+    """From the header Authorization, before the body is read: a refusal, or None; without it anybody may ask."""
+
+
+@dataclass
+class Service:
+    """What ``build`` of a service returns."""
+
+    name: str
+    loops: Sequence[Loop]
+    metrics: Metrics
+    status: Callable[[], dict[str, object]]
+    """A small JSON document for people and for the console."""
+    missing: Callable[[], list[str]] = field(default=lambda: [])
+    """What the service still waits for, each a sentence; empty: it can work."""
+    close: Callable[[], Awaitable[None]] | None = None
+    questions: Sequence[Question] = ()
+    """What the status server answers beside the usual pages."""
+
+    def unready(self, now: float) -> list[str]:
+        """Every reason why this service cannot do its work now."""
+        complaints = [loop.complaint(now) for loop in self.loops]
+        return [*self.missing(), *filter(None, complaints)]
+
+
+def periodic(
+    name: str,
+    seconds: float,
+    act: Callable[[], Awaitable[None]],
+    *,
+    clock: Clock,
+    jitter: random.Random,
+) -> Loop:
+    """A loop that acts at once and then every ``seconds`` +-20 %, until told to stop."""
+    loop = Loop(name=name, run=until_stopped, late_seconds=max(3 * seconds, 30.0))
+
+    async def run(stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            begun = clock.monotonic()
+            await act()
+            loop.succeeded(clock.monotonic())
+            if loop.count_turn is not None:
+                loop.count_turn(name, clock.monotonic() - begun)
+            await pause(stop, seconds * jitter.uniform(0.8, 1.2))
+
+    loop.run = run
+    return loop
+
+
+async def until_stopped(stop: asyncio.Event) -> None:
+    """Do nothing until the order to stop."""
+    await stop.wait()
+
+
+async def supervise(loop: Loop, stop: asyncio.Event, metrics: Metrics, clock: Clock) -> None:
+    """Run a loop until ``stop``; on an error log it and start it again."""
+    backoff = _pauses()
+    loop.count_turn = metrics.count_turn
+    metrics.expect_loop(loop.name)
+    loop.beat = clock.monotonic()  # Once: that it starts again after an error is no progress.
+    while not stop.is_set():
+        loop.started = clock.monotonic()
+        try:
+            await loop.run(stop)
+            return
+        except DovetailError as error:
+            metrics.count_failed_turn(loop.name, foreseen=True)
+            loop.failed(clock.monotonic(), error.message)
+            log.warning("loop failed", loop=loop.name, error=error.message, **_safe(error.context))
+        except Exception as error:  # the runtime is one of the two places that may
+            metrics.count_failed_turn(loop.name, foreseen=False)
+            loop.failed(clock.monotonic(), repr(error)[:256])
+            log.exception("loop failed unexpectedly", loop=loop.name)
+        metrics.loop_failures.labels(loop.name).inc()
+        if loop.failures == 1:
+            backoff.reset()
+        await pause(stop, backoff.next())
+
+
+def _pauses() -> Backoff:
+    first, longest = BACKOFF_SECONDS
+    return Backoff(None, first=first, cap=longest)
+
+
+def _safe(context: dict[str, object]) -> dict[str, object]:
+    """Context keys that do not collide with the log line's own."""
+    return {f"error_{key}": str(value) for key, value in context.items()}
+
+
+async def run(services: Sequence[Service], serve: Loop, *, clock: Clock) -> None:
+    """Run all loops of all services plus the status server until SIGTERM or SIGINT.
+
+    Raises TimeoutError when something did not stop within ``STOP_SECONDS``.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(supervise(part, stop, service.metrics, clock), name=part.name)
+            for service in services
+            for part in service.loops
+        ]
+        tasks.append(group.create_task(serve.run(stop)))
+        log.info("running", services=[service.name for service in services])
+        await stop.wait()
+        log.info("stopping")
+        _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS - 5)
+        for task in late:
+            log.warning("loop did not stop in time", task=task.get_name())
+            task.cancel()
+    for service in services:
+        if service.close is not None:
+            await service.close()
+    log.info("stopped")

@@ -1,0 +1,7 @@
+"""The status server of a service: what it serves, and the listeners with their bounds."""
+
+from shared.runtime.status.connections import PROBE_LIMITS, STATUS_LIMITS, Limits
+from shared.runtime.status.pages import mount, probes
+from shared.runtime.status.server import Listener, server_loop
+
+__all__ = ["PROBE_LIMITS", "STATUS_LIMITS", "Limits", "Listener", "mount", "probes", "server_loop"]

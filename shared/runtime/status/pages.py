@@ -1,0 +1,177 @@
+"""The pages of a service: ``/healthz`` ``/readyz`` ``/metrics`` ``/status``, and its own questions. Read only.
+
+``/healthz`` says that the event loop turns and asks nobody: a blip of Redis must not restart five services.
+``/readyz`` is 200 or 503 with the reasons.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Mount, Route
+
+from shared.concurrency.clock import Clock
+from shared.runtime.services import Answer, Question, Service
+from shared.distribution.version import VERSION
+
+MOST_AT_ONCE = 4
+"""Of one question, the bodies that are held and the answers that are worked on."""
+
+
+def build_app(service: Service, clock: Clock, *, docs: bool = False) -> FastAPI:
+    """The status app of one service."""
+    app = FastAPI(
+        title=f"Dovetail {service.name}",
+        version=VERSION,
+        docs_url="/docs" if docs else None,
+        redoc_url=None,
+        openapi_url="/openapi.json" if docs else None,
+    )
+
+    _explain_refusals(app)
+
+    _serve_health(app, lambda: service.unready(clock.monotonic()))
+
+    one_at_a_time = asyncio.Lock()
+
+    @app.get("/metrics", summary="Prometheus metrics")
+    async def metrics() -> Response:
+        # Tens of thousands of lines in a large cluster: the loop has other work meanwhile. One thread, however many
+        # ask: the others are the service's own.
+        async with one_at_a_time:
+            text = await asyncio.to_thread(service.metrics.text)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/status", summary="What the service holds and does")
+    async def status() -> dict[str, object]:
+        reasons = service.unready(clock.monotonic())
+        return {
+            "service": service.name,
+            "ready": not reasons,
+            "reasons": reasons,
+            **service.status(),
+        }
+
+    for question in service.questions:
+        _serve_question(app, question)
+    return app
+
+
+def _serve_health(app: FastAPI, unready: Callable[[], list[str]]) -> None:
+    @app.head("/healthz", include_in_schema=False)
+    @app.get("/healthz", summary="The event loop turns")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.head("/readyz", include_in_schema=False)
+    @app.get("/readyz", summary="The service can do its work; 503 says why not")
+    async def readyz() -> JSONResponse:
+        reasons = unready()
+        return JSONResponse(
+            {"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200
+        )
+
+
+def _explain_refusals(app: FastAPI) -> None:
+    """A wrong path or method is answered with what there is, in the words of every other refusal: ``error``."""
+
+    @app.exception_handler(HTTPException)
+    async def refuse(request: Request, error: HTTPException) -> Response:
+        method, path, headers = request.method, request.url.path, error.headers or {}
+        if error.status_code == 404:
+            offered = [route.path for route in app.routes if isinstance(route, Route | Mount)]
+            text = f"no {path[:100]} here; there are {', '.join(dict.fromkeys(offered))}"
+        elif error.status_code == 405:
+            text = f"{method} {path[:100]} is not offered; use {headers.get('Allow', 'GET')}"
+        else:
+            text = str(error.detail)
+        return JSONResponse({"error": text}, status_code=error.status_code, headers=headers)
+
+
+def _serve_question(app: FastAPI, question: Question) -> None:
+    places = asyncio.Semaphore(MOST_AT_ONCE)
+
+    @app.post(question.path, summary=question.summary)
+    async def ask(request: Request) -> Response:
+        if question.admit is not None:
+            refusal = await question.admit(request.headers.get("authorization", ""))
+            if refusal is not None:
+                return _reply(refusal)
+        if places.locked():
+            return JSONResponse({"error": "too many ask this at once; try again"}, 429)
+        async with places:
+            return await _answered(request, question)
+
+
+async def _answered(request: Request, question: Question) -> Response:
+    try:
+        body = await _body(request, question.most_bytes)
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody reads it
+    if body is None:
+        text = f"the body is larger than {question.most_bytes} bytes"
+        return JSONResponse({"error": text}, status_code=413)
+    answer = await _unless_gone(request, question.answer(body, dict(request.query_params)))
+    return Response(status_code=400) if answer is None else _reply(answer)
+
+
+def _reply(answer: Answer) -> Response:
+    return Response(answer.body, answer.status, media_type="application/json")
+
+
+async def _unless_gone(request: Request, answer: Awaitable[Answer]) -> Answer | None:
+    """The answer; None when the client went away: nobody works for one who does not wait."""
+    working = asyncio.ensure_future(answer)
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)
+        return await working if working.done() else None
+    finally:
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.wait([working, gone])
+
+
+async def _body(request: Request, most_bytes: int) -> bytes | None:
+    """The body; None when it is too large."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most_bytes:
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+def mount(services: Sequence[Service], clock: Clock, *, docs: bool = False) -> FastAPI:
+    """One app: a single service at the root, several below their names."""
+    if len(services) == 1:
+        return build_app(services[0], clock, docs=docs)
+    root = FastAPI(
+        title="Dovetail", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None
+    )
+
+    _explain_refusals(root)
+
+    @root.head("/healthz", include_in_schema=False)
+    @root.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    for service in services:
+        root.mount(f"/{service.name}", build_app(service, clock, docs=docs))
+    return root
+
+
+def probes(services: Sequence[Service], clock: Clock) -> FastAPI:
+    """What a kubelet asks, for a listener of its own; a process with several services is ready when all are."""
+    app = FastAPI(title="Dovetail probes", docs_url=None, redoc_url=None, openapi_url=None)
+    _explain_refusals(app)
+    _serve_health(app, lambda: [why for one in services for why in one.unready(clock.monotonic())])
+    return app

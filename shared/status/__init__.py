@@ -1,7 +1,0 @@
-"""The status server of a service: what it serves, and the listeners with their bounds."""
-
-from shared.status.connections import PROBE_LIMITS, STATUS_LIMITS, Limits
-from shared.status.pages import mount, probes
-from shared.status.server import Listener, server_loop
-
-__all__ = ["PROBE_LIMITS", "STATUS_LIMITS", "Limits", "Listener", "mount", "probes", "server_loop"]

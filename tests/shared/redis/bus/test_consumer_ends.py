@@ -1,0 +1,195 @@
+"""Consumers that crash, hang, stop or lose their Redis: nothing is lost (F2-F13, F29)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import replace
+
+from shared.redis.bus import Bus, ConsumerSettings, Envelope, connect
+from shared.concurrency.clock import SystemClock
+
+
+async def test_entries_of_a_crashed_consumer_are_taken_over(
+    bus, redis_url, message, running, until, quick
+):
+    """F5: crash before the acknowledgement means redelivery to somebody else."""
+    seen: list[str] = []
+
+    async def handle(envelope: Envelope) -> None:
+        seen.append(envelope.key)
+
+    for number in range(10):
+        await bus.publish("launches", message(f"n{number}"))
+    redis = connect(redis_url)
+    stream = f"{bus.prefix}launches"
+    await redis.xgroup_create(stream, "g", id="0")
+    await redis.xreadgroup("g", "crashed", {stream: ">"}, count=10)
+    consumer = bus.consumer(stream="launches", group="g", name="b", handler=handle, settings=quick)
+    async with running(consumer):
+        await until(lambda: len(seen) == 10)
+        await until(lambda: bus.metrics["launches"].acked == 10)
+    assert bus.metrics["launches"].reclaimed == 10
+    await redis.aclose()
+
+
+async def test_a_slow_handler_is_not_robbed(bus, message, running, until, quick):
+    """F5: entries in hand are renewed, so a living consumer keeps them beyond the idle time."""
+    patient = replace(quick, min_idle_seconds=2.0)  # a busy machine may hold a heartbeat up
+    runs: Counter[str] = Counter()
+
+    async def handle(envelope: Envelope) -> None:
+        runs[envelope.key] += 1
+        await asyncio.sleep(1.5 * patient.min_idle_seconds)
+
+    await bus.publish("launches", message("slow"))
+    consumers = [
+        bus.consumer(stream="launches", group="g", name=name, handler=handle, settings=patient)
+        for name in "ab"
+    ]
+    async with running(*consumers):
+        await until(lambda: bus.metrics["launches"].acked == 1)
+    assert runs == {"slow": 1}
+
+
+async def test_a_cancelled_consumer_strands_nothing(bus, message, running, until, quick):
+    """F7: cancelled again and again while messages arrive, every message is handled."""
+    seen: Counter[str] = Counter()
+    chance = random.Random(7)
+
+    async def handle(envelope: Envelope) -> None:
+        await asyncio.sleep(0)
+        seen[envelope.key] += 1
+
+    for turn in range(40):
+        consumer = bus.consumer(
+            stream="launches", group="g", name=f"c{turn}", handler=handle, settings=quick
+        )
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(consumer.run(asyncio.Event()))
+            for number in range(10):
+                await bus.publish("launches", message(f"t{turn}-{number}"))
+            await asyncio.sleep(chance.uniform(0, 0.01))
+            task.cancel()
+    last = bus.consumer(stream="launches", group="g", name="last", handler=handle, settings=quick)
+    async with running(last):
+        await until(lambda: len(seen) == 400)
+
+        async def settled() -> bool:
+            return (await bus.depth("launches")).groups["g"].pending == 0
+
+        await until(settled)
+
+
+async def test_flushall_is_survived_and_counted(bus, redis_url, message, running, until, quick):
+    """F9: groups are created again at 0, which is counted, and new messages flow."""
+    seen: set[str] = set()
+
+    async def handle(envelope: Envelope) -> None:
+        seen.add(envelope.key)
+
+    def resets() -> int:
+        return bus.metrics["launches"].resets
+
+    redis = connect(redis_url)
+    consumer = bus.consumer(
+        stream="launches",
+        group="g",
+        name="a",
+        handler=handle,
+        settings=quick,
+    )
+    async with running(consumer):
+        for turn in range(1, 4):
+            await bus.publish("launches", message(f"before{turn}"))
+            await until(lambda turn=turn: f"before{turn}" in seen)
+            await redis.flushall()
+            await bus.publish("launches", message(f"after{turn}"))
+            await until(lambda turn=turn: f"after{turn}" in seen and resets() == turn)
+    await redis.aclose()
+
+
+async def test_stop_hands_unfinished_messages_to_the_others(bus, message, running, until, quick):
+    """F29: after SIGTERM what cannot finish in time is claimable at once, the name disappears."""
+    blocked = asyncio.Event()
+    taken: list[str] = []
+
+    async def hang(envelope: Envelope) -> None:
+        blocked.set()
+        await asyncio.Event().wait()
+
+    async def handle(envelope: Envelope) -> None:
+        taken.append(envelope.key)
+
+    patient = ConsumerSettings(
+        block_milliseconds=50, reap_seconds=0.05, finish_seconds=0.05, min_idle_seconds=600
+    )
+    await bus.publish("launches", message("n1"))
+    first = bus.consumer(stream="launches", group="g", name="a", handler=hang, settings=patient)
+    async with running(first):
+        await until(blocked.is_set)
+    second = bus.consumer(stream="launches", group="g", name="b", handler=handle, settings=patient)
+    async with running(second):
+        await until(lambda: taken == ["n1"])
+
+
+async def test_stop_lets_running_handlers_finish(bus, message, running, until, quick):
+    """F29: in-flight work ends properly and is acknowledged."""
+    patient = replace(quick, finish_seconds=60.0)
+    started, finished = asyncio.Event(), asyncio.Event()
+
+    async def handle(envelope: Envelope) -> None:
+        started.set()
+        await asyncio.sleep(0.1)
+        finished.set()
+
+    await bus.publish("launches", message("n1"))
+    consumer = bus.consumer(
+        stream="launches", group="g", name="a", handler=handle, settings=patient
+    )
+    async with running(consumer):
+        await until(started.is_set)
+    assert finished.is_set()
+    assert (await bus.depth("launches")).groups["g"].pending == 0
+
+
+async def test_entries_deleted_while_pending_do_not_dangle(
+    bus, redis_url, message, running, until, quick
+):
+    """F11: a foreign XTRIM leaves ids without bodies; they are dropped and counted (6.2 and 7)."""
+
+    async def handle(envelope: Envelope) -> None:
+        return
+
+    for number in range(5):
+        await bus.publish("launches", message(f"n{number}"))
+    redis = connect(redis_url)
+    stream = f"{bus.prefix}launches"
+    await redis.xgroup_create(stream, "g", id="0")
+    await redis.xreadgroup("g", "crashed", {stream: ">"}, count=5)
+    await redis.xtrim(stream, maxlen=2, approximate=False)
+    consumer = bus.consumer(stream="launches", group="g", name="b", handler=handle, settings=quick)
+    async with running(consumer):
+        await until(lambda: bus.metrics["launches"].vanished == 3)
+        await until(lambda: bus.metrics["launches"].acked == 2)
+        assert (await bus.depth("launches")).groups["g"].pending == 0
+    await redis.aclose()
+
+
+async def test_a_consumer_started_without_redis_connects_when_it_can(message, until, quick):
+    """Reliability R2: Redis down is a delay, never an end."""
+    bus = Bus("redis://127.0.0.1:1/0", "c", clock=SystemClock(), random=random.Random(1))
+
+    async def handle(envelope: Envelope) -> None:
+        return
+
+    consumer = bus.consumer(stream="launches", group="g", name="a", handler=handle, settings=quick)
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(consumer.run(stop))
+        await until(lambda: bus.metrics["launches"].redis_errors >= 3)
+        assert not task.done()
+        assert not consumer.connected
+        stop.set()
+    await bus.close()
