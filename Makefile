@@ -82,7 +82,7 @@ crds: $(RUNTIME) ## Write deploy/crds, docs/reference.md and the event rules of 
 	$(BIN)/python -m deploy.generate_crds
 
 spec: $(DEVELOPMENT) ## Write docs/spec/uncited.md: the behaviours that no test cites
-	$(BIN)/python -m tests.support.citations
+	$(BIN)/python -m tests.support.texts.citations
 
 locks: $(DEVELOPMENT) ## Make the lock files anew; ARGS="--upgrade-package NAME" takes a newer one
 	$(BIN)/python -m release.locks $(ARGS)

@@ -208,7 +208,7 @@ def _options() -> argparse.Namespace:
 
 def main() -> None:
     """Measure and print."""
-    from tests.support.builders import real_catalogue
+    from tests.support.planning.builders import real_catalogue
 
     chosen = _options()
     sizes = chosen.nodes or (QUICK_SIZES if chosen.quick else SIZES)

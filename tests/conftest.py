@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import shared.log  # noqa: F401  first: where rich is imported before it, each logged exception takes seconds
-from tests.support.aws_emulator import aws_emulator_url
+from tests.support.aws.emulator import aws_emulator_url
 
 __all__ = ["aws_emulator_url"]
 

@@ -13,8 +13,8 @@ from bench.inputs import workloads
 from shared.cloud.catalogue.bundled import bundled_catalogue
 from shared.domain import labels as keys
 from shared.domain.workloads.pods import Pod
-from tests.support.plan_checker import check_plan
-from tests.support.planning import plan_for
+from tests.support.planning.plan_checker import check_plan
+from tests.support.planning.snapshots import plan_for
 
 
 def test_the_mix_has_five_equal_parts_and_is_the_same_every_time() -> None:

@@ -23,7 +23,7 @@ from shared.disruption.methods import single_node
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.global_consolidation.picture import take
 from shared.domain.snapshot import Snapshot
-from tests.support.builders import real_catalogue
+from tests.support.planning.builders import real_catalogue
 
 
 @cache

@@ -16,7 +16,7 @@ from local.aws.settings import EmulatorSettings
 from local.cluster.settings import ClusterSettings
 from local.stack_plan import SERVICES, StackSettings, plan_stack
 from shared import settings
-from tests.support.documents import documents
+from tests.support.texts.documents import documents
 
 PROJECT = Path(__file__).resolve().parents[2]
 (COMPOSE,) = documents(PROJECT / "docker-compose.yml")

@@ -15,9 +15,9 @@ from deploy.generate_crds import REPOSITORY, generated, write
 from shared.api.crd.definitions import custom_resource_definition
 from shared.api.schema.catalogue import KINDS
 from shared.api.schema.kinds import Resource
-from tests.support.cluster_fixture import embedded_api_server, write_kubeconfig
-from tests.support.documents import documents
-from tests.support.structural_rules import (
+from tests.support.cluster.fixture import embedded_api_server, write_kubeconfig
+from tests.support.texts.documents import documents
+from tests.support.cluster.structural_rules import (
     cost_faults,
     default_faults,
     nodes,

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings
 from cli.stack import secrets
 from shared import settings
 from shared.redis.rights import USERS
-from tests.support.documents import documents
+from tests.support.texts.documents import documents
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 OURS = ("watcher", "scheduler", "launcher", "terminator", "interruption")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.watcher.conversion import KINDS
-from tests.support.documents import documents
+from tests.support.texts.documents import documents
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")

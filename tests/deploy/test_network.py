@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.redis.rights import SERVICES
-from tests.support.documents import documents
+from tests.support.texts.documents import documents
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 OBJECTS = [one for file in sorted(FOLDER.glob("*.yaml")) for one in documents(file)]

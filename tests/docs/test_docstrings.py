@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.citations import CITATION, PROJECT, sources
+from tests.support.texts.citations import CITATION, PROJECT, sources
 
 FOLDERS = ("shared", "local", "cli", "bench", "deploy", "tests")
 WORD = re.compile(r"[A-Za-z]{2}")

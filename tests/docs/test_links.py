@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.citations import PROJECT, sources
+from tests.support.texts.citations import PROJECT, sources
 
 DOCUMENTS = [path for path in sources() if path.suffix == ".md"]
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

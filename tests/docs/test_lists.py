@@ -16,7 +16,7 @@ from services.interruption.actions.action import action_for
 from services.interruption.notices.notice import NoticeKind
 from shared import settings
 from shared.redis.streams import GROUPS, PUBLISHERS
-from tests.support.citations import PROJECT
+from tests.support.texts.citations import PROJECT
 
 DOCS = PROJECT / "docs"
 SERVICES = [

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from cli.main import COMMANDS, commands
 from shared import settings
 from shared.metrics import Metrics
-from tests.support.citations import CITATION, PROJECT, sources
+from tests.support.texts.citations import CITATION, PROJECT, sources
 
 SERVICES = [
     settings.WatcherSettings,

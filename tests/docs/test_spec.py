@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.citations import (
+from tests.support.texts.citations import (
     ELSEWHERE,
     PROJECT,
     SPEC,

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from local.stack import Stack
-from tests.support.gaps.api_proxy import ApiProxy, ProxiedStack, proxied_stack
-from tests.support.guarded_redis import refused_by
-from tests.support.playground import Playground, ShellKubectl, playground_on
+from tests.support.stories.gaps.api_proxy import ApiProxy, ProxiedStack, proxied_stack
+from tests.support.redis.guarded import refused_by
+from tests.support.stories.playground import Playground, ShellKubectl, playground_on
 
 TIMEOUT = pytest.mark.timeout(400)
 """Also the first test of a worker, for which the stack starts, on a slow machine."""

@@ -15,9 +15,9 @@ from shared.domain import labels as keys
 from shared.domain.machines.machine import EMPTY
 from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS, NODES
-from tests.support.kubectl import NEEDS_KUBECTL
-from tests.support.playground import Playground, ShellKubectl, until
-from tests.support.scale_down import (
+from tests.support.cluster.kubectl import NEEDS_KUBECTL
+from tests.support.stories.playground import Playground, ShellKubectl, until
+from tests.support.stories.scale_down import (
     consolidating_pool,
     dovetail,
     family,

@@ -20,7 +20,7 @@ from shared.kube.resources import (
     NODES,
     PODS,
 )
-from tests.support.playground import TTL_SECONDS, Playground, until
+from tests.support.stories.playground import TTL_SECONDS, Playground, until
 
 pytestmark = pytest.mark.e2e
 LIVING = {"Launched", "Registered", "Initialized", "Ready"}

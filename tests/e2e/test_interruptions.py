@@ -10,7 +10,7 @@ import pytest
 from cli.demo import workload
 from local.probe import request_json
 from shared.kube.resources import EVENTS, NODES, PROVISIONERS
-from tests.support.playground import TTL_SECONDS, Playground, until
+from tests.support.stories.playground import TTL_SECONDS, Playground, until
 
 pytestmark = pytest.mark.e2e
 MANY_TYPES = 5

@@ -8,7 +8,7 @@ import pytest
 
 from cli.demo.report import Report
 from shared.kube.resources import DAEMON_SETS, MACHINES
-from tests.support.playground import Playground, until
+from tests.support.stories.playground import Playground, until
 
 pytestmark = pytest.mark.e2e
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")

@@ -13,9 +13,9 @@ from local.probe import request_json
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.kube.resources import EVENTS, PODS
-from tests.support.kubectl import NEEDS_KUBECTL
-from tests.support.playground import NAMESPACE, Playground, ShellKubectl, until
-from tests.support.scale_down import (
+from tests.support.cluster.kubectl import NEEDS_KUBECTL
+from tests.support.stories.playground import NAMESPACE, Playground, ShellKubectl, until
+from tests.support.stories.scale_down import (
     CONSOLIDATE,
     Pool,
     family,

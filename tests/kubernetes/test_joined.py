@@ -12,8 +12,8 @@ from local.foreign.heartbeats import NAMESPACE as LEASES_NAMESPACE
 from local.foreign.objects import CREATED
 from shared.kube.client import Kube
 from shared.kube.resources import LEASES, NODES
-from tests.support.joined import administrator, dovetail, joined_stack
-from tests.support.playground import playground_on, until
+from tests.support.stories.joined import administrator, dovetail, joined_stack
+from tests.support.stories.playground import playground_on, until
 from tests.support.real_cluster.audit import refusals
 from tests.support.real_cluster.control_plane import ControlPlane, control_plane
 

@@ -21,7 +21,7 @@ from local.cluster.builtin.manifests import create_manifests
 from local.cluster.storage.store import Store
 from local.stack_plan import PROJECT
 from shared.concurrency.clock import SystemClock
-from tests.support.kubectl import served
+from tests.support.cluster.kubectl import served
 from tests.support.real_cluster.control_plane import ControlPlane
 from tests.support.waiting import wait_until
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.demo.report import Report
 from local.stack import Stack
-from tests.support.playground import Playground, playground_on, until
+from tests.support.stories.playground import Playground, playground_on, until
 from tests.support.real_cluster.audit import refusals
 from tests.support.real_cluster.control_plane import ControlPlane
 from tests.support.real_cluster.stack import (

@@ -9,7 +9,7 @@ import pytest
 from release.check import of_changelog, of_git, of_lock, of_version
 from release.coverage_table import document
 from release.locks import LOCAL, LOCKS, PROJECT, SERVICES
-from tests.support.documents import documents
+from tests.support.texts.documents import documents
 
 MAKEFILE = (PROJECT / "Makefile").read_text()
 (HOOKS,) = documents(PROJECT / ".pre-commit-config.yaml")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clean_install import (
+from tests.support.processes.clean_install import (
     PROJECT,
     SOURCES,
     Installation,

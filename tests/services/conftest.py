@@ -43,9 +43,9 @@ from shared.kube.resources import (
 )
 from shared.redis.messages import Message, decode
 from shared.metrics import Metrics
-from tests.support.chosen_uids import StoreWithChosenUids
-from tests.support.cluster_fixture import connect, embedded_api_server, write_kubeconfig
-from tests.support.fake_clock import FakeClock
+from tests.support.cluster.chosen_uids import StoreWithChosenUids
+from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
+from tests.support.clock.fake import FakeClock
 
 CLUSTER = "dovetail-local"
 CRDS = Resource(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents import documents
+from tests.support.texts.documents import documents
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = {

@@ -27,9 +27,9 @@ from shared.metrics import Metrics
 from shared.redis.mirror import MirrorReader
 from shared.runtime.services import Service, supervise
 from shared.settings import WatcherSettings, read
-from tests.support import our_kinds
-from tests.support.cluster_fixture import connect, write_kubeconfig
-from tests.support.fault_proxy import FaultProxy
+from tests.support.cluster import our_kinds
+from tests.support.cluster.fixture import connect, write_kubeconfig
+from tests.support.network.fault_proxy import FaultProxy
 from tests.support.waiting import wait_until
 
 Json = dict[str, Any]

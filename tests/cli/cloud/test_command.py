@@ -15,7 +15,7 @@ from cli.cloud.command import cloud
 from cli.cloud.faults import PRESETS
 from cli.main import commands
 from shared.errors import DovetailError
-from tests.support.aws_emulator import whole_ec2
+from tests.support.aws.emulator import whole_ec2
 
 SUBCOMMANDS = [one.callback.__name__ for one in cloud.registered_commands if one.callback]
 Run = Callable[..., str]

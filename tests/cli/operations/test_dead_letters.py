@@ -20,7 +20,7 @@ from shared.redis.bus import AttemptLimits, BadMessage, Bus, ConsumerSettings, E
 from shared.redis.bus.connection import ask
 from shared.concurrency.clock import SystemClock
 from shared.redis.messages import LaunchMachine, encode
-from tests.support.redis_fixture import redis_server
+from tests.support.redis.fixture import redis_server
 from tests.support.waiting import wait_until
 
 __all__ = ["redis_server"]

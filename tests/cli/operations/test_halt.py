@@ -15,7 +15,7 @@ from shared.errors import ConfigurationError
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_POOLS, PROVISIONERS
 from tests.services.conftest import CRDS, our_definitions
-from tests.support.cluster_fixture import connect, embedded_api_server, write_kubeconfig
+from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
 
 NODE_POOL: dict[str, Any] = {
     "apiVersion": "karpenter.sh/v1",

@@ -15,7 +15,7 @@ from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE
 from shared.cloud.events import Rule
 from shared.cloud.client.session import Cloud
 from tests.services.conftest import Control
-from tests.support.aws_emulator import aws_session
+from tests.support.aws.emulator import aws_session
 
 QUEUE = "dovetail-local"
 SPOT = EVENT_RULES[1]

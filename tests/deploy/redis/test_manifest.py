@@ -20,10 +20,10 @@ from shared.redis.bus.connection import ask
 from shared.errors import ConfigurationError, DovetailError, Unauthorized
 from shared.redis.mirror import MirrorReader
 from shared.redis.rights import AGENT, SERVICES, USERS
-from tests.support.documents import documents
-from tests.support.guarded_redis import guarded_redis
-from tests.support.redis_fixture import BINARIES
-from tests.support.redis_work import CLOCK, follow, work_of
+from tests.support.texts.documents import documents
+from tests.support.redis.guarded import guarded_redis
+from tests.support.redis.fixture import BINARIES
+from tests.support.redis.work import CLOCK, follow, work_of
 from tests.support.waiting import wait_until
 
 PROJECT = Path(__file__).resolve().parents[3]

@@ -16,8 +16,8 @@ from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.mirror import Change, MirrorLost, MirrorWriter
 from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from tests.deploy.redis.test_manifest import without_acl_file
-from tests.support.redis_fixture import BINARIES
-from tests.support.redis_work import CLOCK, bus_at
+from tests.support.redis.fixture import BINARIES
+from tests.support.redis.work import CLOCK, bus_at
 from tests.support.waiting import wait_until
 
 POOL = "NodePool/default"

@@ -14,8 +14,8 @@ from shared.redis.bus.connection import ask
 from shared.errors import ConfigurationError, DovetailError, NotFound, Unauthorized
 from shared.redis.mirror import Change, MirrorWriter
 from shared.redis.rights import AGENT, OPERATOR, PROBE, SERVICES, USERS, acl_file
-from tests.support.guarded_redis import ADMIN, CLUSTER, PASSWORDS, GuardedRedis
-from tests.support.redis_work import bus_at, work_of
+from tests.support.redis.guarded import ADMIN, CLUSTER, PASSWORDS, GuardedRedis
+from tests.support.redis.work import bus_at, work_of
 
 PROJECT = Path(__file__).resolve().parents[3]
 PREFIX = f"dovetail:{{{CLUSTER}}}:"

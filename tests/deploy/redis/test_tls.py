@@ -21,9 +21,9 @@ from shared.redis.bus import connect
 from shared.redis.bus.connection import ask
 from shared.errors import Unreachable
 from tests.deploy.redis.test_manifest import PROJECT, SEVEN, secrets
-from tests.support.guarded_redis import ADMIN
-from tests.support.kubectl import NEEDS_KUBECTL
-from tests.support.redis_fixture import BINARIES
+from tests.support.redis.guarded import ADMIN
+from tests.support.cluster.kubectl import NEEDS_KUBECTL
+from tests.support.redis.fixture import BINARIES
 
 MOUNTED = "/etc/dovetail/redis-tls"
 CA_OF_SERVICES = "/etc/dovetail/redis-ca/ca.crt"

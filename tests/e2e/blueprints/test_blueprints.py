@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared.domain import labels as keys
-from tests.support.blueprints import (
+from tests.support.stories.blueprints import (
     Blueprint,
     hosts,
     instance_type,
@@ -20,8 +20,8 @@ from tests.support.blueprints import (
     system,
     zones,
 )
-from tests.support.kubectl import NEEDS_KUBECTL
-from tests.support.playground import Playground, ShellKubectl, until
+from tests.support.cluster.kubectl import NEEDS_KUBECTL
+from tests.support.stories.playground import Playground, ShellKubectl, until
 
 pytestmark = [pytest.mark.e2e, NEEDS_KUBECTL]
 

@@ -14,7 +14,7 @@ import pytest
 from aiobotocore.config import AioConfig
 
 from local.aws.ec2.images import image_for
-from tests.support.aws_emulator import aws_session
+from tests.support.aws.emulator import aws_session
 from tests.support.waiting import wait_until
 
 IMAGE_PARAMETER = (

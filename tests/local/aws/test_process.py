@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.aws_emulator import (
+from tests.support.aws.emulator import (
     REPOSITORY,
     start_emulator,
     stop_emulator,

@@ -15,8 +15,8 @@ import yaml
 
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import SystemClock
-from tests.support.kubectl import PROGRAMS, Kubectl, served
-from tests.support.our_kinds import (
+from tests.support.cluster.kubectl import PROGRAMS, Kubectl, served
+from tests.support.cluster.our_kinds import (
     CLAIM,
     CLASS,
     CRDS,

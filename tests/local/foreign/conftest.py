@@ -1,1 +1,1 @@
-from tests.support.cluster_fixture import cluster  # noqa: F401 - a fixture
+from tests.support.cluster.fixture import cluster  # noqa: F401 - a fixture

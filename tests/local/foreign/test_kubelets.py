@@ -18,8 +18,8 @@ from local.foreign.heartbeats import NAMESPACE as LEASES_NAMESPACE
 from local.foreign.kubelets import Program, assemble
 from local.foreign.objects import LABEL
 from shared.kube.resources import LEASES, NODES, PODS
-from tests.support.cluster_fixture import Cluster, write_kubeconfig
-from tests.support.fault_proxy import FaultProxy
+from tests.support.cluster.fixture import Cluster, write_kubeconfig
+from tests.support.network.fault_proxy import FaultProxy
 from tests.support.waiting import wait_until
 
 NAME = "ip-10-0-0-7.us-west-2.compute.internal"

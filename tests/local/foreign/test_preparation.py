@@ -26,7 +26,7 @@ from shared.kube.resources import (
     PODS,
     Resource,
 )
-from tests.support.cluster_fixture import Cluster, connect
+from tests.support.cluster.fixture import Cluster, connect
 
 Object = dict[str, Any]
 

@@ -46,7 +46,7 @@ from tests.services.conftest import (
     create_node_claim,
 )
 from tests.services.terminator.world import World as Places
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until
 
 INSTANCES = {"Machine": "i-0123456789abcdef0", "NodeClaim": "i-0123456789abcdef1"}

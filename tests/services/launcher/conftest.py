@@ -20,8 +20,8 @@ from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER
 from tests.services.launcher.lifecycle_world import world
-from tests.support.builders import make_catalogue, make_type
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import make_catalogue, make_type
+from tests.support.clock.fake import FakeClock
 
 __all__ = ["world"]
 

@@ -49,9 +49,9 @@ from tests.services.conftest import (
 )
 from tests.services.launcher.mortal import Life, Mortal
 from tests.services.launcher.terminator_part import TerminatorPart
-from tests.support.builders import make_catalogue, make_type
-from tests.support.cluster_fixture import connect, write_kubeconfig
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import make_catalogue, make_type
+from tests.support.cluster.fixture import connect, write_kubeconfig
+from tests.support.clock.fake import FakeClock
 
 FORGETFUL = {"instancePendingSeconds": 0, "instanceShuttingDownSeconds": 0}
 """EC2 without its pauses."""

@@ -28,7 +28,7 @@ from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, create_machine, create_node_claim
 from tests.services.launcher.terminator_part import TerminatorPart
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 IMAGE = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
 

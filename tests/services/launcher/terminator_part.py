@@ -15,7 +15,7 @@ from shared.kube.machines import Machines
 from shared.redis.messages import EndInstance
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from tests.services.conftest import CLUSTER, messages_on
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 
 @dataclass

@@ -36,9 +36,9 @@ from shared.redis.mirror import Change, MirrorReader, MirrorWriter, Position
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.settings import SchedulerSettings, read
 from tests.services.conftest import CLUSTER, create_pool
-from tests.support.builders import make_catalogue, make_node_class
-from tests.support.fake_clock import FakeClock
-from tests.support.real_pods import store_pods
+from tests.support.planning.builders import make_catalogue, make_node_class
+from tests.support.clock.fake import FakeClock
+from tests.support.cluster.real_pods import store_pods
 from tests.support.waiting import wait_until
 
 

@@ -20,7 +20,7 @@ from shared.redis.messages import (
 )
 from shared.redis.mirror import Change
 from tests.services.scheduler.conftest import Scheduler
-from tests.support.builders import make_pod
+from tests.support.planning.builders import make_pod
 from tests.support.waiting import wait_until
 
 WAITS = PodUnschedulable(uid="uid-web", pod="default/web", generation=1)

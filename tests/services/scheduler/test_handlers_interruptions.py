@@ -22,7 +22,7 @@ from shared.redis.messages import InterruptionReceived, encode
 from shared.redis.mirror import Change
 from shared.solver.plan import PlannedMachine
 from tests.services.scheduler.conftest import Scheduler, machines, pool_of
-from tests.support.builders import make_bound_pod, make_machine, make_node, make_pod, make_snapshot
+from tests.support.planning.builders import make_bound_pod, make_machine, make_node, make_pod, make_snapshot
 
 STORM = 30
 LEAVING = make_machine("m", node_name="n", terminating=True)

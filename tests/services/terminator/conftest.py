@@ -17,8 +17,8 @@ from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
 from tests.services.conftest import Control, store_with_our_kinds
 from tests.services.terminator.world import FORGETFUL, World
-from tests.support.cluster_fixture import connect, embedded_api_server, write_kubeconfig
-from tests.support.fake_clock import FakeClock
+from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
+from tests.support.clock.fake import FakeClock
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODES
 from shared.redis.messages import MachineTerminated
 from tests.services.conftest import Control, create_machine
 from tests.services.terminator.world import Place, World
-from tests.support.fake_clock import FakeClock
-from tests.support.metrics import Scraped
+from tests.support.clock.fake import FakeClock
+from tests.support.metrics.pages import Scraped
 
 BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"
 HELD = {"karpenter.sh/do-not-evict": "true"}

@@ -29,7 +29,7 @@ from shared.metrics import Metrics
 from shared.settings import TerminatorSettings, read
 from tests.services.conftest import CLUSTER, Control, create_machine, create_node_claim
 from tests.services.launcher.mortal import Life, Mortal
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 SPARE = "spare"
 """A node that nobody takes away: where replaced pods go."""

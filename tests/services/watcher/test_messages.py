@@ -18,7 +18,7 @@ from shared.redis.messages import (
     PodUnschedulable,
     TerminateMachine,
 )
-from tests.support.builders import (
+from tests.support.planning.builders import (
     make_bound_pod,
     make_daemon_set,
     make_machine,

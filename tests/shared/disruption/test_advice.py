@@ -13,7 +13,7 @@ from shared.disruption.advice import (
     change_for,
 )
 from shared.domain.pools.nodepools import V1, V1ALPHA5
-from tests.support.builders import make_machine
+from tests.support.planning.builders import make_machine
 
 TEXTS = (
     SWITCHED_OFF,

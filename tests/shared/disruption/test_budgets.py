@@ -13,8 +13,8 @@ from shared.disruption.records import EXPIRED, REBALANCE
 from shared.domain.pools.budgets import UNLIMITED
 from shared.domain.machines.machine import INSTANCE_TERMINATING, REGISTERED
 from shared.domain.pools.nodepools import DRAIN, DRIFTED, EMPTY, UNDERUTILIZED, V1, Budget, NodePool
-from tests.support.builders import make_pool
-from tests.support.disruption import NOW, Running, conditions, make_cluster, make_running
+from tests.support.planning.builders import make_pool
+from tests.support.planning.disruption import NOW, Running, conditions, make_cluster, make_running
 
 KEY = "Provisioner/default"
 

@@ -24,8 +24,8 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Toleration
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Owner, Pod
-from tests.support.builders import make_bound_pod, make_pool
-from tests.support.disruption import NOW, look, make_cluster, make_running, pods_on
+from tests.support.planning.builders import make_bound_pod, make_pool
+from tests.support.planning.disruption import NOW, look, make_cluster, make_running, pods_on
 
 WEB_PDB = PodDisruptionBudget("pdb", "default", "web", {"app": "web"}, allowed=0)
 

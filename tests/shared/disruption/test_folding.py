@@ -20,7 +20,7 @@ from shared.domain.workloads.pods import AffinityTerm, Owner, Pod
 from shared.domain.snapshot import moving_pods
 from shared.solver.plan import Plan
 from shared.solver.solve import solve
-from tests.support.builders import (
+from tests.support.planning.builders import (
     ZONES,
     make_bound_pod,
     make_daemon_set,
@@ -29,7 +29,7 @@ from tests.support.builders import (
     make_spread,
     make_term,
 )
-from tests.support.disruption import make_cluster, make_running, make_world, pods_on
+from tests.support.planning.disruption import make_cluster, make_running, make_world, pods_on
 
 POOL = make_pool(
     generation_api=V1, consolidation_policy=WHEN_UNDERUTILIZED, consolidate_after_seconds=0.0,

@@ -36,7 +36,7 @@ from shared.domain.pools.nodepools import (
 )
 from shared.domain.workloads.pods import Pod
 from shared.errors import ConfigurationError
-from tests.support.builders import (
+from tests.support.planning.builders import (
     ZONES,
     make_bound_pod,
     make_catalogue,
@@ -44,7 +44,7 @@ from tests.support.builders import (
     make_term,
     make_types,
 )
-from tests.support.disruption import (
+from tests.support.planning.disruption import (
     DEPLOYMENT,
     NOW,
     Running,
@@ -53,7 +53,7 @@ from tests.support.disruption import (
     make_world,
     pods_on,
 )
-from tests.support.moves import faults
+from tests.support.stories.moves import faults
 
 ROOT = Path(__file__).parents[3]
 FREE = Churn(move_cost_micro_usd=0)

@@ -16,8 +16,8 @@ from shared.domain.machines.machine import DRIFTED, EMPTY, Condition
 from shared.domain.pools.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
 from shared.domain.pools.usage import Counting
 from shared.solver.solve import SolverSettings
-from tests.support.builders import make_bound_pod, make_pool
-from tests.support.disruption import (
+from tests.support.planning.builders import make_bound_pod, make_pool
+from tests.support.planning.disruption import (
     NOW,
     Running,
     conditions,

@@ -18,8 +18,8 @@ from shared.domain.machines.machine import CONSOLIDATABLE, DRIFTED
 from shared.domain.pools.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
 from shared.domain.instance_types.reservations import ID_LABEL, Reservation, with_reserved
 from shared.solver.solve import SolverSettings
-from tests.support.builders import ZONES, make_catalogue, make_pool, make_types
-from tests.support.disruption import (
+from tests.support.planning.builders import ZONES, make_catalogue, make_pool, make_types
+from tests.support.planning.disruption import (
     NOW,
     conditions,
     make_cluster,

@@ -8,7 +8,7 @@ import pytest
 
 from shared import errors
 from shared.kube.resources import CONFIG_MAPS, PODS
-from tests.support.cluster_fixture import Cluster
+from tests.support.cluster.fixture import Cluster
 
 POD = {
     "metadata": {"name": "web", "labels": {"app": "web"}},

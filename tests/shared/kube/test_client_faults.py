@@ -13,8 +13,8 @@ from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.transport.connection import Timeouts
 from shared.kube.resources import MACHINES, NODES, PODS, PROVISIONERS
-from tests.support.cluster_fixture import connect, write_kubeconfig
-from tests.support.scripted_api import (
+from tests.support.cluster.fixture import connect, write_kubeconfig
+from tests.support.cluster.scripted_api import (
     ScriptedApi,
     answer,
     bookmark,

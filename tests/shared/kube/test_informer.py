@@ -32,9 +32,9 @@ from shared.kube.informer import (
     pause_after,
 )
 from shared.kube.resources import CONFIG_MAPS, PODS
-from tests.support.cluster_fixture import Cluster, connect, eventually, write_kubeconfig
-from tests.support.fake_clock import FakeClock
-from tests.support.scripted_api import (
+from tests.support.cluster.fixture import Cluster, connect, eventually, write_kubeconfig
+from tests.support.clock.fake import FakeClock
+from tests.support.cluster.scripted_api import (
     EXPIRED,
     ScriptedApi,
     bookmark,

@@ -15,8 +15,8 @@ from shared.kube.resources import LEASES
 from shared.runtime.leadership import Leadership, epoch_now
 from shared.metrics import Metrics
 from shared.runtime.services import Loop, periodic, supervise
-from tests.support.cluster_fixture import Cluster, eventually
-from tests.support.fake_clock import FakeClock
+from tests.support.cluster.fixture import Cluster, eventually
+from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until
 
 NAME = "dovetail-test"

@@ -9,8 +9,8 @@ import pytest
 
 from shared.kube.client import Kube
 from shared.kube.token_access import KEPT_SECONDS, MOST_ASKED_AT_ONCE, MOST_KEPT, TokenAccess
-from tests.support.fake_clock import FakeClock
-from tests.support.scripted_api import ScriptedApi, Step, answer, refusal
+from tests.support.clock.fake import FakeClock
+from tests.support.cluster.scripted_api import ScriptedApi, Step, answer, refusal
 
 USER = {
     "username": "system:serviceaccount:ops:ann",

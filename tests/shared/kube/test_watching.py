@@ -10,7 +10,7 @@ from shared.errors import DovetailError, Gone, Unavailable
 from shared.kube.resources import PODS
 from shared.kube.transport.statuses import Call
 from shared.kube.watching import LineSplitter, parse_event
-from tests.support.scripted_api import event, failure
+from tests.support.cluster.scripted_api import event, failure
 
 WATCH = Call("watch", PODS)
 LINES = st.lists(st.binary(min_size=1, max_size=20).filter(lambda line: b"\n" not in line))

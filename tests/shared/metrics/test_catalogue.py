@@ -18,7 +18,7 @@ from shared.metrics.requests import RequestMetrics
 from shared.metrics.exposition.summaries import Summary
 from shared.metrics.work import EVERY_SERVICE, WorkMetrics
 from shared.distribution.version import VERSION
-from tests.support.metrics import Scraped
+from tests.support.metrics.pages import Scraped
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "metrics.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.metrics import Metrics
-from tests.support.metrics import Scraped
+from tests.support.metrics.pages import Scraped
 
 
 def test_calls_of_aws_are_counted_with_their_errors() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from shared.metrics import Metrics
 from shared.metrics.declaring import HISTOGRAM, SUMMARY
-from tests.support.dashboards import QUERIES, Query
+from tests.support.metrics.dashboards import QUERIES, Query
 
 PARTS = {HISTOGRAM: ("_bucket", "_count", "_sum"), SUMMARY: ("", "_count", "_sum")}
 OWN_LABELS = {HISTOGRAM: ("le",), SUMMARY: ("quantile",)}

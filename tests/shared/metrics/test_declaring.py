@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from shared.metrics import Series
 from shared.metrics.declaring import COUNTER, GROWING, HISTOGRAM, Declarations
-from tests.support.metrics import Scraped
+from tests.support.metrics.pages import Scraped
 
 
 def declarations() -> Declarations:

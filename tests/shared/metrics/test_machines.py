@@ -6,8 +6,8 @@ import pytest
 
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.metrics import EVENTUAL, Metrics
-from tests.support.builders import make_machine
-from tests.support.metrics import Scraped
+from tests.support.planning.builders import make_machine
+from tests.support.metrics.pages import Scraped
 
 SPOT = {"karpenter.sh/capacity-type": "spot"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.metrics import Metrics
-from tests.support.metrics import Scraped
+from tests.support.metrics.pages import Scraped
 
 
 def test_requests_to_the_api_server() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from shared.redis.bus import RetryLater
 from shared.metrics import Metrics
-from tests.support.metrics import Scraped
+from tests.support.metrics.pages import Scraped
 
 RECONCILE = "controller_runtime_reconcile"
 QUEUE = {"name": "consume pods", "controller": "consume pods"}

@@ -19,7 +19,7 @@ from shared.redis.messages import (
     decode,
     encode,
 )
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 
 def launch(machine: str = "default-a", cause: str = "plan-1", at: float = 1.0) -> Envelope:

@@ -13,7 +13,7 @@ import pytest
 
 from shared.runtime.child import Bounds, ChildFailed, in_child
 from shared.errors import Unauthorized
-from tests.support.child_processes import working_children
+from tests.support.processes.child_processes import working_children
 from tests.support.waiting import wait_until
 
 BOUNDS = Bounds("the work", 60.0)

@@ -15,9 +15,9 @@ from shared.runtime.environment import Environment, check_kinds, open_environmen
 from shared.errors import ConfigurationError, Unavailable
 from shared.kube.resources import CONFIG_MAPS, Resource
 from shared.settings import SchedulerSettings
-from tests.support.cluster_fixture import Cluster, cluster
-from tests.support.documents import documents
-from tests.support.redis_fixture import redis_server, redis_url
+from tests.support.cluster.fixture import Cluster, cluster
+from tests.support.texts.documents import documents
+from tests.support.redis.fixture import redis_server, redis_url
 
 __all__ = ["cluster", "redis_server", "redis_url"]
 CRDS = Resource(

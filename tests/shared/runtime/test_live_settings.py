@@ -17,8 +17,8 @@ from shared.kube.recorder import Recorder
 from shared.kube.resources import CONFIG_MAPS, EVENTS
 from shared.runtime.live_settings import LiveSettings
 from shared.settings import SchedulerSettings
-from tests.support.cluster_fixture import Cluster, cluster, connect, write_kubeconfig
-from tests.support.scripted_api import ScriptedApi, answer, refusal, scripted_api
+from tests.support.cluster.fixture import Cluster, cluster, connect, write_kubeconfig
+from tests.support.cluster.scripted_api import ScriptedApi, answer, refusal, scripted_api
 
 __all__ = ["cluster"]
 Live = LiveSettings[SchedulerSettings]

@@ -14,7 +14,7 @@ from shared.concurrency.clock import SystemClock
 from shared.errors import Unavailable
 from shared.metrics import Metrics
 from shared.runtime.services import Loop, Service, periodic, run, supervise, until_stopped
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until
 
 CLOCK = SystemClock()

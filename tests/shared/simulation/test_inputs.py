@@ -25,7 +25,7 @@ from tests.shared.simulation.documents import (
     provisioner,
     run,
 )
-from tests.support.builders import make_catalogue, make_type
+from tests.support.planning.builders import make_catalogue, make_type
 
 ZONE = "topology.kubernetes.io/zone"
 PENDING = {"phase": "Pending"}

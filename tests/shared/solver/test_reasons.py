@@ -11,7 +11,7 @@ from shared.domain.expressions import Expression
 from shared.solver import reasons
 from shared.solver.reasons import Filtering, amounts, no_instance_type
 from shared.solver.volumes.reach import Attachments
-from tests.support.builders import (
+from tests.support.planning.builders import (
     COMPUTE_REQUIREMENTS,
     ZONES,
     make_catalogue,
@@ -22,7 +22,7 @@ from tests.support.builders import (
     make_type,
     real_snapshot,
 )
-from tests.support.planning import plan_for
+from tests.support.planning.snapshots import plan_for
 
 CASES = {
     "no instance type met the scheduling requirements or had enough resources"

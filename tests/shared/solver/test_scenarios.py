@@ -17,7 +17,7 @@ from shared.domain.pools.nodepools import SubnetRef
 from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import OfferingKey, Snapshot
 from shared.solver.plan import Plan, PlannedMachine
-from tests.support.builders import (
+from tests.support.planning.builders import (
     COMPUTE_REQUIREMENTS,
     amounts,
     make_bound_pod,
@@ -35,7 +35,7 @@ from tests.support.builders import (
     real_catalogue,
     real_snapshot,
 )
-from tests.support.planning import check_plan, plan_for, pods_per_machine, requirement_values
+from tests.support.planning.snapshots import check_plan, plan_for, pods_per_machine, requirement_values
 
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 SPOT = Expression(keys.CAPACITY_TYPE, "In", (keys.SPOT,))

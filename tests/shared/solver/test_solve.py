@@ -11,7 +11,7 @@ from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.instance_types.types import Offering
 from shared.errors import ConfigurationError
 from shared.solver.solve import SolverSettings
-from tests.support.builders import (
+from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,
     ZONES,
     amounts,
@@ -29,7 +29,7 @@ from tests.support.builders import (
     make_types,
     real_snapshot,
 )
-from tests.support.planning import check_plan, plan_for, pods_per_machine, requirement_values
+from tests.support.planning.snapshots import check_plan, plan_for, pods_per_machine, requirement_values
 
 
 def test_scenario_2_four_hundred_small_pods_share_one_machine() -> None:

@@ -31,7 +31,7 @@ from local.stack_plan import (
 )
 from local.stack_state import FAILED, READY
 from local.supervisor import Supervisor
-from tests.support.playground import short_settings
+from tests.support.stories.playground import short_settings
 from tests.support.real_cluster.control_plane import ControlPlane
 
 START_SECONDS = 300.0

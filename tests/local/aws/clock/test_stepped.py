@@ -6,7 +6,7 @@ import threading
 
 from local.aws.clock.stepped import SteppedClock
 from local.aws.clock.timers import Timers
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 
 def test_a_step_comes_on_top_of_real_time() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.aws.http.faults import ACTION_FAULT_LIMIT, Fault, Faults, Occurrence
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 REFUSED = Fault("RequestLimitExceeded", "slow down", 503, "before")
 OTHER = Fault("InternalError", "", 500, "before")

@@ -25,7 +25,7 @@ from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.errors import DovetailError, Unauthorized
 from tests.services.conftest import CLUSTER, Control, control
-from tests.support.builders import make_machine, make_node_class
+from tests.support.planning.builders import make_machine, make_node_class
 
 __all__ = ["control"]
 

@@ -10,7 +10,7 @@ import pytest
 from local.cluster.addons.catalogue import ADDONS, chosen
 from local.stack_plan import StackSettings, plan_stack
 from shared.errors import ConfigurationError
-from tests.support.local_cluster import LocalCluster, control_plane
+from tests.support.cluster.local_cluster import LocalCluster, control_plane
 from tests.support.waiting import wait_until
 
 NOT_READY = {"key": "ebs.csi.aws.com/agent-not-ready", "effect": "NoExecute"}

@@ -14,7 +14,7 @@ import pytest
 
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import SystemClock
-from tests.support.kubectl import PROGRAMS, Kubectl, served
+from tests.support.cluster.kubectl import PROGRAMS, Kubectl, served
 
 Document = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.local_cluster import LocalCluster, control_plane, pod_template
+from tests.support.cluster.local_cluster import LocalCluster, control_plane, pod_template
 from tests.support.waiting import wait_until
 
 Obj = dict[str, Any]

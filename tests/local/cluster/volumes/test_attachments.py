@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from local.cluster.kubelet.csi_nodes import ebs_limit
-from tests.support.local_cluster import LocalCluster, control_plane
+from tests.support.cluster.local_cluster import LocalCluster, control_plane
 from tests.support.waiting import wait_until
 
 Obj = dict[str, Any]

@@ -18,7 +18,7 @@ from shared.domain import labels as keys
 from shared.domain.pools.nodepools import CORDON, DRAIN, DRY_RUN, V1
 from shared.kube.resources import NODES
 from tests.services.interruption.conftest import INSTANCES, NAMES, RESOURCES, World
-from tests.support.builders import make_pool
+from tests.support.planning.builders import make_pool
 
 PARSERS = {"Machine": parse_machine, "NodeClaim": parse_node_claim}
 OURS = INSTANCES["NodeClaim"]

@@ -20,7 +20,7 @@ from shared.domain.pools.nodepools import CORDON
 from shared.kube.resources import MACHINES, NODES
 from tests.services.conftest import create_node
 from tests.services.interruption.conftest import INSTANCES, NAMES, World
-from tests.support.builders import make_machine, make_pool
+from tests.support.planning.builders import make_machine, make_pool
 
 TOLD = "TerminatingOnInterruption"
 OURS, NAME = INSTANCES["Machine"], NAMES["Machine"]

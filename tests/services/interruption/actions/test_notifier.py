@@ -18,7 +18,7 @@ from shared.concurrency.clock import SystemClock
 from shared.redis.messages import InterruptionReceived, TerminateMachine, encode
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.settings import InterruptionSettings, read
-from tests.support.builders import make_machine
+from tests.support.planning.builders import make_machine
 
 
 def deletion(

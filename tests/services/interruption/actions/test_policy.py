@@ -13,7 +13,7 @@ from services.interruption.actions.policy import (
 from services.interruption.notices.notice import Notice, NoticeKind
 from shared.domain.pools.nodepools import CORDON, DELETE, DRAIN, DRY_RUN, IGNORE
 from shared.settings import InterruptionSettings, read
-from tests.support.builders import make_pool
+from tests.support.planning.builders import make_pool
 
 NOW = 1_000_000.0
 DAY = 86_400.0

@@ -17,7 +17,7 @@ from services.interruption.actions.webhook import NAMES, Report, Webhook, filled
 from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError
 from shared.settings import InterruptionSettings, read
-from tests.support.builders import make_machine
+from tests.support.planning.builders import make_machine
 from tests.support.waiting import wait_until
 
 SLACK = '{"text": "$cluster: $action $machines", "blocks": [{"n": 1, "who": "$count of $kind"}]}'

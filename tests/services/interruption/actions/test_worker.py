@@ -18,7 +18,7 @@ from shared.kube.machines import Machines
 from shared.kube.resources import MACHINES
 from shared.redis.messages import InterruptionReceived, TerminateMachine
 from tests.services.interruption.conftest import INSTANCES, NAMES, RESOURCES, World
-from tests.support.cluster_fixture import connect, write_kubeconfig
+from tests.support.cluster.fixture import connect, write_kubeconfig
 
 KINDS = ("Machine", "NodeClaim")
 BOTH = tuple(INSTANCES.values())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import SAME_DEADLINE_SECONDS, Notice, NoticeKind, rank
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 
 def notice(name: str = "n", kind: str = NoticeKind.SPOT, **fields: float | None) -> Notice:

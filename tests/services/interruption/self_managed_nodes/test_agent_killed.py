@@ -32,7 +32,7 @@ from shared.metrics import Metrics
 from shared.settings import InterruptionSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node, create_node_claim
 from tests.services.launcher.mortal import Died, Life, Mortal
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 HOUR = 3600
 ANNOUNCED = {"event": "instance-retirement", "eventInSeconds": 24 * HOUR}

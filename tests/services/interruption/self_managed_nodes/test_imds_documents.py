@@ -16,7 +16,7 @@ from shared.redis.bus import BadMessage
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain.labels import MAINTENANCE_ANNOTATION
 from shared.domain.machines.machine import Machine
-from tests.support.builders import make_machine
+from tests.support.planning.builders import make_machine
 
 NOW = 1_800_000_000.0
 EVENT = {

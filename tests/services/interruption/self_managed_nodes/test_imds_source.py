@@ -24,7 +24,7 @@ from shared.kube.resources import NODE_CLAIMS, NODES
 from shared.metrics import Metrics
 from shared.settings import InterruptionSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node, create_node_claim
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until
 
 

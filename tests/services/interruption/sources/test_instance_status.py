@@ -19,7 +19,7 @@ from shared.domain.pools.nodepools import CORDON, V1
 from shared.errors import DovetailError, Unauthorized, Unavailable
 from shared.kube.resources import NODES
 from tests.services.interruption.conftest import INSTANCES, NAMES, RESOURCES, World
-from tests.support.builders import make_pool
+from tests.support.planning.builders import make_pool
 from tests.support.waiting import wait_until
 
 OURS, FOREIGN = INSTANCES["Machine"], "i-00000000000000000"

@@ -30,8 +30,8 @@ from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.streams import INTERRUPTIONS
 from tests.services.conftest import create_machine, create_node_claim
 from tests.services.interruption.conftest import World
-from tests.support.cluster_fixture import connect, write_kubeconfig
-from tests.support.fault_proxy import FaultProxy
+from tests.support.cluster.fixture import connect, write_kubeconfig
+from tests.support.network.fault_proxy import FaultProxy
 from tests.support.waiting import wait_until
 
 LOST = range(0, 30, 3)

@@ -20,7 +20,7 @@ from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
 from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 GIB = 1024**3
 SEEN = 7_900_000_000

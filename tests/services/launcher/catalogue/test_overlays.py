@@ -15,7 +15,7 @@ from shared.kube.client import Kube
 from shared.kube.resources import NODE_OVERLAYS
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 Look = Callable[..., Any]
 ONLY_LARGE = {"key": keys.INSTANCE_TYPE, "operator": "In", "values": ["m5.large"]}

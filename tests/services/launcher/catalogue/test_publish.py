@@ -35,8 +35,8 @@ from shared.redis.mirror.catalogue import offerings
 from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from tests.services.launcher.catalogue.test_learned_memory import SEEN, machine, node
-from tests.support.builders import REGION, make_type
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import REGION, make_type
+from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until
 
 READING = CatalogueRequest(REGION, None, ModelSettings(), "error")

@@ -19,8 +19,8 @@ from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableO
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control, create_pool
-from tests.support.builders import ZONES
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import ZONES
+from tests.support.clock.fake import FakeClock
 
 Start = Callable[..., ZonalShifts]
 

@@ -43,8 +43,8 @@ from tests.services.conftest import (
     create_pool,
 )
 from tests.services.launcher.conftest import Launcher
-from tests.support.aws_emulator import whole_ec2
-from tests.support.fake_clock import FakeClock
+from tests.support.aws.emulator import whole_ec2
+from tests.support.clock.fake import FakeClock
 
 
 @pytest.fixture

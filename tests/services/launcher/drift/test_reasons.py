@@ -21,7 +21,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import V1, NodeClass, NodePool
-from tests.support.builders import make_machine, make_type
+from tests.support.planning.builders import make_machine, make_type
 
 NOW = 10_000.0
 TYPES = {"m5.large": make_type("m5.large")}

@@ -22,7 +22,7 @@ from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
 from shared.redis.mirror import MirrorWriter
 from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
 from tests.services.launcher.lifecycle_world import World
-from tests.support.builders import make_node
+from tests.support.planning.builders import make_node
 
 BOTH = pytest.mark.parametrize("generation_api", [V1ALPHA5, V1])
 Events = Any

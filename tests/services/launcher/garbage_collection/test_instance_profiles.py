@@ -19,7 +19,7 @@ from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node_claim, create_node_class
 from tests.services.launcher.conftest import Launcher
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until
 
 OTHER_ROLE = f"{CLUSTER}-cluster"

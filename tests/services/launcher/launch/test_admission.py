@@ -25,8 +25,8 @@ from tests.services.conftest import (
     create_pool,
 )
 from tests.services.launcher.conftest import Launcher
-from tests.support.builders import make_machine
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import make_machine
+from tests.support.clock.fake import FakeClock
 
 Start = Callable[..., Launcher]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from services.launcher.launch.assignment import assign, assign_found
 from services.launcher.launch.record import LaunchRecord, read_record, record_body, subjects_of
 from shared.cloud.ec2.records import FleetInstance, Instance
-from tests.support.builders import make_machine
+from tests.support.planning.builders import make_machine
 
 
 def fleet_instance(name: str) -> FleetInstance:

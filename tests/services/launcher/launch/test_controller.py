@@ -26,8 +26,8 @@ from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from tests.services.conftest import Control, create_machine, create_pool
 from tests.services.launcher.conftest import Launcher
 from tests.services.launcher.mortal import Died
-from tests.support.builders import make_catalogue, make_type
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import make_catalogue, make_type
+from tests.support.clock.fake import FakeClock
 
 Start = Callable[..., Launcher]
 NAMES = ("a", "b", "c")

@@ -14,7 +14,7 @@ from shared.domain import labels as keys
 from shared.domain.machines.commands import CommandRecord, written
 from shared.domain.machines.machine import INSTANCE_TERMINATING, LAUNCHED, Condition, Machine
 from shared.domain.pools.usage import Counting
-from tests.support.builders import make_machine, make_type
+from tests.support.planning.builders import make_machine, make_type
 
 NOW = 1000.0
 POOL = "Provisioner/default"

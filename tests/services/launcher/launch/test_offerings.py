@@ -20,7 +20,7 @@ from shared.domain.instance_types.reservations import INTERRUPTIBLE_LABEL
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InsufficientCapacity
-from tests.support.builders import ZONES, make_catalogue, make_machine, make_type
+from tests.support.planning.builders import ZONES, make_catalogue, make_machine, make_type
 
 BOTH = (keys.SPOT, keys.ON_DEMAND)
 

@@ -14,7 +14,7 @@ from shared.kube.client import Kube
 from shared.kube.resources import MACHINES
 from tests.services.conftest import Control, create_machine, create_pool
 from tests.services.launcher.conftest import Launcher
-from tests.support.builders import make_catalogue, make_type
+from tests.support.planning.builders import make_catalogue, make_type
 
 Start = Callable[[], Launcher]
 BOTH = (keys.SPOT, keys.ON_DEMAND)

@@ -20,8 +20,8 @@ from services.launcher.launch.pacing import (
     Pace,
 )
 from services.launcher.launch.saga import RETRY_SECONDS
-from tests.support.fake_clock import FakeClock
-from tests.support.leaping_time import LoopClock, run_leaping
+from tests.support.clock.fake import FakeClock
+from tests.support.clock.leaping import LoopClock, run_leaping
 
 CEILING = 10.0
 

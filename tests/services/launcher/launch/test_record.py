@@ -9,7 +9,7 @@ import pytest
 from services.launcher.launch.limits import room_of_records
 from services.launcher.launch.record import LaunchRecord, Subject, read_record, record_body
 from services.launcher.launch_template.store import templates_of
-from tests.support.builders import make_catalogue
+from tests.support.planning.builders import make_catalogue
 
 OVERRIDE = {"InstanceType": "m5.large", "AvailabilityZone": "us-west-2a", "SubnetId": "subnet-1"}
 CONFIGURATION = {

@@ -15,8 +15,8 @@ from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
 from tests.services.conftest import Control, create_node_claim, create_node_class, create_node_pool
 from tests.services.launcher.conftest import Launcher
-from tests.support.aws_emulator import whole_ec2
-from tests.support.builders import make_catalogue, make_type
+from tests.support.aws.emulator import whole_ec2
+from tests.support.planning.builders import make_catalogue, make_type
 
 Start = Callable[..., Launcher]
 

@@ -27,8 +27,8 @@ from shared.metrics import Metrics
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
 from tests.services.launcher.conftest import Launcher
-from tests.support.builders import ZONES
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import ZONES
+from tests.support.clock.fake import FakeClock
 
 Start = Callable[[], Launcher]
 NAME = "default-a"

@@ -17,7 +17,7 @@ from tests.services.conftest import create_machine
 from tests.services.launcher.crash_world import FORGETFUL, CrashWorld, crashes
 from tests.services.launcher.ice_codes import ICE
 from tests.services.launcher.mortal import Life
-from tests.support.builders import ZONES
+from tests.support.planning.builders import ZONES
 
 __all__ = ["crashes"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -19,8 +19,8 @@ from shared.metrics import Metrics
 from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import LauncherSettings, read
 from tests.services.launcher.ice_codes import ICE
-from tests.support.builders import ZONES, make_catalogue, make_type
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import ZONES, make_catalogue, make_type
+from tests.support.clock.fake import FakeClock
 
 FIRST = (keys.SPOT, "m5.large", ZONES[0])
 FAILURES = "karpenter_cloudprovider_instance_launch_failures_total"

@@ -8,7 +8,7 @@ import pytest
 
 from services.launcher.launch_template.block_devices import volumes
 from shared.errors import InvalidObject
-from tests.support.builders import make_node_class
+from tests.support.planning.builders import make_node_class
 
 
 def mapped(*mappings: dict[str, Any], **node_class: Any) -> list[dict[str, Any]]:

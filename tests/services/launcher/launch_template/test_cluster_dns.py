@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.launcher.launch_template.cluster_dns import ADDRESS_FRESH_SECONDS, ClusterDns
 from shared.kube.client import Kube
 from shared.kube.resources import SERVICES
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 
 async def create_service(kube: Kube, address: str) -> None:

@@ -26,7 +26,7 @@ from tests.services.conftest import (
     create_pool,
 )
 from tests.services.launcher.conftest import Launcher
-from tests.support.builders import ZONES, make_machine
+from tests.support.planning.builders import ZONES, make_machine
 
 SEED = Path(__file__).parents[3] / "seeds" / "002-2-node-template-indented.yaml"
 SEED_VOLUME = {

@@ -22,7 +22,7 @@ from shared.kube.resources import LAUNCH_RECORDS
 from shared.redis.mirror.template_use import UNUSED_SECONDS, TemplateUse
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 DATA = {"ImageId": "ami-0123456789abcdef0"}
 OWNED = {f"kubernetes.io/cluster/{CLUSTER}": "owned"}

@@ -11,7 +11,7 @@ from shared.domain.machines.machine import CONSISTENT, INITIALIZED, Condition
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.kube.resources import NODES
 from tests.services.launcher.lifecycle_world import World
-from tests.support.builders import amounts, make_machine, make_node
+from tests.support.planning.builders import amounts, make_machine, make_node
 
 PROMISED = amounts(cpu="4", memory="16Gi", pods="58")
 

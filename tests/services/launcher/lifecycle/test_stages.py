@@ -22,7 +22,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition
 from shared.domain.pools.nodepools import V1
-from tests.support.builders import make_machine, make_node
+from tests.support.planning.builders import make_machine, make_node
 
 PROVIDER_ID = "aws:///us-west-2a/i-1"
 BOOT = Taint(keys.UNREGISTERED_TAINT_KEY, "NoExecute")

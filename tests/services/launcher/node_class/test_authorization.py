@@ -24,8 +24,8 @@ from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.errors import Throttled
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control
-from tests.support.builders import make_node_class
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import make_node_class
+from tests.support.clock.fake import FakeClock
 
 IMAGE = Image("ami-1", "one", "arm64", "", "self", False)
 NODE_CLASS = make_node_class(generation_api=V1, generation=1, tags={"team": "blue"})

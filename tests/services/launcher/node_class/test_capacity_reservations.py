@@ -41,8 +41,8 @@ from shared.redis.mirror.catalogue.reservations import ReservationStore, Reserve
 from tests.services.conftest import Control, create_node_claim, create_node_class
 from tests.services.launcher.conftest import Launcher
 from tests.services.launcher.lifecycle_world import World
-from tests.support.builders import ZONES, make_catalogue, make_machine, make_node_class, make_type
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import ZONES, make_catalogue, make_machine, make_node_class, make_type
+from tests.support.clock.fake import FakeClock
 
 ONE = CapacityReservation(
     "cr-1", "123456789012", "m5.large", ZONES[0], "targeted", "default", 2, None, {"team": "a"}

@@ -18,8 +18,8 @@ from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, CRDS, Control, create_node_class, create_pool
-from tests.support.aws_emulator import make_snapshot, whole_ec2
-from tests.support.fake_clock import FakeClock
+from tests.support.aws.emulator import make_snapshot, whole_ec2
+from tests.support.clock.fake import FakeClock
 
 V1_KEY, OLD_KEY = "EC2NodeClass/default", "AWSNodeTemplate/default"
 

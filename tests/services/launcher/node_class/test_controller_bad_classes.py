@@ -18,8 +18,8 @@ from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, EVENTS, Resource
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, create_node_class
-from tests.support.aws_emulator import make_snapshot
-from tests.support.fake_clock import FakeClock
+from tests.support.aws.emulator import make_snapshot
+from tests.support.clock.fake import FakeClock
 
 TOO_LARGE = "#!/bin/bash\n# " + "x" * 16_350
 """The schema takes it; with what starts the kubelet it is over EC2's 16 KiB."""

@@ -17,7 +17,7 @@ from shared.kube.recorder import Recorder
 from shared.kube.resources import EC2_NODE_CLASSES, EVENTS, LAUNCH_RECORDS, NODE_CLAIMS
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node_claim, create_node_class
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 KEY = "EC2NodeClass/default"
 OWNER = {f"kubernetes.io/cluster/{CLUSTER}": "owned", keys.NODE_CLASS: "default"}

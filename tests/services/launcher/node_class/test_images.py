@@ -34,8 +34,8 @@ from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject
 from tests.services.conftest import Control
-from tests.support.builders import make_node_class, make_type
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import make_node_class, make_type
+from tests.support.clock.fake import FakeClock
 
 K8S = "1.32"
 EKS = "/aws/service/eks/optimized-ami/1.32"

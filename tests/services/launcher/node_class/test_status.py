@@ -23,7 +23,7 @@ from shared.cloud.eks import EksCluster
 from shared.cloud.ec2.records import Image, SecurityGroup, Subnet
 from shared.domain.machines.machine import Condition
 from shared.domain.pools.nodepools import V1, V1ALPHA5
-from tests.support.builders import make_node_class
+from tests.support.planning.builders import make_node_class
 
 NOW = 1_700_000_000.0
 RAW: dict[str, Any] = {

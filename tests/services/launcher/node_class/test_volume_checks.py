@@ -9,7 +9,7 @@ import pytest
 from services.launcher.node_class.problems import Problem
 from services.launcher.node_class.volume_checks import snapshots_of, volume_problems
 from shared.cloud.ec2.records import Image
-from tests.support.builders import make_node_class
+from tests.support.planning.builders import make_node_class
 
 IMAGES = (
     Image("ami-1", "one", "x86_64", "", "self", False, {"/dev/xvda": 20}),

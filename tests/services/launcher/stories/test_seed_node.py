@@ -15,7 +15,7 @@ from shared.kube.resources import NODES, PROVISIONERS
 from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
 from tests.services.launcher.conftest import Launcher
 from tests.services.launcher.lifecycle_world import World
-from tests.support.builders import real_catalogue
+from tests.support.planning.builders import real_catalogue
 
 NODE = "ip-10-20-10-46.us-west-2.compute.internal"
 OF_THE_SEED = {

@@ -22,7 +22,7 @@ from tests.services.launcher.paced import (
     one_instance_each,
     watched,
 )
-from tests.support.builders import ZONES, make_catalogue, make_type
+from tests.support.planning.builders import ZONES, make_catalogue, make_type
 
 __all__ = ["crashes"]
 on_one_loop = pytest.mark.asyncio(loop_scope="module")

@@ -13,7 +13,7 @@ from services.scheduler.disruption.command_record import Written, is_shown, pati
 from shared.domain import labels as keys
 from shared.domain.machines.commands import CommandRecord, holder, read, written
 from shared.domain.machines.machine import INITIALIZED, Condition, Machine
-from tests.support.builders import make_machine
+from tests.support.planning.builders import make_machine
 
 NOW = 5000.0
 RECORD = CommandRecord(

@@ -21,9 +21,9 @@ from shared.kube.client import Kube
 from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES
 from shared.redis.messages import LaunchMachine, TerminateMachine
 from tests.services.scheduler.conftest import Scheduler
-from tests.support.builders import make_node_class, make_pool
-from tests.support.disruption import Running, make_running, pods_on
-from tests.support.metrics import Scraped
+from tests.support.planning.builders import make_node_class, make_pool
+from tests.support.planning.disruption import Running, make_running, pods_on
+from tests.support.metrics.pages import Scraped
 
 POOL = make_pool(
     generation_api=V1,

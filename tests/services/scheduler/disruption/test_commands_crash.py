@@ -37,8 +37,8 @@ from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
 from tests.services.launcher.mortal import Died, Life, Mortal
 from tests.services.scheduler.conftest import SOUND, Scheduler, incarnation
-from tests.support.builders import make_node_class, make_pool
-from tests.support.disruption import conditions, make_running, pods_on
+from tests.support.planning.builders import make_node_class, make_pool
+from tests.support.planning.disruption import conditions, make_running, pods_on
 from tests.support.waiting import wait_until
 
 MOST_TURNS = 40

@@ -16,9 +16,9 @@ from shared.kube.resources import MACHINES, PODS
 from shared.redis.messages import TerminateMachine
 from tests.services.conftest import create_machine, create_running_pod
 from tests.services.scheduler.conftest import Scheduler
-from tests.support.builders import make_bound_pod, make_node, make_pool
-from tests.support.disruption import make_running, pods_on
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import make_bound_pod, make_node, make_pool
+from tests.support.planning.disruption import make_running, pods_on
+from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until
 
 NAME = "default-a"

@@ -28,8 +28,8 @@ from shared.domain.pools.nodepools import (
     Budget,
     NodePool,
 )
-from tests.support.builders import make_pool
-from tests.support.disruption import NOW, look, make_cluster, make_running, make_world, pods_on
+from tests.support.planning.builders import make_pool
+from tests.support.planning.disruption import NOW, look, make_cluster, make_running, make_world, pods_on
 
 
 def pool(name: str, **changes: Any) -> NodePool:

@@ -23,9 +23,9 @@ from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import CONSOLIDATABLE, DRIFTED, EXPIRED, INITIALIZED, Condition
 from shared.domain.pools.nodepools import V1, V1ALPHA5, WHEN_EMPTY, WHEN_UNDERUTILIZED, NodePool
 from shared.metrics import Metrics
-from tests.support.builders import make_machine, make_pool
-from tests.support.disruption import make_running
-from tests.support.metrics import Scraped
+from tests.support.planning.builders import make_machine, make_pool
+from tests.support.planning.disruption import make_running
+from tests.support.metrics.pages import Scraped
 
 DISRUPTION, OLD = "karpenter_voluntary_disruption", "karpenter_deprovisioning"
 

@@ -8,7 +8,7 @@ from services.scheduler.evidence.need import MANY_MACHINES, Need, spread, still_
 from shared.kube.client import Kube
 from shared.kube.resources import PODS
 from tests.services.scheduler.conftest import Scheduler, machines, pool_of
-from tests.support.builders import make_bound_pod, make_pod, make_pods
+from tests.support.planning.builders import make_bound_pod, make_pod, make_pods
 
 
 @pytest.mark.parametrize("how", ["never", "another", "bound", "gone"])

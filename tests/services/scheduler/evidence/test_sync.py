@@ -7,7 +7,7 @@ import pytest
 from shared.kube.client import Kube
 from shared.redis.mirror import Position
 from tests.services.scheduler.conftest import SOUND, Scheduler, hear, machines, machines_at, pool_of
-from tests.support.builders import make_pod
+from tests.support.planning.builders import make_pod
 
 
 @pytest.mark.parametrize(

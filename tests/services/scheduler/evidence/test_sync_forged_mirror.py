@@ -11,8 +11,8 @@ from shared.kube.client import Kube
 from shared.kube.resources import MACHINES
 from shared.redis.mirror.change import MirrorKeys
 from tests.services.scheduler.conftest import Scheduler, pool_of
-from tests.support.builders import make_bound_pod, make_node, make_pod, make_pods
-from tests.support.real_pods import store_pods
+from tests.support.planning.builders import make_bound_pod, make_node, make_pod, make_pods
+from tests.support.cluster.real_pods import store_pods
 from tests.support.waiting import wait_until
 
 

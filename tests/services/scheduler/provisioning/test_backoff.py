@@ -21,7 +21,7 @@ from shared.domain.instance_types.types import Offering
 from shared.domain.machines.machine import INITIALIZED, Condition, Machine
 from shared.domain.workloads.pods import Owner, Pod
 from shared.solver.plan import Plan, PlannedMachine
-from tests.support.builders import make_bound_pod, make_machine, make_pod
+from tests.support.planning.builders import make_bound_pod, make_machine, make_pod
 
 POOL = "Provisioner/default"
 WEB = Owner("ReplicaSet", "web", "uid-web")

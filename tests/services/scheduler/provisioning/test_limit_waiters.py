@@ -14,7 +14,7 @@ from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES
 from shared.solver.reasons import OUT_OF_TIME
 from tests.services.scheduler.conftest import Scheduler, machines, pool_of
-from tests.support.builders import make_bound_pod, make_machine, make_pod
+from tests.support.planning.builders import make_bound_pod, make_machine, make_pod
 
 NO_ROOM = Condition("Unknown", "LimitsExceeded", "cpu 8 of 8", 1.0)
 WAITS = make_machine("m", conditions={LAUNCHED: NO_ROOM})

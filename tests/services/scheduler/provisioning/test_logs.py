@@ -15,7 +15,7 @@ from shared.domain.machines.machine import INITIALIZED, Condition
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.workloads.pods import PreferredTerm
 from shared.domain.snapshot import Snapshot
-from tests.support.builders import (
+from tests.support.planning.builders import (
     make_daemon_set,
     make_machine,
     make_node_class,
@@ -24,7 +24,7 @@ from tests.support.builders import (
     make_pool,
     make_snapshot,
 )
-from tests.support.planning import plan_for
+from tests.support.planning.snapshots import plan_for
 
 
 def logged(snapshot: Snapshot) -> list[dict[str, Any]]:

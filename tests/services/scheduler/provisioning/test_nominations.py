@@ -27,7 +27,7 @@ from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED, Condition, Machine
 from shared.domain.nodes import Node
 from shared.domain.workloads.pods import Pod, is_provisionable
-from tests.support.builders import (
+from tests.support.planning.builders import (
     make_bound_pod,
     make_machine,
     make_node,
@@ -35,7 +35,7 @@ from tests.support.builders import (
     make_pods,
     make_snapshot,
 )
-from tests.support.planning import plan_for
+from tests.support.planning.snapshots import plan_for
 
 OURS = {keys.PROVISIONER_NAME: "default"}
 POD = make_pod("web", nominated_node="n")

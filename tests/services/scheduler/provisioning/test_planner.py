@@ -14,7 +14,7 @@ from shared.kube.client import Kube
 from shared.redis.messages import LaunchMachine
 from shared.metrics import Metrics
 from tests.services.scheduler.conftest import Scheduler, machines, pool_of
-from tests.support.builders import ZONES, make_machine, make_node, make_pod, make_pods
+from tests.support.planning.builders import ZONES, make_machine, make_node, make_pod, make_pods
 from tests.support.waiting import wait_until
 
 

@@ -12,9 +12,9 @@ from shared.domain.workloads.pods import Pod
 from shared.domain.records import PODS
 from shared.metrics import Metrics
 from shared.redis.mirror import Change
-from tests.support.builders import make_bound_pod, make_pod
-from tests.support.fake_clock import FakeClock
-from tests.support.metrics import Scraped
+from tests.support.planning.builders import make_bound_pod, make_pod
+from tests.support.clock.fake import FakeClock
+from tests.support.metrics.pages import Scraped
 
 PREFIX = "karpenter_pods_provisioning"
 UNBOUND, UNSTARTED = f"{PREFIX}_unbound_time_seconds", f"{PREFIX}_unstarted_time_seconds"

@@ -13,7 +13,7 @@ from services.scheduler.provisioning.preferences import (
 )
 from shared.domain import labels as keys
 from shared.domain.workloads.pods import Pod
-from tests.support.builders import make_pod, make_pods, make_spread, make_term
+from tests.support.planning.builders import make_pod, make_pods, make_spread, make_term
 
 SOFT = make_spread(keys.ZONE, when_unsatisfiable="ScheduleAnyway")
 

@@ -21,7 +21,7 @@ from tests.services.scheduler.provisioning.test_handover import (
     seen,
     waiting_pod,
 )
-from tests.support.builders import make_node
+from tests.support.planning.builders import make_node
 from tests.support.waiting import wait_until
 
 

@@ -15,7 +15,7 @@ from shared.domain.machines.machine import INITIALIZED, Condition
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.snapshot import Snapshot
 from shared.kube.recorder import Recorder
-from tests.support.builders import (
+from tests.support.planning.builders import (
     make_machine,
     make_node,
     make_node_class,
@@ -24,7 +24,7 @@ from tests.support.builders import (
     make_pool,
     make_snapshot,
 )
-from tests.support.planning import plan_for
+from tests.support.planning.snapshots import plan_for
 
 GENERATIONS = pytest.mark.parametrize(
     ("generation_api", "noun"), [(V1, "nodeclaim"), (V1ALPHA5, "machine")]

@@ -21,7 +21,7 @@ from shared.kube.resources import NODE_CLAIMS
 from shared.redis.mirror.catalogue.reservations import KEPT_SECONDS, NOT_READ, ReservationStore
 from tests.services.conftest import create_node_pool
 from tests.services.scheduler.conftest import Scheduler
-from tests.support.builders import ZONES, make_node_class, make_pod
+from tests.support.planning.builders import ZONES, make_node_class, make_pod
 from tests.support.waiting import wait_until
 
 CAPACITY = {"key": keys.CAPACITY_TYPE, "operator": "In", "values": [keys.RESERVED, keys.ON_DEMAND]}

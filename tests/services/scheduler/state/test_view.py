@@ -16,7 +16,7 @@ from shared.domain.workloads.pods import Owner, Pod
 from shared.domain.records import CLAIMS, CSI_NODES, NAMESPACES, STORAGE_CLASSES, VOLUMES
 from shared.domain.snapshot import moving_pods
 from shared.redis.mirror import MirrorReader
-from tests.support.builders import (
+from tests.support.planning.builders import (
     make_bound_pod,
     make_catalogue,
     make_machine,
@@ -24,7 +24,7 @@ from tests.support.builders import (
     make_pod,
     make_snapshot,
 )
-from tests.support.volumes import make_claim, make_csi_node, make_storage_class, make_volume
+from tests.support.planning.volumes import make_claim, make_csi_node, make_storage_class, make_volume
 
 LEAVING = make_machine("m", node_name="n", terminating=True)
 STATEFUL = Owner("StatefulSet", "db", "u")

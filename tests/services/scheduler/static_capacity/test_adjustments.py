@@ -19,8 +19,8 @@ from shared.kube.resources import NODE_CLAIMS
 from shared.solver.solve import SolverSettings
 from shared.solver.pools.static import static_machine
 from tests.services.scheduler.conftest import Scheduler
-from tests.support.builders import make_node_class, make_pool
-from tests.support.disruption import (
+from tests.support.planning.builders import make_node_class, make_pool
+from tests.support.planning.disruption import (
     NOW,
     Running,
     conditions,

@@ -21,9 +21,9 @@ from shared.settings import SchedulerSettings, read
 from shared.runtime.status import Listener, mount, server_loop
 from tests.services.scheduler.conftest import Scheduler
 from tests.shared.kube.test_token_access import ALLOWED, DENIED, KNOWN
-from tests.support.cluster_fixture import connect, write_kubeconfig
-from tests.support.scripted_api import ScriptedApi, scripted_api
-from tests.support.status_server import free_port, running
+from tests.support.cluster.fixture import connect, write_kubeconfig
+from tests.support.cluster.scripted_api import ScriptedApi, scripted_api
+from tests.support.network.status_server import free_port, running
 
 CLOCK = SystemClock()
 TOKEN = {"Authorization": "Bearer a-token"}

@@ -19,7 +19,7 @@ from shared.domain.instance_types.types import Offering
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
 from shared.domain.workloads.pods import Owner
-from tests.support.builders import (
+from tests.support.planning.builders import (
     amounts,
     make_bound_pod,
     make_catalogue,
@@ -29,7 +29,7 @@ from tests.support.builders import (
     make_pool,
     make_type,
 )
-from tests.support.metrics import Scraped
+from tests.support.metrics.pages import Scraped
 
 DAEMON = Owner("DaemonSet", "agent", "u")
 PLACE = {

@@ -11,8 +11,8 @@ from services.scheduler.status.explain import NOT_EVALUATED
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.domain.pools.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED
 from tests.services.scheduler.conftest import Scheduler
-from tests.support.builders import make_node_class, make_pool
-from tests.support.disruption import make_running, pods_on
+from tests.support.planning.builders import make_node_class, make_pool
+from tests.support.planning.disruption import make_running, pods_on
 
 
 async def ask(scheduler: Scheduler, node: str) -> tuple[int, Any]:

@@ -46,9 +46,9 @@ from tests.shared.simulation.documents import (
     pod,
     provisioner,
 )
-from tests.support.builders import make_catalogue
-from tests.support.child_processes import working_children
-from tests.support.status_server import free_port, running
+from tests.support.planning.builders import make_catalogue
+from tests.support.processes.child_processes import working_children
+from tests.support.network.status_server import free_port, running
 from tests.support.waiting import wait_until
 
 

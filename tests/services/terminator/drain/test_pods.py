@@ -14,7 +14,7 @@ from services.terminator.drain.pods import Deletion, DrainStep, next_step, stays
 from shared.domain.expressions import Toleration
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.workloads.pods import Owner, Pod
-from tests.support.builders import make_bound_pod
+from tests.support.planning.builders import make_bound_pod
 
 CRITICAL = "system-cluster-critical"
 CORDON = "node.kubernetes.io/unschedulable"

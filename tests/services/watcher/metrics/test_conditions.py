@@ -11,8 +11,8 @@ from services.watcher.metrics import conditions as counted
 from services.watcher.metrics.conditions import Conditions
 from shared.concurrency.clock import rfc3339
 from shared.metrics import Metrics
-from tests.support.fake_clock import FakeClock
-from tests.support.metrics import Scraped
+from tests.support.clock.fake import FakeClock
+from tests.support.metrics.pages import Scraped
 
 NOW = 1.7e9
 BY_KIND = {kind.resource.kind: kind for kind in KINDS}

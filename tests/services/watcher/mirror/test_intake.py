@@ -29,7 +29,7 @@ from shared.redis.mirror import MirrorWriter
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from shared.redis.mirror.writer import BODY_LIMIT_BYTES
 from tests.services.conftest import create_node_pool
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 KIND = {kind.resource.kind: kind for kind in KINDS}
 POD = {"containers": [{"name": "main", "image": "app"}]}

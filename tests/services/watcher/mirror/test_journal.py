@@ -20,8 +20,8 @@ from shared.concurrency.clock import SystemClock
 from shared.domain.records import decode_record
 from shared.redis.messages import LaunchMachine, PodUnschedulable
 from shared.redis.mirror import MirrorReader, MirrorWriter
-from tests.support.builders import make_bound_pod, make_machine, make_node, make_pod
-from tests.support.fault_proxy import FaultProxy
+from tests.support.planning.builders import make_bound_pod, make_machine, make_node, make_pod
+from tests.support.network.fault_proxy import FaultProxy
 from tests.support.waiting import wait_until
 
 KIND = {kind.name: kind for kind in reversed(KINDS)}  # of two generations the older

@@ -13,8 +13,8 @@ from shared.concurrency.clock import SystemClock
 from shared.redis.mirror import MirrorReader, MirrorWriter, Position
 from shared.redis.mirror.change import MirrorKeys
 from tests.services.watcher.mirror.test_journal import note, pods_of, running
-from tests.support.builders import make_pod
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import make_pod
+from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until
 
 KEY = "a secret of the test"

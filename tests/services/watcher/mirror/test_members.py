@@ -11,7 +11,7 @@ from shared.domain import labels as keys
 from shared.domain.machines.machine import DRIFTED, Condition, Machine
 from shared.domain.pools.nodepools import V1
 from shared.domain.records import MACHINES, NODES
-from tests.support.builders import make_machine, make_node
+from tests.support.planning.builders import make_machine, make_node
 
 
 def encoded(*machines: Machine) -> dict[str, bytes]:

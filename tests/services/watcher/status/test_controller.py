@@ -32,7 +32,7 @@ from shared.metrics import Metrics
 from shared.redis.mirror import MirrorWriter
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from tests.services.conftest import create_machine, create_node_class, create_node_pool, create_pool
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 KIND = {kind.resource.kind: kind for kind in KINDS}
 WATCHED = (PROVISIONERS, NODE_POOLS, AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, MACHINES, NODE_CLAIMS)

@@ -13,7 +13,7 @@ from shared.api.v1alpha5.provisioners import inline_template_name
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import AWS_NODE_TEMPLATES, PROVISIONERS
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 DISCOVERY = {"karpenter.sh/discovery": "dovetail-local"}
 IN_LINE = {"subnetSelector": DISCOVERY, "securityGroupSelector": DISCOVERY}

@@ -22,8 +22,8 @@ from shared.kube.machines import Machines
 from shared.kube.resources import NODE_CLAIMS
 from shared.redis.mirror import MirrorWriter
 from tests.services.conftest import create_machine, create_node_claim
-from tests.support.builders import make_node
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import make_node
+from tests.support.clock.fake import FakeClock
 
 ID = "aws:///us-west-2a/i-0123456789abcdef0"
 OTHER_ID = "aws:///us-west-2a/i-00000000000000001"

@@ -22,7 +22,7 @@ from services.watcher.status.pools import (
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Condition
 from shared.domain.pools.nodepools import V1, V1ALPHA5
-from tests.support.builders import make_machine, make_node
+from tests.support.planning.builders import make_machine, make_node
 
 FINE = Condition("True", "fine")
 META: dict[str, Any] = {"name": "default", "generation": 7}

@@ -9,7 +9,7 @@ import pytest
 from shared.api.core.pdbs import parse_pdb
 from shared.domain.workloads.pdbs import budgets_of
 from shared.errors import InvalidObject
-from tests.support.builders import make_pod
+from tests.support.planning.builders import make_pod
 
 
 def pdb(selector: Any, **status: Any) -> dict[str, Any]:

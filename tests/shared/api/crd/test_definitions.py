@@ -14,7 +14,7 @@ from shared.api.crd.model import ApiModel, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource
 from shared.api.schema.scalars import DurationOrNever, Quantity, ResourceList
 from shared.api.crd.structural import attribute_docstrings, structural_schema
-from tests.support.structural_rules import (
+from tests.support.cluster.structural_rules import (
     cost_faults,
     default_faults,
     rule_faults,
@@ -273,7 +273,7 @@ def ruled(rule: str, **fields: Schema) -> Schema:
     ],
 )
 def test_what_an_api_server_refuses_is_found(faults: Any, schema: Schema) -> None:
-    """The checks of ``tests.support.structural_rules`` themselves."""
+    """The checks of ``tests.support.cluster.structural_rules`` themselves."""
     assert list(faults(schema)) != []
     assert list(cost_faults(ruled("has(self.a)", a=TEXTS))) == []
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shared.api.v1.ec2_node_classes import ec2_node_class_object, parse_ec2_node_class
 from shared.domain.pools.nodepools import NodeClass, SelectorTerm, SubnetRef
 from tests.shared.api.conftest import document, json_values, objects
-from tests.shared.api.node_class_documents import DISCOVERY, EVERYTHING, LEAST, changed
+from tests.shared.api.documents.node_classes import DISCOVERY, EVERYTHING, LEAST, changed
 
 
 def faults_of(spec: Any) -> list[str]:

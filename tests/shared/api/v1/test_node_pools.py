@@ -12,7 +12,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
 from shared.domain.pools.nodepools import BALANCED, V1ALPHA5, WHEN_EMPTY, Budget, NodePool
 from tests.shared.api.conftest import document
-from tests.shared.api.node_pool_documents import REFERENCE, faults, parsed, pool_document
+from tests.shared.api.documents.node_pools import REFERENCE, faults, parsed, pool_document
 
 AT_ONCE = {"consolidateAfter": "0s"}
 

@@ -20,14 +20,14 @@ from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.records import decode_record
 from shared.errors import InvalidObject
 from tests.shared.api.conftest import META, document, json_values, objects
-from tests.support.builders import (
+from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,
     make_node_class,
     make_pod,
     make_pool,
     make_snapshot,
 )
-from tests.support.planning import plan_for
+from tests.support.planning.snapshots import plan_for
 
 WORDS = (
     "requirements", "resources", "requests", "taints", "startupTaints", "kubelet", "key", "value",

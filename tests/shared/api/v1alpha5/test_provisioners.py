@@ -17,7 +17,7 @@ from shared.domain.pools.nodepools import (
     WHEN_UNDERUTILIZED,
 )
 from tests.shared.api.conftest import document
-from tests.shared.api.provisioner_documents import (
+from tests.shared.api.documents.provisioners import (
     FAMILY,
     INLINE,
     faults_of,

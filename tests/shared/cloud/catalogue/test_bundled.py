@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue, packed, unpacked
 from shared.cloud.catalogue.building import generation_of
 from shared.domain.labels import ON_DEMAND, SPOT
-from tests.support.builders import make_catalogue
+from tests.support.planning.builders import make_catalogue
 
 
 def test_it_has_the_types_of_its_region_with_both_prices() -> None:

@@ -13,7 +13,7 @@ from shared.domain.instance_types.sizes import GIB, MIB
 from shared.domain.instance_types.types import Offering
 from shared.domain.pools.nodepools import V1
 from shared.domain.instance_types.size_settings import SizeSettings
-from tests.support.builders import make_node_class, make_pool
+from tests.support.planning.builders import make_node_class, make_pool
 
 Build = Callable[..., Any]
 

@@ -8,7 +8,7 @@ import pytest
 
 from shared.cloud.client.session import Cloud
 from shared.errors import LaunchRejected, NotFound, Unauthorized
-from tests.support.aws_emulator import make_snapshot, whole_ec2
+from tests.support.aws.emulator import make_snapshot, whole_ec2
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

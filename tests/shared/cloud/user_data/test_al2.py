@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.cloud.user_data.rendering import render
-from tests.support.boot_data import bootstrap, bootstrap_command, extra_words, flags_of
+from tests.support.aws.boot_data import bootstrap, bootstrap_command, extra_words, flags_of
 
 
 @pytest.mark.parametrize("family", ["AL2", "Ubuntu"])

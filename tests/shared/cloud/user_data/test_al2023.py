@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.cloud.user_data.rendering import render
-from tests.support.boot_data import bootstrap, node_config, parts
+from tests.support.aws.boot_data import bootstrap, node_config, parts
 
 
 def test_nodeadm_gets_a_node_config() -> None:

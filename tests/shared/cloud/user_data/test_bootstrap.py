@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.cloud.user_data.bootstrap import boot_taints, kubelet_labels
-from tests.support.boot_data import bootstrap
+from tests.support.aws.boot_data import bootstrap
 
 
 def test_labels_a_kubelet_may_not_set_are_left_to_the_controller() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from shared.cloud.user_data.rendering import render
 from shared.errors import InvalidObject
-from tests.support.boot_data import bootstrap
+from tests.support.aws.boot_data import bootstrap
 
 
 def settings_of(**changes: Any) -> dict[str, Any]:

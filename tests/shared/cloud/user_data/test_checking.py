@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from shared.cloud.user_data.bootstrap import Bootstrap, boot_taints
 from shared.cloud.user_data.rendering import render
 from shared.errors import InvalidObject
-from tests.support.boot_data import (
+from tests.support.aws.boot_data import (
     body,
     bootstrap,
     bootstrap_command,

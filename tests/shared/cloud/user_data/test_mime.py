@@ -6,7 +6,7 @@ import pytest
 
 from shared.cloud.user_data.mime import document, node_config_part, shell_part
 from shared.errors import InvalidObject
-from tests.support.boot_data import body, parts
+from tests.support.aws.boot_data import body, parts
 
 OURS = shell_part("ours\n")
 TWO_PARTS = (

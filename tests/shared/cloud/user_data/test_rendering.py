@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.cloud.user_data.bootstrap import Bootstrap
 from shared.cloud.user_data.rendering import LIMIT_BYTES, render
 from shared.errors import InvalidObject
-from tests.support.boot_data import Said, body, bootstrap, parts, quoted
+from tests.support.aws.boot_data import Said, body, bootstrap, parts, quoted
 
 RENDERED = ("AL2", "AL2023", "Bottlerocket", "Ubuntu", "Windows2019", "Windows2022", "Windows2025")
 ONE_OF_EACH = ("AL2", "AL2023", "Bottlerocket", "Windows2022")

@@ -8,7 +8,7 @@ import pytest
 
 from shared.cloud.user_data.rendering import render, written
 from shared.errors import InvalidObject
-from tests.support.boot_data import bootstrap, flags_of, powershell_arguments
+from tests.support.aws.boot_data import bootstrap, flags_of, powershell_arguments
 
 FAMILIES = ("Windows2019", "Windows2022", "Windows2025")
 

@@ -6,8 +6,8 @@ from shared.disruption.global_consolidation import plan
 from shared.disruption.global_consolidation.churn import Churn
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
-from tests.support.builders import ZONES, make_pool
-from tests.support.disruption import make_cluster, make_running, make_world, pods_on
+from tests.support.planning.builders import ZONES, make_pool
+from tests.support.planning.disruption import make_cluster, make_running, make_world, pods_on
 
 POOL = make_pool(
     generation_api=V1, consolidation_policy=WHEN_UNDERUTILIZED, consolidate_after_seconds=0.0,

@@ -20,8 +20,8 @@ from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import InstanceType, Offering
 from shared.domain.machines.machine import CONSOLIDATABLE
 from shared.domain.pools.nodepools import BALANCED, V1, WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
-from tests.support.builders import ZONES, make_catalogue, make_pool, make_type
-from tests.support.disruption import Running, make_cluster, make_running, make_world, pods_on
+from tests.support.planning.builders import ZONES, make_catalogue, make_pool, make_type
+from tests.support.planning.disruption import Running, make_cluster, make_running, make_world, pods_on
 
 SPOT_GATE = FeatureGates(spot_to_spot_consolidation=True)
 ANY_CAPACITY = (

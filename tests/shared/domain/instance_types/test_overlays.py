@@ -20,7 +20,7 @@ from shared.domain.instance_types.overlays import (
     judged,
     overlaid,
 )
-from tests.support.builders import ZONES, make_catalogue, make_type
+from tests.support.planning.builders import ZONES, make_catalogue, make_type
 
 LARGE, XLARGE = make_type("m5.large"), make_type("m5.xlarge", 4, 16, 192_000)
 CATALOGUE = make_catalogue((LARGE, XLARGE))

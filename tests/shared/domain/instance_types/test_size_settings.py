@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings, Threshold
 from shared.errors import InvalidObject
-from tests.support.builders import make_machine, make_node_class, make_pool
+from tests.support.planning.builders import make_machine, make_node_class, make_pool
 
 GIB = 1024**3
 

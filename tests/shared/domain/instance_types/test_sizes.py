@@ -25,7 +25,7 @@ from shared.domain.instance_types.types import (
     encode_catalogue,
 )
 from shared.domain.instance_types.size_settings import USUAL, WINDOWS_BUILDS, Amounts, SizeSettings, Threshold
-from tests.support.builders import make_type
+from tests.support.planning.builders import make_type
 
 MIB, GIB = 1024**2, 1024**3
 NAMES = ("cpu", "memory", "ephemeral-storage")

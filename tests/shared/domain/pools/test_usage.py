@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shared.domain.machines.machine import INSTANCE_TERMINATING, Condition, Machine
 from shared.domain.pools.usage import NODES, USUAL, Counting, replacing, usage
-from tests.support.builders import make_machine
+from tests.support.planning.builders import make_machine
 
 KARPENTER = Counting(terminating=False)
 

@@ -12,8 +12,8 @@ from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, Unreachable
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
-from tests.support.fake_clock import FakeClock
-from tests.support.scripted_api import ScriptedApi, answer
+from tests.support.clock.fake import FakeClock
+from tests.support.cluster.scripted_api import ScriptedApi, answer
 
 EXEC_CONFIG = """
 apiVersion: v1

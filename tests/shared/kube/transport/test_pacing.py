@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shared.errors import Throttled
 from shared.kube.transport.pacing import TokenBucket
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 
 @given(st.integers(1, 50), st.integers(1, 100), st.lists(st.floats(0, 2), max_size=60))

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from shared.metrics.declaring import SUMMARY, Declarations
 from shared.metrics.exposition.summaries import MOST_HELD, QUANTILES, WINDOW_SECONDS, quantile_of
-from tests.support.fake_clock import FakeClock
-from tests.support.metrics import Scraped
+from tests.support.clock.fake import FakeClock
+from tests.support.metrics.pages import Scraped
 
 
 def test_quantiles_are_of_the_last_minutes_and_sums_of_all_time() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from shared.metrics import Declared
 from shared.metrics.declaring import GAUGE
 from shared.metrics.exposition.text import block, labelled
-from tests.support.metrics import Scraped
+from tests.support.metrics.pages import Scraped
 
 LABELS = ("node", "pool")
 DECLARED = Declared("things", GAUGE, "Things.", LABELS, ("scheduler",))

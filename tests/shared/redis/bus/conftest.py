@@ -12,7 +12,7 @@ import pytest
 
 from shared.redis.bus import AttemptLimits, Bus, Consumer, ConsumerSettings, Envelope
 from shared.concurrency.clock import SystemClock
-from tests.support.redis_fixture import cluster, redis_server, redis_url
+from tests.support.redis.fixture import cluster, redis_server, redis_url
 from tests.support.waiting import wait_until
 
 __all__ = ["cluster", "redis_server", "redis_url"]

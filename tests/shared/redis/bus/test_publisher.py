@@ -9,7 +9,7 @@ import pytest
 from shared.redis.bus import BODY_LIMIT_BYTES, Bus, Envelope, connect
 from shared.concurrency.clock import SystemClock
 from shared.errors import InvalidObject, Unavailable, Unreachable
-from tests.support.fault_proxy import FaultProxy
+from tests.support.network.fault_proxy import FaultProxy
 
 
 async def test_the_same_id_rings_once(bus, message):

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from shared.redis.bus import connect, key_prefix
 from shared.concurrency.clock import SystemClock
 from shared.redis.mirror import Change, MirrorReader, MirrorWriter
-from tests.support.redis_fixture import cluster, redis_server, redis_url
+from tests.support.redis.fixture import cluster, redis_server, redis_url
 from tests.support.waiting import wait_until
 
 __all__ = ["cluster", "redis_server", "redis_url"]

@@ -16,7 +16,7 @@ from shared.metrics import Metrics
 from shared.runtime.services import Answer, Question, Service
 from shared.runtime.status import Limits, Listener, mount, probes, server_loop
 from shared.runtime.status.pages import MOST_AT_ONCE
-from tests.support.status_server import free_port, held, running, statuses
+from tests.support.network.status_server import free_port, held, running, statuses
 from tests.support.waiting import wait_until
 
 CLOCK = SystemClock()

@@ -12,7 +12,7 @@ from shared.metrics import Metrics
 from shared.runtime.services import Service
 from shared.settings import WatcherSettings, read
 from shared.runtime.status import PROBE_LIMITS, STATUS_LIMITS, server_loop
-from tests.support.status_server import free_port, running, statuses
+from tests.support.network.status_server import free_port, running, statuses
 
 CLOCK = SystemClock()
 

@@ -17,7 +17,7 @@ from shared.metrics import Metrics
 from shared.runtime.services import Answer, Question, Service
 from shared.runtime.status import Listener, mount, server_loop
 from shared.distribution.version import VERSION
-from tests.support.status_server import free_port, running
+from tests.support.network.status_server import free_port, running
 
 CLOCK = SystemClock()
 

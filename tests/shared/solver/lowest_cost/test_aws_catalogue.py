@@ -9,15 +9,15 @@ from shared.domain.expressions import Expression
 from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan
-from tests.support.builders import (
+from tests.support.planning.builders import (
     make_pods,
     make_pool,
     make_spread,
     real_catalogue,
     real_snapshot,
 )
-from tests.support.markets import ANY_CAPACITY, lowest
-from tests.support.planning import check_plan, plan_for, requirement_values
+from tests.support.aws.markets import ANY_CAPACITY, lowest
+from tests.support.planning.snapshots import check_plan, plan_for, requirement_values
 
 
 def test_four_hundred_small_pods_cost_a_fifth_less_on_the_aws_catalogue() -> None:

@@ -8,7 +8,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.workloads.pods import AffinityTerm, PreferredTerm
 from shared.solver.plan import Plan
-from tests.support.builders import (
+from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,
     ZONES,
     amounts,
@@ -21,8 +21,8 @@ from tests.support.builders import (
     make_spread,
     make_type,
 )
-from tests.support.markets import lowest, market
-from tests.support.planning import check_plan, plan_for, requirement_values
+from tests.support.aws.markets import lowest, market
+from tests.support.planning.snapshots import check_plan, plan_for, requirement_values
 
 
 def test_mixed_pods_of_cpu_and_memory_share_machines_of_a_fitting_shape() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint, Toleration
 from shared.domain.workloads.pods import Pod
-from tests.support.builders import (
+from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,
     ZONES,
     amounts,
@@ -22,8 +22,8 @@ from tests.support.builders import (
     make_spread,
     make_term,
 )
-from tests.support.markets import ANY_CAPACITY, lowest, market
-from tests.support.planning import check_plan, plan_for
+from tests.support.aws.markets import ANY_CAPACITY, lowest, market
+from tests.support.planning.snapshots import check_plan, plan_for
 
 RULES: tuple[dict[str, object], ...] = (
     {},

@@ -11,7 +11,7 @@ from shared.domain.expressions import Expression, Taint
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.workloads.pods import Owner
-from tests.support.builders import (
+from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,
     ZONES,
     amounts,
@@ -24,7 +24,7 @@ from tests.support.builders import (
     make_snapshot,
     make_type,
 )
-from tests.support.planning import plan_for, pods_per_machine
+from tests.support.planning.snapshots import plan_for, pods_per_machine
 
 OURS = {keys.PROVISIONER_NAME: "default"}
 INITIALIZED = {**OURS, keys.INITIALIZED: "true"}

@@ -10,7 +10,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import PREFER_NO_SCHEDULE, Expression, Taint, Toleration
 from shared.domain.pools.nodepools import V1
 from shared.domain.pools.usage import Counting
-from tests.support.builders import (
+from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,
     amounts,
     make_bound_pod,
@@ -26,7 +26,7 @@ from tests.support.builders import (
     make_spread,
     make_type,
 )
-from tests.support.planning import plan_for, pods_per_machine
+from tests.support.planning.snapshots import plan_for, pods_per_machine
 
 DEDICATED = Taint("dedicated", "NoSchedule", "gpu")
 TOLERATES = Toleration("dedicated", "Equal", "gpu", "NoSchedule")

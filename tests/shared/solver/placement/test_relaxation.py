@@ -8,14 +8,14 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.workloads.pods import Pod, PreferredTerm
 from shared.solver.placement.relaxation import TOLERATE_PREFERRED, dropped, pod_requirements, relax
-from tests.support.builders import (
+from tests.support.planning.builders import (
     ZONES,
     make_pod,
     make_snapshot,
     make_spread,
     make_term,
 )
-from tests.support.planning import plan_for
+from tests.support.planning.snapshots import plan_for
 
 
 def zone_in(*zones: str) -> tuple[Expression, ...]:

@@ -8,7 +8,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.workloads.pods import Owner, Pod
 from shared.solver.pools.daemons import with_running_daemons
-from tests.support.builders import (
+from tests.support.planning.builders import (
     amounts,
     make_bound_pod,
     make_daemon_set,
@@ -16,7 +16,7 @@ from tests.support.builders import (
     make_pod,
     make_snapshot,
 )
-from tests.support.planning import plan_for
+from tests.support.planning.snapshots import plan_for
 
 
 def daemon_pod(name: str, cpu: str, created_at: float, **changes: object) -> Pod:

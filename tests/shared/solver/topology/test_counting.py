@@ -12,7 +12,7 @@ from shared.domain.expressions import PREFER_NO_SCHEDULE, Expression, Taint, Tol
 from shared.domain.workloads.pods import NOBODY, Pod
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan
-from tests.support.builders import (
+from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,
     ZONES,
     make_bound_pod,
@@ -27,7 +27,7 @@ from tests.support.builders import (
     make_term,
     make_types,
 )
-from tests.support.planning import check_plan, plan_for, pods_per_machine
+from tests.support.planning.snapshots import check_plan, plan_for, pods_per_machine
 
 WEB = {"app": "web"}
 ZONE_SPREAD = (make_spread(keys.ZONE),)

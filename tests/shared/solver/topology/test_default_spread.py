@@ -10,7 +10,7 @@ from shared.domain import labels as keys
 from shared.domain.workloads.pods import Owner, SpreadConstraint
 from shared.solver.topology.default_spread import with_default_spread
 from shared.solver.reasons import NO_DEVICES
-from tests.support.builders import (
+from tests.support.planning.builders import (
     ZONES,
     make_pod,
     make_pods,
@@ -18,7 +18,7 @@ from tests.support.builders import (
     make_snapshot,
     make_spread,
 )
-from tests.support.planning import plan_for, pods_per_machine
+from tests.support.planning.snapshots import plan_for, pods_per_machine
 
 BY_ZONE = (SpreadConstraint(1, keys.ZONE),)
 OWNER = Owner("ReplicaSet", "web-1", "uid-web-1")

@@ -16,7 +16,7 @@ from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.volumes import IMMEDIATE, Volume, VolumeClaim
 from shared.solver.plan import Plan
 from shared.solver.volumes.reach import MOST_ALTERNATIVES
-from tests.support.builders import (
+from tests.support.planning.builders import (
     ZONES,
     make_bound_pod,
     make_catalogue,
@@ -29,8 +29,8 @@ from tests.support.builders import (
     make_term,
     make_type,
 )
-from tests.support.planning import check_plan, plan_for, pods_per_machine, requirement_values
-from tests.support.volumes import (
+from tests.support.planning.snapshots import check_plan, plan_for, pods_per_machine, requirement_values
+from tests.support.planning.volumes import (
     in_zones,
     make_claim,
     make_csi_node,

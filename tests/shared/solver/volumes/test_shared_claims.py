@@ -14,9 +14,9 @@ from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan
 from shared.solver.volumes.shared_claims import with_shared_claims
-from tests.support.builders import ZONES, make_bound_pod, make_node, make_pod, make_snapshot
-from tests.support.planning import check_plan, plan_for, requirement_values
-from tests.support.volumes import in_zones, make_claim, make_storage_class, make_volume
+from tests.support.planning.builders import ZONES, make_bound_pod, make_node, make_pod, make_snapshot
+from tests.support.planning.snapshots import check_plan, plan_for, requirement_values
+from tests.support.planning.volumes import in_zones, make_claim, make_storage_class, make_volume
 
 A, B, C = ZONES
 

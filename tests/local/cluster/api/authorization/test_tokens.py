@@ -9,7 +9,7 @@ import pytest
 
 from local.cluster.api.authorization.tokens import AUDIENCE, Tokens
 from local.cluster.storage.store import ApiError, Store
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.schema.v1.ec2_node_class import EC2NodeClass
 from shared.api.schema.kinds import Resource
 from shared.api.schema.launch_record import LaunchRecord
-from tests.shared.api.node_class_documents import EVERYTHING, LEAST, changed
-from tests.support.structural_rules import (
+from tests.shared.api.documents.node_classes import EVERYTHING, LEAST, changed
+from tests.support.cluster.structural_rules import (
     cost_faults,
     default_faults,
     rule_faults,

@@ -6,7 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from shared.redis.mirror.catalogue.shifted_zones import FRESH_SECONDS, ShiftedZones
-from tests.support.fake_clock import FakeClock
+from tests.support.clock.fake import FakeClock
 
 
 @pytest.fixture

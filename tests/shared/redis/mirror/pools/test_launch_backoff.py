@@ -7,8 +7,8 @@ from redis.asyncio import Redis
 
 from shared.domain import labels as keys
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff, template_of
-from tests.support.builders import make_machine
-from tests.support.fake_clock import FakeClock
+from tests.support.planning.builders import make_machine
+from tests.support.clock.fake import FakeClock
 
 POOL = "NodePool/default"
 

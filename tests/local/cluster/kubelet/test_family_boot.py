@@ -1,0 +1,78 @@
+"""A node of every family joins the local cluster as its user data says (LCH-30..34, LCH-37, LCH-38)."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from local.cluster.kubelet.instances import Instance
+from local.cluster.kubelet.node_objects import node_object
+from local.cluster.kubelet.user_data import KubeletConfiguration, parse_user_data
+from shared.cloud.user_data.bootstrap import boot_taints
+from shared.cloud.user_data.rendering import render
+from tests.support.aws.boot_data import bootstrap
+
+LABELS = {"team": "a", "karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": "spot"}
+TAINTS = boot_taints([("dedicated", "gpu", "NoSchedule"), ("dedicated", "", "NoExecute")])
+TAINT_OBJECTS = [
+    {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"},
+    {"key": "dedicated", "effect": "NoExecute"},
+    {"key": "karpenter.sh/unregistered", "effect": "NoExecute"},
+]
+USERS = {
+    "AL2": "#!/bin/sh\n/etc/eks/bootstrap.sh other --kubelet-extra-args '--max-pods=1'\n",
+    "AL2023": "kind: NodeConfig\nspec:\n  kubelet:\n    config: {maxPods: 1}\n",
+    "Bottlerocket": "[settings.kubernetes]\nmax-pods = 1\n[settings.kubernetes.node-labels]\nteam = 'x'\n",
+    "Ubuntu": "",
+    "Windows2019": "& $Script -EKSClusterName 'other' -KubeletExtraArgs '--max-pods=1'",
+    "Windows2022": "",
+    "Windows2025": "",
+}
+INSTANCE = Instance(
+    instance_id="i-1",
+    instance_type="m5.large",
+    zone="us-west-2a",
+    region="us-west-2",
+    state="running",
+    launched_at=0.0,
+    private_dns_name="ip-10-0-0-7.us-west-2.compute.internal",
+    vcpus=2,
+    memory_mib=8192,
+    max_pods=29,
+)
+
+
+def booted(family: str) -> KubeletConfiguration:
+    asked = bootstrap(labels=LABELS, taints=TAINTS, max_pods=17, user_data=USERS[family])
+    return parse_user_data(base64.b64encode(render(family, asked).encode()).decode())
+
+
+@pytest.mark.parametrize("family", USERS)
+def test_a_node_has_the_labels_taints_and_pods_it_was_given(family: str) -> None:
+    """Whatever the user's own part says."""
+    found = booted(family)
+    assert (found.cluster, found.max_pods, found.labels) == ("demo", 17, LABELS)
+    node = node_object(INSTANCE, found, "2026-01-01T00:00:00Z")
+    assert node["spec"]["taints"][:-1] == TAINT_OBJECTS
+    assert node["status"]["capacity"]["pods"] == "17"
+
+
+@pytest.mark.parametrize("family", USERS)
+def test_a_node_says_which_system_it_runs(family: str) -> None:
+    """IT-40: labels of Kubernetes."""
+    system = "windows" if family.startswith("Windows") else "linux"
+    node = node_object(INSTANCE, booted(family), "2026-01-01T00:00:00Z")
+    assert node["metadata"]["labels"]["kubernetes.io/os"] == system
+    assert node["status"]["nodeInfo"]["operatingSystem"] == system
+
+
+def test_broken_settings_say_so() -> None:
+    text = base64.b64encode(b"[settings.kubernetes\n").decode()
+    with pytest.raises(ValueError, match="not TOML"):
+        parse_user_data(text)
+
+
+def test_windows_without_a_call_joins_without_labels() -> None:
+    text = base64.b64encode(b"<powershell>\nWrite-Host 'hi'\n</powershell>").decode()
+    assert parse_user_data(text) == KubeletConfiguration(operating_system="windows")
