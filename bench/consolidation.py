@@ -21,13 +21,13 @@ from msgspec.structs import replace
 from bench.inputs.clusters import NOW, SHAPES, Shape, cluster, running
 from bench.inputs.karpenter_steps import Step, cluster_of
 from bench.report import Row, progress, save, show
-from shared.disruption.methods import emptiness
-from shared.disruption.global_consolidation import plan
 from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import offering_prices, survey
+from shared.disruption.global_consolidation import plan
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.global_consolidation.picture import take
 from shared.disruption.global_consolidation.proof import buying
+from shared.disruption.methods import emptiness
 from shared.disruption.records import Command, World
 from shared.disruption.simulation import simulate
 from shared.domain.instance_types.types import Catalogue

@@ -33,11 +33,11 @@ from bench.report import Row, save, show
 from bench.stacks.sqs_queue import Queue, served
 from local.stack import Stack, StackSettings
 from local.stack_plan import PROJECT, clean_environment
-from shared.redis.bus import Bus
 from shared.concurrency.clock import SystemClock, rfc3339
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
+from shared.redis.bus import Bus
 from shared.redis.streams import INTERRUPTIONS
 
 SIZES = (100, 1000, 5000, 15_000)

@@ -29,11 +29,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
-from bench.stacks.local_stack import Bench, running
 from bench.report import Row, save, show
+from bench.stacks.local_stack import Bench, running
 from cli.demo.workload import DEPLOYMENTS, apply, apply_pool
 from local.aws.capacity.stated import Statement
-from shared.redis.bus import Bus
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED
@@ -41,6 +40,7 @@ from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.errors import DovetailError
 from shared.kube.client import Kube, Object
 from shared.kube.resources import EC2_NODE_CLASSES, MACHINES, NODE_CLAIMS, PODS, Resource
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 
 SIZES = (100, 500, 1000)

@@ -18,20 +18,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.stacks.local_stack import Bench, running
 from bench.report import Row, save, show
+from bench.stacks.local_stack import Bench, running
 from services.launcher.catalogue.learned_memory import MemorySizes
 from services.launcher.catalogue.publish import Catalogues
 from services.launcher.catalogue.read import CatalogueRequest
-from shared.redis.bus import Bus
-from shared.concurrency.clock import SystemClock
 from shared.cloud.catalogue.instance_model import ModelSettings
-from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm
+from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.reservations import Reservation
-from shared.runtime.ram import settle
+from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.redis.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues
+from shared.runtime.ram import settle
 
 TICK_SECONDS = 0.005
 BAR_SECONDS = 0.05

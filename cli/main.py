@@ -34,13 +34,23 @@ COMMANDS = {
     "explain": Command("cli.operations.explain", "Say why a node is still there."),
     "halt": Command("cli.operations.halt", "Stop taking machines away by choice."),
     "resume": Command("cli.operations.halt", "Take `dovetail halt` back."),
-    "simulate": Command("cli.manifests.simulate", "Show which machines would be created for these pods."),
+    "simulate": Command(
+        "cli.manifests.simulate", "Show which machines would be created for these pods."
+    ),
     "validate": Command("cli.manifests.validate", "Check manifests of both API generations."),
-    "convert": Command("cli.manifests.convert", "Print manifests in the words of the other API generation."),
-    "dead-letters": Command("cli.operations.dead_letters", "Messages that no service could handle."),
+    "convert": Command(
+        "cli.manifests.convert", "Print manifests in the words of the other API generation."
+    ),
+    "dead-letters": Command(
+        "cli.operations.dead_letters", "Messages that no service could handle."
+    ),
     "drill": Command("cli.drill.command", "Rehearse a spot interruption."),
-    "interruption": Command("cli.operations.interruption", "Interruption notices: check queue and rules."),
-    "secrets": Command("cli.stack.secrets", "Write the secrets that the manifests in deploy/ need."),
+    "interruption": Command(
+        "cli.operations.interruption", "Interruption notices: check queue and rules."
+    ),
+    "secrets": Command(
+        "cli.stack.secrets", "Write the secrets that the manifests in deploy/ need."
+    ),
     "cloud": Command("cli.cloud.command", "Make the local AWS misbehave, and look at it."),
 }
 """By the name of the command, which is also that of its function or group of commands."""

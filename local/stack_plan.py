@@ -25,8 +25,8 @@ from local.aws.iam.policies import access_key
 from local.cluster.addons.catalogue import USUAL, chosen
 from local.redis_server import redis_server_command
 from local.redis_users import address_of, user_arguments
-from shared.errors import ConfigurationError
 from shared.distribution.files import packaged
+from shared.errors import ConfigurationError
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 PROJECT = Path(__file__).resolve().parent.parent

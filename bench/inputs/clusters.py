@@ -23,10 +23,10 @@ from shared.domain.machines.machine import (
     Condition,
     Machine,
 )
-from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, NodePool
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Owner, Pod
+from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Owner, Pod
 from shared.solver.plan import PlannedMachine
 from shared.solver.solve import SolverSettings, solve
 

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.instance_types.types import Catalogue, InstanceType, Offering
-from shared.domain.pools.nodepools import V1, NodeClass, NodePool, SubnetRef
 from shared.domain.nodes import DaemonSet, Node
-from shared.domain.workloads.pods import AffinityTerm, Pod, PreferredTerm, SpreadConstraint
+from shared.domain.pools.nodepools import V1, NodeClass, NodePool, SubnetRef
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import AffinityTerm, Pod, PreferredTerm, SpreadConstraint
 
 MIB, GIB = 1024**2, 1024**3
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")

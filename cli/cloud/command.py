@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from cli.cloud import capacity
-from cli.cloud import events
-from cli.cloud import faults
-from cli.cloud import views
+from cli.cloud import capacity, events, faults, views
 
 cloud = typer.Typer(
     name="cloud",

@@ -12,8 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from cli.stack.environment import Environment
 from cli.operations.queues import queue_depths
+from cli.stack.environment import Environment
 from local.probe import probe
 from local.process import last_lines
 from shared.concurrency.clock import Clock

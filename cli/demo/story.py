@@ -22,8 +22,8 @@ from cli.demo.snapshot import Observer
 from cli.demo.stage import POLL_SECONDS, Stage, StoryFailed
 from cli.demo.timeline import Timeline
 from cli.emulator import Emulator
-from cli.stack.environment import Environment
 from cli.operations.queues import queue_depths
+from cli.stack.environment import Environment
 from shared.concurrency.clock import Clock
 from shared.domain.pools.nodepools import CLASS_KINDS, POOL_KINDS
 from shared.errors import DovetailError, TransientError

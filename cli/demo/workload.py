@@ -17,6 +17,7 @@ import yaml
 from cli.demo.scenarios import Scenario
 from cli.demo.snapshot import NAMESPACE
 from local.cluster.api.patches import merge_patch
+from shared.distribution.files import packaged
 from shared.domain import labels
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.resources import format_resources
@@ -29,7 +30,6 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
-from shared.distribution.files import packaged
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True)
 WORKLOAD = "inflate"

@@ -22,12 +22,12 @@ import typer
 from cli.cloud.control import CloudControl, given, said
 from cli.drill.picture import Picture, Plan, Target, chosen, plan_here, rehearse
 from cli.drill.watch import watch
-from cli.stack.running_stack import StackOption, variables_of
 from cli.operations.scheduler_status import VARIABLE, ask, scheduler_url
+from cli.stack.running_stack import StackOption, variables_of
 from cli.tables import print_table
 from local.stack import DEFAULT_DIRECTORY
-from shared.concurrency.clock import SystemClock
 from shared.cloud.catalogue.bundled import BUNDLED_REGION
+from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, DovetailError
 from shared.kube.client import Kube
 

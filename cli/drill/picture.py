@@ -11,8 +11,8 @@ from typing import Any
 from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
 from shared.api.core.pods import parse_pod
-from shared.concurrency.clock import SystemClock
 from shared.cloud.catalogue.bundled import bundled_catalogue
+from shared.concurrency.clock import SystemClock
 from shared.disruption.pod_blocks import ANNOTATED, holds, pdb_block
 from shared.domain import labels as keys
 from shared.domain.nodes import Node, provider_instance_id

@@ -13,8 +13,8 @@ from cli.manifests.reading import read_manifests
 from cli.manifests.validate import FAULTY, FilesOption, Report, examine, print_report, shown
 from cli.manifests.yaml_writing import yaml_text
 from shared.api.conversion import convert as generations
-from shared.api.faults import Fault, field_text
 from shared.api.conversion.written import Written
+from shared.api.faults import Fault, field_text
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 
 

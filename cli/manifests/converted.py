@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from cli.manifests.reading import Manifest
 from cli.manifests.validate import Finding
 from local.cluster.crd.custom_resources import CustomKind
+from shared.api.conversion.written import Written
 from shared.api.crd.definitions import custom_resource_definition
 from shared.api.faults import Fault, field_text
 from shared.api.registry import KINDS, check, identity, is_ours, title_of
-from shared.api.conversion.written import Written
 
 
 def refusals(written: Iterable[Written], sources: Sequence[Manifest]) -> list[Finding]:

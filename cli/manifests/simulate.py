@@ -14,8 +14,8 @@ from cli.manifests.reading import ManifestFile, read_manifests
 from cli.manifests.simulate_table import table_lines
 from cli.manifests.validate import FilesOption, shown
 from shared.api.faults import field_text
-from shared.concurrency.clock import SystemClock
 from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue
+from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import Catalogue
 from shared.simulation.options import read_options
 from shared.simulation.regions import only_region

@@ -21,10 +21,10 @@ from cli.cloud.control import said
 from cli.stack.running_stack import StackOption, variables_of
 from cli.tables import print_table
 from local.stack import DEFAULT_DIRECTORY
-from shared.redis.bus import Bus, DeadLetter
-from shared.redis.bus.dead_letters import DEAD_LIMIT, DeadLetters
 from shared.concurrency.clock import SystemClock, rfc3339
 from shared.errors import ConfigurationError, DovetailError
+from shared.redis.bus import Bus, DeadLetter
+from shared.redis.bus.dead_letters import DEAD_LIMIT, DeadLetters
 from shared.redis.streams import GROUPS
 
 MOST = 2 * DEAD_LIMIT

@@ -13,8 +13,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from cli.stack.running_stack import StackOption, variables_of
 from cli.operations.scheduler_status import ask, scheduler_url
+from cli.stack.running_stack import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 
 MOST_PODS = 15

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cli.stack.running_stack import StackOption, variables_of
 from cli.operations.scheduler_status import VARIABLE, ask
+from cli.stack.running_stack import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels

@@ -19,9 +19,9 @@ from rich.console import Console
 
 from cli.stack.running_stack import StackOption, variables_of
 from local.stack import DEFAULT_DIRECTORY
-from shared.concurrency.clock import SystemClock
-from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE, EventRule
 from shared.cloud.client.session import Cloud
+from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE, EventRule
+from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, DovetailError, NotFound
 
 interruption = typer.Typer(

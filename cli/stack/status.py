@@ -16,8 +16,8 @@ from rich.text import Text
 
 from cli.cloud.control import said
 from cli.demo.display import short_name
-from cli.stack.environment import Environment, from_variables
 from cli.operations.queues import QueueDepth, queue_depths
+from cli.stack.environment import Environment, from_variables
 from cli.stack.running_stack import StackOption, variables_of
 from cli.tables import print_table
 from local.probe import probe

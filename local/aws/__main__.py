@@ -43,8 +43,8 @@ def serve(settings: EmulatorSettings, stopped: threading.Event) -> NoReturn:
     """
     import_moto(settings.region)
     from local.aws.emulator import Emulator
-    from local.aws.seeding import seed
     from local.aws.http.wsgi import build_server
+    from local.aws.seeding import seed
 
     emulator = Emulator(settings, SystemClock(), seed)
     server = build_server(emulator)

@@ -10,27 +10,27 @@ from typing import Any
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
-from local.aws.ec2 import addresses
-from local.aws.moto import state as moto_state
 from local.aws.autoscaling.hooks import AutoScaling
-from local.aws.capacity.stated import Capacity, Quotas
-from local.aws.catalogue.types import Catalogue
-from local.aws.http.faults import Faults
-from local.aws.ec2.instances import Instance, Inventory
-from local.aws.interruptions.events import Interruptions
-from local.aws.ec2.launching import Launcher, release
-from local.aws.interruptions.notices import Notices
-from local.aws.catalogue.prices import PriceBook, load_listed_prices
-from local.aws.http.recorder import Recorder
 from local.aws.capacity.reservations import Reservations
-from local.aws.settings import Behaviour, EmulatorSettings
-from local.aws.ec2.statuses import Statuses
-from local.aws.clock.stepped import SteppedClock
+from local.aws.capacity.stated import Capacity, Quotas
 from local.aws.capacity.supply import Supply
-from local.aws.clock.timers import Timers
-from local.aws.ec2.tokens import Tokens
-from local.aws.http.trail import Trail
 from local.aws.capacity.zonal_shifts import ZonalShifts
+from local.aws.catalogue.prices import PriceBook, load_listed_prices
+from local.aws.catalogue.types import Catalogue
+from local.aws.clock.stepped import SteppedClock
+from local.aws.clock.timers import Timers
+from local.aws.ec2 import addresses
+from local.aws.ec2.instances import Instance, Inventory
+from local.aws.ec2.launching import Launcher, release
+from local.aws.ec2.statuses import Statuses
+from local.aws.ec2.tokens import Tokens
+from local.aws.http.faults import Faults
+from local.aws.http.recorder import Recorder
+from local.aws.http.trail import Trail
+from local.aws.interruptions.events import Interruptions
+from local.aws.interruptions.notices import Notices
+from local.aws.moto import state as moto_state
+from local.aws.settings import Behaviour, EmulatorSettings
 from shared.concurrency.clock import Clock
 
 

@@ -12,13 +12,13 @@ from moto.eks.models import eks_backends
 from moto.events.models import events_backends
 from moto.sqs.models import sqs_backends
 
-from local.aws.emulator import Emulator
 from local.aws.ec2.images import (
     KUBERNETES_VERSIONS,
     PublishedImage,
     image_for,
     published_parameters,
 )
+from local.aws.emulator import Emulator
 from local.aws.moto.patches import publish_image
 from local.aws.moto.state import ACCOUNT_ID
 from shared.cloud.event_rules import EVENT_RULES

@@ -23,11 +23,11 @@ import uvicorn
 from local.cluster.api.authorization.accounts import write_account_kubeconfigs
 from local.cluster.api.authorization.authentication import Access, access_to
 from local.cluster.api.authorization.tokens import Tokens
+from local.cluster.api.listening import listen
+from local.cluster.api.server import build_app
+from local.cluster.builtin.manifests import create_accounts
 from local.cluster.control_plane.running import ControlPlane
 from local.cluster.kubeconfig import write_kubeconfig
-from local.cluster.api.listening import listen
-from local.cluster.builtin.manifests import create_accounts
-from local.cluster.api.server import build_app
 from local.cluster.settings import ClusterSettings
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, SystemClock

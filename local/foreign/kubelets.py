@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from local.cluster.control_plane.running import node_of
 from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.informers import Informers, KeyIndex
+from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.control_plane.running import node_of
+from local.cluster.control_plane.supervision import supervise
 from local.cluster.kubelet.fleet import BootTimes, Fleet
 from local.cluster.kubelet.instances import InstanceClient
 from local.cluster.kubelet.node_objects import fixed_node
 from local.cluster.kubelet.pods import PodRunner, PodTimes
-from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.settings import ClusterSettings
 from local.cluster.storage.store import Store
-from local.cluster.control_plane.supervision import supervise
 from local.foreign.heartbeats import Heartbeats
 from local.foreign.kubeconfig import pick
 from local.foreign.objects import LABEL

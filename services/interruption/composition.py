@@ -12,10 +12,10 @@ from services.interruption.actions.worker import Worker
 from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog
 from services.interruption.notices.notice import Notice
-from shared.runtime.environment import Environment
 from shared.kube.machines import Machines
 from shared.kube.node_taints import NodeMarks
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
+from shared.runtime.environment import Environment
 from shared.runtime.services import Loop
 from shared.settings import InterruptionSettings
 

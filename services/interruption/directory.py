@@ -26,8 +26,8 @@ from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node, provider_instance_id
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.records import MACHINES, NODE_POOLS, NODES, decode_record
 from shared.errors import InvalidObject, Unavailable
 from shared.kube.client import Kube

@@ -18,14 +18,14 @@ from services.interruption.sources.dead_letters import keeping
 from services.interruption.sources.instance_status import InstanceStatusSource
 from services.interruption.sources.scheduled_events import PERIOD_SECONDS, ScheduledEventSource
 from services.interruption.sources.sqs import SqsSource
-from shared.redis import streams
-from shared.runtime.aws import open_cloud
 from shared.cloud.client.session import Cloud
-from shared.runtime.environment import Entry, Environment
 from shared.errors import NotFound, Unauthorized
 from shared.kube.machines import Machines
 from shared.kube.pools import read_pool
+from shared.redis import streams
 from shared.redis.mirror import MirrorReader
+from shared.runtime.aws import open_cloud
+from shared.runtime.environment import Entry, Environment
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import InterruptionSettings
 

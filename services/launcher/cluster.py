@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from shared.concurrency.clock import Clock
-from shared.cloud.eks import EksCluster
 from shared.cloud.client.session import Cloud
+from shared.cloud.eks import EksCluster
+from shared.concurrency.clock import Clock
 from shared.log import get_logger
 from shared.settings import LauncherSettings
 

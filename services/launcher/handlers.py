@@ -10,9 +10,10 @@ from services.launcher.launch.controller import LaunchController
 from services.launcher.lifecycle.controller import LifecycleController
 from services.launcher.lifecycle.nodes import cluster_nodes
 from services.launcher.node_class.controller import NodeClasses
-from shared.redis.bus import Envelope
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
+from shared.metrics import Metrics
+from shared.redis.bus import Envelope
 from shared.redis.messages import (
     LaunchMachine,
     MachineTerminated,
@@ -21,7 +22,6 @@ from shared.redis.messages import (
     NodePoolChanged,
     decode,
 )
-from shared.metrics import Metrics
 
 LAUNCH_WAIT_SECONDS = 10.0
 """So long the timed listing waits for the launches that it began. They go on without it."""

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.redis import streams
 from shared.api.core.references import to_machine
-from shared.redis.bus import Bus
 from shared.concurrency.clock import Clock, rfc3339
 from shared.domain.machines.machine import Condition, Machine
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
+from shared.redis import streams
+from shared.redis.bus import Bus
 from shared.redis.messages import EndInstance, Message, TerminateMachine, send
 
 log = get_logger(__name__)

@@ -6,7 +6,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from shared.cloud.ec2.records import CapacityReservation, Image, LaunchTemplate, SecurityGroup, Subnet
+from shared.cloud.ec2.records import (
+    CapacityReservation,
+    Image,
+    LaunchTemplate,
+    SecurityGroup,
+    Subnet,
+)
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.pools.nodepools import NodeClass
 from shared.domain.requirements import Requirement, Requirements

@@ -39,26 +39,30 @@ from services.launcher.lifecycle.registration import Registration
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.status import Status
-from shared.redis import streams
-from shared.runtime.aws import open_cloud, role_of
-from shared.redis.bus import Bus
-from shared.concurrency.clock import Clock
 from shared.cloud.catalogue.instance_model import ModelSettings
 from shared.cloud.client.session import Cloud
-from shared.runtime.environment import Entry, Environment
+from shared.concurrency.clock import Clock
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
-from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
+from shared.redis import streams
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
-from shared.redis.mirror.catalogue.offerings import CatalogueSource, CatalogueStore, UnavailableOfferings
+from shared.redis.mirror.catalogue.offerings import (
+    CatalogueSource,
+    CatalogueStore,
+    UnavailableOfferings,
+)
 from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
-from shared.redis.mirror.pools.pool_health import PoolHealth
-from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from shared.redis.mirror.catalogue.reservations import ReservationStore
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
+from shared.redis.mirror.pools.pool_health import PoolHealth
+from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from shared.redis.mirror.template_use import TemplateUse
+from shared.runtime.aws import open_cloud, role_of
+from shared.runtime.environment import Entry, Environment
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import LauncherSettings
 from shared.settings.own import AccessKey

@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.scheduler.state.view import View
-from shared.redis import streams
 from shared.api.v1.node_claims import planned_object
-from shared.redis.bus import Bus
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import MACHINE_KINDS, Machine
 from shared.domain.pools.nodepools import POOL_KINDS, NodePool
 from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists
 from shared.kube.machines import Machines, Stored
-from shared.runtime.leadership import Leadership
-from shared.redis.messages import LaunchMachine, TerminateMachine, send
 from shared.metrics import Metrics
+from shared.redis import streams
+from shared.redis.bus import Bus
+from shared.redis.messages import LaunchMachine, TerminateMachine, send
 from shared.redis.mirror.pending_writes import PendingWrites
+from shared.runtime.leadership import Leadership
 from shared.solver.plan import PlannedMachine
 
 

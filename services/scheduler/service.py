@@ -35,20 +35,20 @@ from services.scheduler.status.access import offered
 from services.scheduler.status.cluster_metrics import CHECK_SECONDS, ClusterMetrics
 from services.scheduler.status.explain import Explainer
 from services.scheduler.status.simulate import Simulator
-from shared.redis import streams
 from shared.api.core.scheduler_config import default_spread
 from shared.domain.feature_gates import FeatureGates, without_effect
-from shared.domain.workloads.pods import SpreadConstraint
 from shared.domain.records import MACHINES, NODES
-from shared.runtime.environment import Entry, Environment
+from shared.domain.workloads.pods import SpreadConstraint
 from shared.errors import ConfigurationError, InvalidObject
 from shared.kube.machines import Machines
 from shared.kube.token_access import TokenAccess
-from shared.runtime.leadership import Leadership
 from shared.log import get_logger
+from shared.redis import streams
 from shared.redis.mirror import Change, MirrorReader
-from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
+from shared.redis.mirror.pools.disruption_rate import DisruptionRate
+from shared.runtime.environment import Entry, Environment
+from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import SchedulerSettings
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from shared.concurrency.clock import Clock
 from shared.cloud.ec2.calls import Ec2
 from shared.cloud.ec2.records import Instance
+from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.log import get_logger
 

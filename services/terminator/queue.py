@@ -16,7 +16,6 @@ from services.terminator.drain.lifecycle_hooks import LifecycleDrains, needs_dra
 from services.terminator.orphaned_instances import OrphanedInstances
 from services.terminator.step import Step
 from services.terminator.termination import Termination
-from shared.redis.bus import Envelope
 from shared.concurrency.waiting import pause
 from shared.domain import labels as keys
 from shared.errors import Conflict, DovetailError
@@ -24,8 +23,9 @@ from shared.kube.client import Kube
 from shared.kube.machines import split_key
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from shared.log import get_logger
-from shared.redis.messages import DrainNode, EndInstance, TerminateMachine, decode
 from shared.metrics import Metrics
+from shared.redis.bus import Envelope
+from shared.redis.messages import DrainNode, EndInstance, TerminateMachine, decode
 
 log = get_logger(__name__)
 

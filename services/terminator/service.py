@@ -15,20 +15,20 @@ from services.terminator.queue import TerminationQueue
 from services.terminator.repair.controller import PERIOD_SECONDS, NodeRepair
 from services.terminator.termination import Termination
 from services.terminator.writer import Writer
-from shared.redis import streams
-from shared.runtime.aws import open_cloud
-from shared.redis.bus import Bus
-from shared.concurrency.clock import Clock
 from shared.cloud.client.session import Cloud
-from shared.runtime.environment import Entry, Environment
+from shared.concurrency.clock import Clock
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
+from shared.redis import streams
+from shared.redis.bus import Bus
+from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
 from shared.redis.mirror.pools.pool_health import PoolHealth
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
-from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.runtime.aws import open_cloud
+from shared.runtime.environment import Entry, Environment
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import TerminatorSettings
 

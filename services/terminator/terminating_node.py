@@ -6,8 +6,8 @@ import msgspec
 
 from shared.domain import labels as keys
 from shared.domain.machines.machine import DISRUPTION_REASON, REGISTERED, Machine
-from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 
 FORCEFUL = "Forceful Termination"
 """The reason in the events of pods when nobody gave one (TRM-08)."""

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from services.terminator.terminating_node import TerminatingNode
-from shared.redis import streams
 from shared.api.core.references import to_machine, to_node, to_pod
-from shared.redis.bus import Bus
 from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import (
@@ -19,8 +17,8 @@ from shared.domain.machines.machine import (
     Condition,
     Machine,
 )
-from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import V1
 from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
@@ -29,8 +27,10 @@ from shared.kube.node_taints import NodeMarks, is_closed
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, Resource
 from shared.log import get_logger
-from shared.redis.messages import MachineTerminated, send
 from shared.metrics import Metrics
+from shared.redis import streams
+from shared.redis.bus import Bus
+from shared.redis.messages import MachineTerminated, send
 
 log = get_logger(__name__)
 

@@ -11,19 +11,19 @@ from typing import Any
 
 import msgspec
 
-from shared.api.v1.ec2_node_classes import parse_ec2_node_class
-from shared.api.faults import Fault, Parsed
-from shared.api.v1alpha5.machines import parse_machine
 from shared.api.core.namespaces import parse_namespace
-from shared.api.v1.node_claims import parse_node_claim
-from shared.api.v1.node_overlays import parse_node_overlay
-from shared.api.v1.node_pools import parse_node_pool
-from shared.api.v1alpha5.node_templates import parse_node_template
 from shared.api.core.nodes import parse_node
 from shared.api.core.pdbs import parse_pdb
 from shared.api.core.pods import parse_daemon_set, parse_pod
-from shared.api.v1alpha5.provisioners import parse_provisioner
 from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
+from shared.api.faults import Fault, Parsed
+from shared.api.v1.ec2_node_classes import parse_ec2_node_class
+from shared.api.v1.node_claims import parse_node_claim
+from shared.api.v1.node_overlays import parse_node_overlay
+from shared.api.v1.node_pools import parse_node_pool
+from shared.api.v1alpha5.machines import parse_machine
+from shared.api.v1alpha5.node_templates import parse_node_template
+from shared.api.v1alpha5.provisioners import parse_provisioner
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.records import (
     CLAIMS,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
-from shared.redis import streams
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.nodes import Node, provider_instance_id
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.workloads.pods import Pod, is_provisionable
+from shared.redis import streams
 from shared.redis.messages import (
     LaunchMachine,
     Message,

@@ -22,15 +22,15 @@ from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
 from services.watcher.status.joined_nodes import JoinedNodes
 from services.watcher.status.pod_events import PodEvents
-from shared.runtime.environment import Entry, Environment
 from shared.kube.informer import Event, Informer
 from shared.kube.machines import Machines
-from shared.runtime.leadership import Leadership
 from shared.redis.mirror import MirrorWriter
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
+from shared.redis.streams import GROUPS
+from shared.runtime.environment import Entry, Environment
+from shared.runtime.leadership import Leadership
 from shared.runtime.services import Loop, Service, periodic
 from shared.settings import WatcherSettings
-from shared.redis.streams import GROUPS
 
 TICK_SECONDS = 0.25
 """How soon readers learn that a watch ceased to be sound."""

@@ -16,12 +16,10 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from shared.api.faults import Fault, Path
 from shared.api.core.label_syntax import is_label_value, is_qualified_name
 from shared.api.core.metadata import read_metadata
+from shared.api.faults import Fault, Path
 from shared.domain import labels as keys
-from shared.domain.instance_types.sizes import DEFAULT_PODS
-from shared.domain.instance_types.types import INSTANCE_NAME, InstanceType, Offering
 from shared.domain.instance_types.reservations import (
     CAPACITY_BLOCK,
     ID_LABEL,
@@ -29,6 +27,8 @@ from shared.domain.instance_types.reservations import (
     TYPE_LABEL,
     truth,
 )
+from shared.domain.instance_types.sizes import DEFAULT_PODS
+from shared.domain.instance_types.types import INSTANCE_NAME, InstanceType, Offering
 from shared.domain.resources import CPU, MEMORY, PODS, add, parse_amount
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InvalidObject

@@ -12,23 +12,23 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from shared.api import instance_types
-from shared.api.v1.ec2_node_classes import parse_ec2_node_class
-from shared.api.faults import Fault, Parsed, Path
-from shared.api.v1alpha5.global_settings import NAME as SETTINGS_NAME
-from shared.api.v1alpha5.global_settings import parse_global_settings
-from shared.api.instance_types import parse_instance_type
 from shared.api.crd.model import UNKNOWN_FIELDS, read
-from shared.api.v1.node_overlays import parse_node_overlay
-from shared.api.v1.node_pools import parse_node_pool, warnings_of
-from shared.api.v1alpha5.node_templates import parse_node_template
-from shared.api.v1alpha5.provisioners import parse_provisioner
+from shared.api.faults import Fault, Parsed, Path
+from shared.api.instance_types import parse_instance_type
 from shared.api.schema import catalogue
-from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate
-from shared.api.schema.v1.ec2_node_class import EC2NodeClass
 from shared.api.schema.kinds import Resource
+from shared.api.schema.v1.ec2_node_class import EC2NodeClass
 from shared.api.schema.v1.node_overlay import NodeOverlay
 from shared.api.schema.v1.node_pool import NodePool
+from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate
 from shared.api.schema.v1alpha5.provisioner import Provisioner
+from shared.api.v1.ec2_node_classes import parse_ec2_node_class
+from shared.api.v1.node_overlays import parse_node_overlay
+from shared.api.v1.node_pools import parse_node_pool, warnings_of
+from shared.api.v1alpha5.global_settings import NAME as SETTINGS_NAME
+from shared.api.v1alpha5.global_settings import parse_global_settings
+from shared.api.v1alpha5.node_templates import parse_node_template
+from shared.api.v1alpha5.provisioners import parse_provisioner
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.pools.nodepools import NodePool as DomainPool

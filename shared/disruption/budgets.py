@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
 from shared.disruption.records import EXPIRED, REBALANCE
-from shared.domain.pools.budgets import UNLIMITED, allowed_disruptions
 from shared.domain.machines.machine import INITIALIZED, INSTANCE_TERMINATING, Machine
-from shared.domain.pools.nodepools import DRAIN, DRIFTED, EMPTY, UNDERUTILIZED, V1ALPHA5, NodePool
 from shared.domain.nodes import Node
+from shared.domain.pools.budgets import UNLIMITED, allowed_disruptions
+from shared.domain.pools.nodepools import DRAIN, DRIFTED, EMPTY, UNDERUTILIZED, V1ALPHA5, NodePool
 
 REASONS = (EMPTY, DRIFTED, UNDERUTILIZED, EXPIRED, REBALANCE)
 """All that a budget without reasons of its own holds."""

@@ -12,10 +12,10 @@ from shared.disruption.records import BLOCKED, Candidate, Rejection
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import INITIALIZED, Machine
-from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Pod, is_reschedulable
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod, is_reschedulable
 
 NO_NODE = "nodeclaim does not have an associated node"
 NOT_INITIALIZED = "node isn't initialized"

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 import msgspec
 from msgspec.structs import replace
 
-from shared.domain.workloads.pods import Pod
 from shared.domain.resources import sum_of
 from shared.domain.snapshot import Snapshot, moving_pods
-from shared.solver.topology.namespaces import with_namespaces
+from shared.domain.workloads.pods import Pod
 from shared.solver.pod_classes import effective_requests
+from shared.solver.topology.namespaces import with_namespaces
 from shared.solver.topology.selectors import Selector, label_keys, of_spread, of_term
 
 _FOLDED = "folded"

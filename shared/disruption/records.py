@@ -10,10 +10,10 @@ import msgspec
 from shared.disruption.folding import Folding
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Pod
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import PlannedMachine
 from shared.solver.solve import SolverSettings
 

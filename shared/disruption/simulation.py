@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from shared.disruption.records import Candidate, World
 from shared.domain.machines.machine import CONSOLIDATABLE, INITIALIZED, Machine
 from shared.domain.pools.nodepools import V1, NodePool
-from shared.domain.workloads.pods import is_reschedulable
 from shared.domain.pools.usage import replacing
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import is_reschedulable
 from shared.solver.placement.fewest_nodes import STRICT
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.solve import solve

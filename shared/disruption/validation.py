@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from shared.disruption.methods import emptiness
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.methods.consolidation import eligible
 from shared.disruption.global_consolidation.proof import METHOD as GLOBAL
 from shared.disruption.global_consolidation.proof import price_of
 from shared.disruption.global_consolidation.validation import still_right
+from shared.disruption.methods import emptiness
+from shared.disruption.methods.consolidation import eligible
 from shared.disruption.records import Candidate, Command, World, within_budgets
 from shared.disruption.replacement_price import total_price
 from shared.disruption.simulation import simulate

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from shared.domain.machines.machine import Machine
-from shared.domain.workloads.namespaces import Namespace
-from shared.domain.pools.nodepools import NodeClass, NodePool
-from shared.domain.nodes import DaemonSet, Node
 from shared.domain.instance_types.overlays import Overlay
+from shared.domain.machines.machine import Machine
+from shared.domain.nodes import DaemonSet, Node
+from shared.domain.pools.nodepools import NodeClass, NodePool
+from shared.domain.workloads.namespaces import Namespace
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.volumes import CsiNode, StorageClass, Volume, VolumeClaim

@@ -6,9 +6,9 @@ import msgspec
 
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
-from shared.domain.workloads.namespaces import Namespace
-from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.nodes import DaemonSet, Node
+from shared.domain.pools.nodepools import NodeClass, NodePool
+from shared.domain.workloads.namespaces import Namespace
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.domain.workloads.volumes import CsiNode, StorageClass, Volume, VolumeClaim

@@ -19,8 +19,8 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from shared.concurrency.clock import Clock
 from shared.concurrency.backoff import Backoff
+from shared.concurrency.clock import Clock
 from shared.errors import (
     Conflict,
     InvalidObject,
@@ -29,10 +29,10 @@ from shared.errors import (
     TransientError,
     Unreachable,
 )
-from shared.kube.transport.connection import JSON, Answer, Connection, Observer, Timeouts
 from shared.kube.listing import KubeList, read_pages
-from shared.kube.transport.pacing import TokenBucket
 from shared.kube.resources import PODS, Resource
+from shared.kube.transport.connection import JSON, Answer, Connection, Observer, Timeouts
+from shared.kube.transport.pacing import TokenBucket
 from shared.kube.transport.statuses import Call, decode_object
 from shared.kube.watching import LineSplitter, WatchEvent, parse_event
 

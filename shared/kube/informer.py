@@ -31,8 +31,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from shared.concurrency.clock import Clock
 from shared.concurrency.backoff import Backoff
+from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import run_until
 from shared.errors import ConfigurationError, DovetailError, Gone, TransientError, Unreachable
 from shared.kube.client import Kube

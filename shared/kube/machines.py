@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from shared.api.v1alpha5.machines import machine_conditions, parse_machine, with_readiness
 from shared.api.v1.node_claims import parse_node_claim
+from shared.api.v1alpha5.machines import machine_conditions, parse_machine, with_readiness
 from shared.domain.machines.machine import Condition, Machine
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.client import Kube

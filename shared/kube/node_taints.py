@@ -12,8 +12,8 @@ from typing import Any
 from shared.api.core.nodes import parse_node, taint_objects
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
-from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import DISRUPTED, Node
+from shared.domain.pools.nodepools import V1
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODES

@@ -23,8 +23,8 @@ from shared.concurrency.clock import Clock, rfc3339
 from shared.concurrency.waiting import run_until
 from shared.errors import AlreadyExists, DovetailError, NotFound, TransientError
 from shared.kube.client import Kube
-from shared.kube.transport.pacing import TokenBucket
 from shared.kube.resources import EVENTS
+from shared.kube.transport.pacing import TokenBucket
 from shared.log import get_logger
 
 log = get_logger(__name__)

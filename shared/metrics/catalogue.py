@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from shared.distribution.version import VERSION
 from shared.metrics.cloud import CloudMetrics
 from shared.metrics.cluster import CLUSTER
 from shared.metrics.conditions import CONDITIONS, ConditionMetrics
@@ -22,7 +23,6 @@ from shared.metrics.requests import RequestMetrics
 from shared.metrics.scheduling import SchedulingMetrics
 from shared.metrics.watching import WatchMetrics
 from shared.metrics.work import EVERY_SERVICE, WorkMetrics
-from shared.distribution.version import VERSION
 
 
 class Metrics(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1ALPHA5
 from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import V1ALPHA5
 from shared.metrics.declaring import Declarations
 
 _LIFETIMES = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400)

@@ -16,12 +16,12 @@ from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.redis.bus import BadMessage, Bus, Envelope
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import V1ALPHA5
 from shared.errors import TransientError
 from shared.log import get_logger
+from shared.redis.bus import BadMessage, Bus, Envelope
 
 log = get_logger(__name__)
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from shared.cloud.client.session import Cloud, Role
+from shared.distribution.version import VERSION
 from shared.runtime.environment import Environment, reach
 from shared.settings import AwsSettings
-from shared.distribution.version import VERSION
 
 Config = TypeVar("Config", bound=AwsSettings)
 

@@ -20,10 +20,8 @@ from typing import Any, Generic, TypeVar
 import uvloop
 
 from shared import log as logs
-from shared.runtime import services as runtime
-from shared.runtime import status
-from shared.redis.bus import Bus, ConsumerSettings, Envelope, Handler, RetryLater, shown
 from shared.concurrency.clock import Clock, SystemClock
+from shared.distribution.version import VERSION
 from shared.errors import (
     ConfigurationError,
     DovetailError,
@@ -44,17 +42,19 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
+from shared.log import get_logger
+from shared.metrics import Metrics
+from shared.redis.bus import Bus, ConsumerSettings, Envelope, Handler, RetryLater, shown
+from shared.redis.mirror.seen_events import SeenEverywhere
+from shared.runtime import services as runtime
+from shared.runtime import status
 from shared.runtime.leadership import Leadership, epoch_now
 from shared.runtime.live_settings import LOOK_SECONDS, LiveSettings
-from shared.log import get_logger
 from shared.runtime.ram import settle
-from shared.metrics import Metrics
-from shared.redis.mirror.seen_events import SeenEverywhere
+from shared.runtime.status import PROBE_LIMITS, Listener
 from shared.settings import ServiceSettings, describe, read_early
 from shared.settings.foreign import without_meaning
 from shared.settings.own import AccessKey, own_access_key, own_values
-from shared.runtime.status import PROBE_LIMITS, Listener
-from shared.distribution.version import VERSION
 
 log = get_logger(__name__)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
+from shared.api.core.references import to_object
 from shared.api.faults import texts_of
 from shared.api.v1alpha5.global_settings import NAME, GlobalSettings, parse_global_settings
-from shared.api.core.references import to_object
 from shared.errors import ConfigurationError, DovetailError, TransientError
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder

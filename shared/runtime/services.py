@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from shared.concurrency.clock import Clock
 from shared.concurrency.backoff import Backoff
+from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause
 from shared.errors import DovetailError
 from shared.log import get_logger

@@ -7,16 +7,16 @@ from typing import Any
 
 from shared.api.core.nodes import taint_objects
 from shared.api.schema.requirements import requirement_objects
-from shared.domain.workloads.pods import Pod
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
 from shared.simulation.objects import ObjectFault
 from shared.solver.encode import ResourceAxis
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry
-from shared.solver.topology.selectors import label_keys
 from shared.solver.solve import SolverSettings
+from shared.solver.topology.selectors import label_keys
 
 MICRO = 1_000_000
 

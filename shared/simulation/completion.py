@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from shared.domain import labels as keys
 from shared.domain.instance_types.sizes import DEFAULT_PODS
 from shared.domain.instance_types.types import Catalogue, InstanceType
-from shared.domain.pools.nodepools import NodeClass, NodePool, SubnetRef
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Pod
+from shared.domain.pools.nodepools import NodeClass, NodePool, SubnetRef
 from shared.domain.resources import PODS
+from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.volumes import VolumeClaim
 
 Json = Mapping[str, Any]

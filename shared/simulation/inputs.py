@@ -13,26 +13,26 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from shared.api.v1.ec2_node_classes import parse_ec2_node_class
+from shared.api.core.namespaces import parse_namespace
+from shared.api.core.nodes import parse_node
+from shared.api.core.pods import parse_daemon_set, parse_pod
+from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
+from shared.api.crd.model import UNKNOWN_FIELD
 from shared.api.faults import Parsed, texts_of
 from shared.api.instance_types import parse_instance_type
-from shared.api.v1alpha5.machines import parse_machine
-from shared.api.crd.model import UNKNOWN_FIELD
-from shared.api.core.namespaces import parse_namespace
+from shared.api.registry import check
+from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.v1.node_claims import parse_node_claim
 from shared.api.v1.node_overlays import parse_node_overlay
 from shared.api.v1.node_pools import parse_node_pool
+from shared.api.v1alpha5.machines import parse_machine
 from shared.api.v1alpha5.node_templates import parse_node_template
-from shared.api.core.nodes import parse_node
-from shared.api.core.pods import parse_daemon_set, parse_pod
 from shared.api.v1alpha5.provisioners import parse_provisioner
-from shared.api.registry import check
-from shared.api.core.volumes import parse_claim, parse_csi_node, parse_storage_class, parse_volume
+from shared.domain.instance_types.overlays import judged, overlaid
 from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool
-from shared.domain.instance_types.overlays import judged, overlaid
-from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import OfferingKey, Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
 from shared.simulation.completion import (
     complete,

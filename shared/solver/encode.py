@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from shared.domain import labels as keys
+from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import adapted, effective, is_a1
 from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import CPU, MEMORY, PODS, Resources
-from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.solver.reasons import price_fault
 

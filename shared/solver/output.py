@@ -14,8 +14,8 @@ from shared.domain.expressions import Expression
 from shared.domain.instance_types.types import Offering
 from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.requirements import IN, Requirement, Requirements
-from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.encode import NO_PRICE, Amounts, Indices, Mask, TypeTable
+from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.plan import PlannedMachine
 from shared.solver.pools.templates import PoolTemplate
 from shared.solver.pools.type_sets import TypeSet

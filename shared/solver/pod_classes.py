@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from shared.domain.labels import normalise
-from shared.domain.workloads.pods import Pod
 from shared.domain.requirements import Requirements
 from shared.domain.resources import PODS, Resources, at_least
+from shared.domain.workloads.pods import Pod
 from shared.solver.encode import Amounts, ResourceAxis
 from shared.solver.placement.relaxation import pod_requirements, strict_requirements
 from shared.solver.volumes.reach import PodVolumes, choices, one_by_one, reachable

@@ -15,33 +15,33 @@ from collections.abc import Callable
 import msgspec
 
 from shared.domain.expressions import PREFER_NO_SCHEDULE
-from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable, is_reschedulable
 from shared.domain.pools.usage import USUAL, Counting
 from shared.domain.resources import CPU, MEMORY
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable, is_reschedulable
 from shared.errors import ConfigurationError, InvalidObject
 from shared.solver import reasons
-from shared.solver.pools.daemons import with_running_daemons
-from shared.solver.topology.default_spread import with_default_spread
 from shared.solver.encode import ResourceAxis, TypeTable
-from shared.solver.placement.existing import existing_targets, group_by_node, host_name, node_labels
-from shared.solver.topology.hosts import Host
 from shared.solver.lowest_cost.choice import cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
-from shared.solver.topology.namespaces import with_namespaces
 from shared.solver.output import Writer, machine_name, plan_id
+from shared.solver.placement.existing import existing_targets, group_by_node, host_name, node_labels
 from shared.solver.placement.fewest_nodes import BEST_EFFORT, Placement, Run, never
+from shared.solver.placement.relaxation import IGNORE, without_preferences
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
-from shared.solver.placement.relaxation import IGNORE, without_preferences
+from shared.solver.pools.daemons import with_running_daemons
+from shared.solver.pools.templates import PoolTemplate, domain_sources, usable_templates
 from shared.solver.reservations.held import HeldPlaces
 from shared.solver.reservations.places import FreePlaces
 from shared.solver.reservations.reserving import free_places, reserve
-from shared.solver.topology.selectors import label_keys
-from shared.solver.volumes.shared_claims import with_shared_claims
-from shared.solver.pools.templates import PoolTemplate, domain_sources, usable_templates
 from shared.solver.topology.counting import BoundPods, Topology
+from shared.solver.topology.default_spread import with_default_spread
+from shared.solver.topology.hosts import Host
+from shared.solver.topology.namespaces import with_namespaces
+from shared.solver.topology.selectors import label_keys
 from shared.solver.volumes.reach import Volumes
+from shared.solver.volumes.shared_claims import with_shared_claims
 
 
 class SolverSettings(msgspec.Struct, frozen=True):

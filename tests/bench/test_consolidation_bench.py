@@ -7,7 +7,6 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from bench.inputs.clusters import NOW, SHAPES, cluster
 from bench.consolidation import (
     as_karpenter,
     carried_out,
@@ -16,12 +15,11 @@ from bench.consolidation import (
     with_budget,
     world_of,
 )
+from bench.inputs.clusters import NOW, SHAPES, cluster
 from bench.inputs.karpenter_steps import cluster_of
-from shared.disruption.methods import emptiness
-from shared.disruption.methods import multi_node
-from shared.disruption.methods import single_node
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.global_consolidation.picture import take
+from shared.disruption.methods import emptiness, multi_node, single_node
 from shared.domain.snapshot import Snapshot
 from tests.support.planning.builders import real_catalogue
 

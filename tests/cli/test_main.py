@@ -12,7 +12,14 @@ import pytest
 
 from cli.main import COMMANDS
 
-HEAVY = ("kubernetes_asyncio", "aiobotocore", "numpy", "pydantic", "cli.manifests.simulate", "cli.stack.up")
+HEAVY = (
+    "kubernetes_asyncio",
+    "aiobotocore",
+    "numpy",
+    "pydantic",
+    "cli.manifests.simulate",
+    "cli.stack.up",
+)
 """What no list of commands needs: each costs a noticeable part of a second."""
 
 

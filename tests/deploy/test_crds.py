@@ -16,7 +16,6 @@ from shared.api.crd.definitions import custom_resource_definition
 from shared.api.schema.catalogue import KINDS
 from shared.api.schema.kinds import Resource
 from tests.support.cluster.fixture import embedded_api_server, write_kubeconfig
-from tests.support.texts.documents import documents
 from tests.support.cluster.structural_rules import (
     cost_faults,
     default_faults,
@@ -24,6 +23,7 @@ from tests.support.cluster.structural_rules import (
     rule_faults,
     structure_faults,
 )
+from tests.support.texts.documents import documents
 
 CRDS = REPOSITORY / "deploy" / "crds"
 RULES = ["deploy/iam/rules.json", "deploy/iam/cloudformation.yaml"]

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from cli.operations.interruption import policy_fault
-from shared.cloud.event_rules import EVENT_RULES
 from shared.cloud.client.models import OPERATIONS
+from shared.cloud.event_rules import EVENT_RULES
 
 IAM = Path(__file__).resolve().parents[2] / "deploy" / "iam"
 DOCS = (IAM.parents[1] / "docs" / "interruption.md").read_text()

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from local.stack import Stack
-from tests.support.stories.gaps.api_proxy import ApiProxy, ProxiedStack, proxied_stack
 from tests.support.redis.guarded import refused_by
+from tests.support.stories.gaps.api_proxy import ApiProxy, ProxiedStack, proxied_stack
 from tests.support.stories.playground import Playground, ShellKubectl, playground_on
 
 TIMEOUT = pytest.mark.timeout(400)

@@ -12,10 +12,10 @@ from local.foreign.heartbeats import NAMESPACE as LEASES_NAMESPACE
 from local.foreign.objects import CREATED
 from shared.kube.client import Kube
 from shared.kube.resources import LEASES, NODES
-from tests.support.stories.joined import administrator, dovetail, joined_stack
-from tests.support.stories.playground import playground_on, until
 from tests.support.real_cluster.audit import refusals
 from tests.support.real_cluster.control_plane import ControlPlane, control_plane
+from tests.support.stories.joined import administrator, dovetail, joined_stack
+from tests.support.stories.playground import playground_on, until
 
 pytestmark = pytest.mark.kubernetes
 FORBIDDEN = 403

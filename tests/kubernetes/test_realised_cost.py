@@ -21,13 +21,13 @@ from local.stack import Stack
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import V1
 from shared.kube.resources import NODE_POOLS, PODS
-from tests.support.stories.playground import NAMESPACE, Playground, playground_on, until
 from tests.support.real_cluster.control_plane import ControlPlane
 from tests.support.real_cluster.stack import (
     create_daemon_sets,
     real_stack,
     take_workloads_away,
 )
+from tests.support.stories.playground import NAMESPACE, Playground, playground_on, until
 
 pytestmark = pytest.mark.kubernetes
 APP = "realised"

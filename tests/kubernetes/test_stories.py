@@ -8,7 +8,6 @@ import pytest
 
 from cli.demo.report import Report
 from local.stack import Stack
-from tests.support.stories.playground import Playground, playground_on, until
 from tests.support.real_cluster.audit import refusals
 from tests.support.real_cluster.control_plane import ControlPlane
 from tests.support.real_cluster.stack import (
@@ -16,6 +15,7 @@ from tests.support.real_cluster.stack import (
     real_stack,
     take_workloads_away,
 )
+from tests.support.stories.playground import Playground, playground_on, until
 
 pytestmark = pytest.mark.kubernetes
 FORBIDDEN = 403

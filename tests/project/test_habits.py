@@ -91,7 +91,11 @@ def test_coverage_is_told_by_part() -> None:
     summary = {
         "num_statements": 8, "covered_lines": 7, "num_branches": 2, "covered_branches": 1,
     }  # fmt: skip
-    files = {"shared/api/a.py": summary, "shared/api/schema/b.py": summary, "cli/stack/up.py": summary}
+    files = {
+        "shared/api/a.py": summary,
+        "shared/api/schema/b.py": summary,
+        "cli/stack/up.py": summary,
+    }
     page = document({"files": {name: {"summary": one} for name, one in files.items()}})
     assert page.splitlines()[-3:] == [
         "| cli | 8 | 2 | **80.0 %** |",
@@ -102,4 +106,6 @@ def test_coverage_is_told_by_part() -> None:
 
 def test_a_part_at_the_bar_is_not_marked() -> None:
     whole = {"num_statements": 17, "covered_lines": 17, "num_branches": 3, "covered_branches": 0}
-    assert "| cli | 17 | 3 | 85.0 % |" in document({"files": {"cli/stack/up.py": {"summary": whole}}})
+    assert "| cli | 17 | 3 | 85.0 % |" in document(
+        {"files": {"cli/stack/up.py": {"summary": whole}}}
+    )

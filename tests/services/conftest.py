@@ -23,10 +23,8 @@ from aiobotocore.session import AioSession
 from local.cluster.builtin.manifests import read_manifests
 from local.cluster.storage.store import Store
 from local.redis_server import RedisServer
-from shared.redis.bus import Bus, Envelope
-from shared.redis.bus.connection import ask, pairs
-from shared.concurrency.clock import Clock, SystemClock
 from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import Clock, SystemClock
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import (
@@ -41,11 +39,13 @@ from shared.kube.resources import (
     PROVISIONERS,
     Resource,
 )
-from shared.redis.messages import Message, decode
 from shared.metrics import Metrics
+from shared.redis.bus import Bus, Envelope
+from shared.redis.bus.connection import ask, pairs
+from shared.redis.messages import Message, decode
+from tests.support.clock.fake import FakeClock
 from tests.support.cluster.chosen_uids import StoreWithChosenUids
 from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
-from tests.support.clock.fake import FakeClock
 
 CLUSTER = "dovetail-local"
 CRDS = Resource(

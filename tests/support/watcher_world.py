@@ -16,15 +16,15 @@ from prometheus_client.samples import Sample
 
 from services.watcher.conversion import KINDS, Kind
 from services.watcher.service import build
-from shared.redis.bus import Bus
 from shared.concurrency.clock import SystemClock
-from shared.runtime.environment import Environment
 from shared.kube.client import Kube
-from shared.kube.transport.connection import Timeouts
 from shared.kube.recorder import Recorder
-from shared.runtime.live_settings import LiveSettings
+from shared.kube.transport.connection import Timeouts
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.redis.mirror import MirrorReader
+from shared.runtime.environment import Environment
+from shared.runtime.live_settings import LiveSettings
 from shared.runtime.services import Service, supervise
 from shared.settings import WatcherSettings, read
 from tests.support.cluster import our_kinds

@@ -17,11 +17,11 @@ from typing import Any
 
 from moto.autoscaling.models import autoscaling_backends
 
-from local.aws.ec2.instances import ENDING, Instance, Inventory
-from local.aws.moto.state import ACCOUNT_ID
-from local.aws.interruptions.notices import Notices
-from local.aws.ec2.refusal import RequestRefused
 from local.aws.clock.timers import Timers
+from local.aws.ec2.instances import ENDING, Instance, Inventory
+from local.aws.ec2.refusal import RequestRefused
+from local.aws.interruptions.notices import Notices
+from local.aws.moto.state import ACCOUNT_ID
 from shared.concurrency.clock import Clock
 
 TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"

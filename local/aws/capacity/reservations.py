@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from local.aws.ec2.instances import ENDING, Instance
-from local.aws.moto.state import ACCOUNT_ID
 from local.aws.ec2.refusal import RequestRefused
+from local.aws.moto.state import ACCOUNT_ID
 
 RESERVATION_LIMIT = 1_000
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from local.aws.capacity.reservations import Reservations
 from local.aws.capacity.stated import NO_ADDRESSES, Capacity, Quotas, message
-from local.aws.fleet.plan import UNLIMITED, PoolKey
 from local.aws.ec2.instances import ENDING, Inventory
 from local.aws.ec2.launching import LaunchSpecification
-from local.aws.capacity.reservations import Reservations
+from local.aws.fleet.plan import UNLIMITED, PoolKey
 from shared.concurrency.clock import Clock
 
 RESERVATION_FULL = "ReservationCapacityExceeded"

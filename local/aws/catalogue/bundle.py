@@ -25,15 +25,15 @@ from local.aws.moto.resources import import_moto
 from local.aws.settings import EmulatorSettings
 from local.stack_plan import clean_environment
 from shared import log as logs
-from shared.concurrency.clock import SystemClock
-from shared.cloud.catalogue.bundled import BUNDLED_REGION, FILE, packed, unpacked
 from shared.cloud.catalogue.building import load_catalogue
+from shared.cloud.catalogue.bundled import BUNDLED_REGION, FILE, packed, unpacked
 from shared.cloud.catalogue.instance_model import ModelSettings
 from shared.cloud.catalogue.reference_data import DATA
 from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import SystemClock
+from shared.distribution.version import VERSION
 from shared.domain.instance_types.types import Catalogue
 from shared.errors import ConfigurationError, Unavailable
-from shared.distribution.version import VERSION
 
 READ_SECONDS = 120.0
 REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]{1,12}){1,3}-[0-9]")
@@ -78,8 +78,8 @@ def _serving(region: str) -> Iterator[str]:
     """The emulator's URL. moto is imported here, trimmed to the region."""
     import_moto(region)
     from local.aws.emulator import Emulator
-    from local.aws.seeding import seed
     from local.aws.http.wsgi import build_server
+    from local.aws.seeding import seed
 
     settings = EmulatorSettings(region=region, seed=False, port=0, host="127.0.0.1")
     emulator = Emulator(settings, SystemClock(), seed)

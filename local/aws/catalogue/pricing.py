@@ -8,9 +8,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from local.aws.catalogue.prices import PriceBook
 from local.aws.catalogue.types import Catalogue
 from local.aws.ec2.filters import page
-from local.aws.catalogue.prices import PriceBook
 from local.aws.ec2.refusal import RequestRefused
 
 TARGET_PREFIX = "AWSPriceListService."

@@ -20,8 +20,8 @@ from local.aws.control import requests
 from local.aws.control.events import EventControl
 from local.aws.control.launching import LaunchingControl
 from local.aws.control.requests import ControlError
-from local.aws.emulator import Emulator
 from local.aws.ec2.instances import Instance
+from local.aws.emulator import Emulator
 
 TERMINATED_LISTED_SECONDS = 60.0
 """How long the instance list still shows a terminated instance."""

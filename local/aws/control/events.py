@@ -13,16 +13,16 @@ from typing import Any
 
 from moto.sqs.models import sqs_backends
 
-from local.aws.control import requests
 from local.aws.autoscaling.groups import end_by_group
+from local.aws.control import requests
 from local.aws.control.requests import ControlError
-from local.aws.emulator import Emulator
 from local.aws.ec2.instances import ENDING, Instance
-from local.aws.interruptions.malformed import MALFORMED
-from local.aws.moto.state import ACCOUNT_ID
-from local.aws.interruptions.notices import Maintenance
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.ec2.statuses import Status
+from local.aws.emulator import Emulator
+from local.aws.interruptions.malformed import MALFORMED
+from local.aws.interruptions.notices import Maintenance
+from local.aws.moto.state import ACCOUNT_ID
 
 MAINTENANCE_SECONDS = 3600.0
 HEALTH_MESSAGE_ENTITIES = 100

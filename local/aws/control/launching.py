@@ -8,13 +8,13 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
 
-from local.aws.ec2 import addresses
-from local.aws.control import requests
+from local.aws.capacity.reservations import Reservation
 from local.aws.capacity.stated import Cut
+from local.aws.control import requests
 from local.aws.control.requests import ControlError
+from local.aws.ec2 import addresses
 from local.aws.emulator import Emulator
 from local.aws.moto.state import all_subnets
-from local.aws.capacity.reservations import Reservation
 
 CLEAR_FIRST = "POST /_dovetail/clear first"
 

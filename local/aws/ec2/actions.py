@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from local.aws.ec2 import statuses
-from local.aws.ec2 import xml_answers
-from local.aws.emulator import Emulator
+from local.aws.ec2 import statuses, xml_answers
 from local.aws.ec2.filters import filter_instances, matches_any, offset_of, page, page_size
 from local.aws.ec2.instances import ENDING, STATE_CODES, Instance
 from local.aws.ec2.refusal import RequestRefused
+from local.aws.emulator import Emulator
 
 Parameters = Mapping[str, Any]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from local.aws.catalogue.types import InstanceTypeFacts
-from local.aws.settings import Behaviour
 from local.aws.clock.timers import Timers
+from local.aws.settings import Behaviour
 from shared.concurrency.clock import Clock
 
 STATE_CODES = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from local.aws.emulator import Emulator
 from local.aws.ec2.filters import page
+from local.aws.emulator import Emulator
 
 PAGE = 200
 

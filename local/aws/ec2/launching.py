@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from local.aws.ec2.addresses import Addresses
 from local.aws.catalogue.types import Catalogue
-from local.aws.http.faults import Faults
+from local.aws.ec2.addresses import Addresses
 from local.aws.ec2.instances import Instance, Inventory
-from local.aws.moto.state import attach_volume, find_subnet
 from local.aws.ec2.refusal import RequestRefused
+from local.aws.http.faults import Faults
+from local.aws.moto.state import attach_volume, find_subnet
 from shared.concurrency.clock import Clock
 
 KMS_ACTION = "KMSDecrypt"

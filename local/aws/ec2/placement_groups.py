@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from local.aws.emulator import Emulator
 from local.aws.ec2.filters import matches_any
 from local.aws.ec2.refusal import RequestRefused
+from local.aws.emulator import Emulator
 
 Group = dict[str, Any]
 _FIELDS = {"group-name": "GroupName", "group-id": "GroupId", "state": "State"}

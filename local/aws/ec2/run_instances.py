@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from local.aws.ec2 import xml_answers
-from local.aws.emulator import Emulator
-from local.aws.fleet.request import specification_from_template
 from local.aws.ec2.instances import Instance
 from local.aws.ec2.launching import LaunchSpecification
-from local.aws.moto.state import LaunchTemplate, default_subnet, find_subnet, launch_template
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.ec2.tags import TagSpecifications
+from local.aws.emulator import Emulator
+from local.aws.fleet.request import specification_from_template
+from local.aws.moto.state import LaunchTemplate, default_subnet, find_subnet, launch_template
 
 LAUNCH_KEYS = (
     "BlockDeviceMappings",

@@ -12,8 +12,8 @@ from typing import Any
 
 from local.aws.ec2.filters import INSTANCE_FILTERS, matches_any
 from local.aws.ec2.instances import STATE_CODES, Instance
-from local.aws.interruptions.notices import Maintenance
 from local.aws.ec2.refusal import RequestRefused
+from local.aws.interruptions.notices import Maintenance
 
 STATEMENT_LIMIT = 10_000
 

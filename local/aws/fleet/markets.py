@@ -13,8 +13,8 @@ from typing import Any
 
 from botocore.loaders import Loader
 
-from local.aws.ec2.refusal import RequestRefused
 from local.aws.capacity.reservations import Reservation
+from local.aws.ec2.refusal import RequestRefused
 from shared.cloud.client.models import CompactFileLoader
 
 BLOCK = "capacity-block"

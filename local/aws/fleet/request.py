@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from local.aws.fleet import plan as fleet
-from local.aws.fleet import markets
 from local.aws.capacity.stated import Cut, message
-from local.aws.emulator import Emulator
+from local.aws.catalogue.prices import PriceBook
 from local.aws.ec2.instances import Instance
 from local.aws.ec2.launching import LaunchSpecification
-from local.aws.moto.state import LaunchTemplate, default_subnet, find_subnet, launch_template
-from local.aws.catalogue.prices import PriceBook
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.ec2.tags import TagSpecifications
+from local.aws.emulator import Emulator
+from local.aws.fleet import markets
+from local.aws.fleet import plan as fleet
+from local.aws.moto.state import LaunchTemplate, default_subnet, find_subnet, launch_template
 
 OVERRIDE_LIMIT = 300
 TARGET_LIMIT = 10_000

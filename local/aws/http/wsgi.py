@@ -24,19 +24,18 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from local.aws.interruptions import imds
-from local.aws.moto import patches
-from local.aws.moto import speed
-from local.aws.catalogue import pricing
-from local.aws.http import protocol
 from local.aws.capacity import zonal_shifts
+from local.aws.catalogue import pricing
 from local.aws.control.endpoint import PREFIX, Control
-from local.aws.emulator import Emulator
-from local.aws.http.faults import DROPPED, Fault
-from local.aws.iam.enforcement import Enforcement
-from local.aws.http.recorder import Call
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.ec2.xml_answers import REQUEST_ID
+from local.aws.emulator import Emulator
+from local.aws.http import protocol
+from local.aws.http.faults import DROPPED, Fault
+from local.aws.http.recorder import Call
+from local.aws.iam.enforcement import Enforcement
+from local.aws.interruptions import imds
+from local.aws.moto import patches, speed
 from shared.log import get_logger
 
 log = get_logger(__name__)

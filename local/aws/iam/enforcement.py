@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
-from local.aws.moto import patches
-from local.aws.http import protocol
 from local.aws.ec2 import xml_answers
 from local.aws.emulator import Emulator
+from local.aws.http import protocol
 from local.aws.iam.evaluation import Permission, is_allowed
 from local.aws.iam.launches import templates_of
 from local.aws.iam.policies import Statement, policies_of, service_of, statements
 from local.aws.iam.requests import needed, needed_by_the_fleet
 from local.aws.iam.resources import Resources
+from local.aws.moto import patches
 from local.aws.moto.state import ACCOUNT_ID
 from shared.log import get_logger
 

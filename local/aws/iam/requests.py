@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from local.aws.moto import patches
-from local.aws.http import protocol
 from local.aws.capacity import zonal_shifts
+from local.aws.http import protocol
 from local.aws.iam import launches
 from local.aws.iam.evaluation import Permission
 from local.aws.iam.resources import Resources
+from local.aws.moto import patches
 from local.aws.moto.state import ACCOUNT_ID
 
 Parameters = dict[str, Any]

@@ -7,9 +7,9 @@ from typing import Any
 
 from moto.autoscaling.models import autoscaling_backends
 
+from local.aws.ec2.refusal import RequestRefused
 from local.aws.emulator import Emulator
 from local.aws.moto.state import ACCOUNT_ID, LaunchTemplate, launch_template
-from local.aws.ec2.refusal import RequestRefused
 
 OTHERS = frozenset({"image", "snapshot"})
 """Anybody's: their ARN names no account."""

@@ -16,12 +16,12 @@ from typing import Any
 
 from moto.events.models import events_backends
 
+from local.aws.clock.timers import Timers
 from local.aws.ec2.instances import ENDING, SPOT_TERMINATION, Instance, Inventory
+from local.aws.interruptions.notices import Maintenance, Notices
 from local.aws.moto.speed import COPIES
 from local.aws.moto.state import ACCOUNT_ID
-from local.aws.interruptions.notices import Maintenance, Notices
 from local.aws.settings import Behaviour
-from local.aws.clock.timers import Timers
 from shared.concurrency.clock import Clock
 
 SPOT_WARNING = "EC2 Spot Instance Interruption Warning"

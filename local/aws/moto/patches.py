@@ -27,19 +27,18 @@ from moto.events.utils import EventTemplateParser
 from moto.ssm.models import Parameter, ParameterDict
 from werkzeug.datastructures import MultiDict
 
-from local.aws.ec2 import actions
 from local.aws.autoscaling import actions as autoscaling_actions
-from local.aws.ec2 import placement_groups
 from local.aws.autoscaling.hooks import global_timeout
-from local.aws.emulator import Emulator
+from local.aws.ec2 import actions, placement_groups
 from local.aws.ec2.filters import page
-from local.aws.fleet.request import create_fleet
 from local.aws.ec2.images import PublishedImage, image_for
 from local.aws.ec2.launch_templates import describe_launch_templates
-from local.aws.moto.state import ec2
 from local.aws.ec2.refusal import RequestRefused
 from local.aws.ec2.run_instances import run_instances
 from local.aws.ec2.type_pages import instance_type_page
+from local.aws.emulator import Emulator
+from local.aws.fleet.request import create_fleet
+from local.aws.moto.state import ec2
 
 PARAMETERS_KEY = "dovetail.parameters"
 """Where a request's parsed parameters wait in the WSGI environment for the recorder."""

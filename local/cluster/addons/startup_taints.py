@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from local.cluster.addons.daemons import REMOVES_TAINT
+from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, find, key_of
 from local.cluster.controllers.pod_templates import is_active, is_ready
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, find, key_of
 from local.cluster.storage.store import Store
 
 

@@ -12,13 +12,13 @@ from local.cluster.api.authorization.attributes import Attributes
 from local.cluster.api.authorization.authentication import Access
 from local.cluster.api.authorization.escalation import check_grant
 from local.cluster.api.authorization.users import User
-from local.cluster.builtin.autoscaler_versions import from_stored, to_stored
-from local.cluster.storage.collection import Collection, key_of
 from local.cluster.api.errors import no_such_path
 from local.cluster.api.ownership import FieldTypes, Manager
-from local.cluster.printing.rendering import Renderer, renderer
 from local.cluster.api.requests import Query, Target
+from local.cluster.builtin.autoscaler_versions import from_stored, to_stored
 from local.cluster.builtin.resources import AUTOSCALERS_V1, Resource
+from local.cluster.printing.rendering import Renderer, renderer
+from local.cluster.storage.collection import Collection, key_of
 from local.cluster.storage.store import Store
 from local.cluster.storage.watches import Document, Stored
 from shared.concurrency.clock import rfc3339

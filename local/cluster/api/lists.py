@@ -15,8 +15,8 @@ from itertools import islice
 
 import orjson
 
-from local.cluster.storage.collection import Collection, Key, key_of
 from local.cluster.api.errors import ApiError, bad_request, expired
+from local.cluster.storage.collection import Collection, Key, key_of
 from local.cluster.storage.selectors import Predicate
 from local.cluster.storage.watches import Document, Stored
 

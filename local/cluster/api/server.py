@@ -21,10 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from local.cluster.api import calls
-from local.cluster.api import discovery
-from local.cluster.api import openapi
-from local.cluster.api import verbs
+from local.cluster.api import calls, discovery, openapi, verbs
 from local.cluster.api.authorization.attributes import path_attributes, resource_attributes
 from local.cluster.api.authorization.authentication import Access, access_to
 from local.cluster.api.authorization.users import User

@@ -19,9 +19,9 @@ import orjson
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Send
 
-from local.cluster.storage.collection import Collection
 from local.cluster.api.errors import ApiError, expired
 from local.cluster.printing.rendering import Renderer
+from local.cluster.storage.collection import Collection
 from local.cluster.storage.selectors import Predicate
 from local.cluster.storage.store import Store
 from local.cluster.storage.watches import BATCH, Change, Cursor, Document, Stored

@@ -14,7 +14,6 @@ from starlette.responses import PlainTextResponse, Response
 from local.cluster.api.authorization.reviews import review
 from local.cluster.api.authorization.token_requests import answer_request
 from local.cluster.api.calls import MEDIA, Call, answer, success
-from local.cluster.storage.collection import key_of
 from local.cluster.api.errors import (
     ApiError,
     bad_request,
@@ -25,14 +24,15 @@ from local.cluster.api.errors import (
     other_name,
     unsupported_media_type,
 )
-from local.cluster.storage.lifecycle import copied
 from local.cluster.api.lists import Token, page
 from local.cluster.api.ownership import applied, transferred
 from local.cluster.api.patches import json_patch, merge_patch, strategic_merge
 from local.cluster.api.requests import APPLY, JSON_PATCH, MERGE, PATCHES, STRATEGIC, Body
-from local.cluster.builtin.resources import ACCESS_GROUP, IDENTITY_GROUP
-from local.cluster.storage.selectors import object_predicate
 from local.cluster.api.streams import LONGEST_SECONDS, WatchOptions, WatchResponse, WatchStream
+from local.cluster.builtin.resources import ACCESS_GROUP, IDENTITY_GROUP
+from local.cluster.storage.collection import key_of
+from local.cluster.storage.lifecycle import copied
+from local.cluster.storage.selectors import object_predicate
 from local.cluster.storage.watches import Document
 
 WRITABLE = ("", "status", "scale", "finalize")

@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from local.cluster.api.errors import FieldError, bad_request, forbidden, invalid
+from local.cluster.builtin.defaults import apply_defaults, first_status
+from local.cluster.builtin.resources import CRD_PLURAL, Resource
 from local.cluster.builtin.rules import (
     MalformedQuantity,
     change_errors,
@@ -21,9 +24,6 @@ from local.cluster.builtin.rules import (
 )
 from local.cluster.crd.cel import ABSENT
 from local.cluster.crd.custom_resources import CustomKind, default_definition, definition_errors
-from local.cluster.builtin.defaults import apply_defaults, first_status
-from local.cluster.api.errors import FieldError, bad_request, forbidden, invalid
-from local.cluster.builtin.resources import CRD_PLURAL, Resource
 from local.cluster.storage.watches import Document
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from local.cluster.storage.collection import Collection
 from local.cluster.api.errors import ApiError
 from local.cluster.builtin.resources import CRD_GROUP, CRD_PLURAL, Resource
-from local.cluster.storage.store import Store
 from local.cluster.control_plane.supervision import TimeSlice, supervise
+from local.cluster.storage.collection import Collection
+from local.cluster.storage.store import Store
 from shared.log import get_logger
 
 log = get_logger(__name__)

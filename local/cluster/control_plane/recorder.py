@@ -15,8 +15,8 @@ from typing import Any
 
 from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.informers import Obj
-from local.cluster.storage.store import Store
 from local.cluster.control_plane.supervision import TimeSlice
+from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, rfc3339
 from shared.log import get_logger
 

@@ -14,6 +14,10 @@ import random
 from local.cluster.addons.catalogue import chosen
 from local.cluster.addons.daemons import create_addons
 from local.cluster.addons.startup_taints import StartupTaintController
+from local.cluster.builtin.manifests import create_manifests
+from local.cluster.control_plane.informers import Informers, KeyIndex, Obj, controller_uids
+from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.control_plane.supervision import supervise
 from local.cluster.controllers.cron_job import CronJobController
 from local.cluster.controllers.daemonset import DaemonSetController
 from local.cluster.controllers.deployment import DeploymentController
@@ -26,17 +30,13 @@ from local.cluster.controllers.replicaset import ReplicaSetController
 from local.cluster.controllers.statefulset import StatefulSetController
 from local.cluster.controllers.volume import VolumeController
 from local.cluster.controllers.workqueue import Controller, Worker
-from local.cluster.control_plane.informers import Informers, KeyIndex, Obj, controller_uids
 from local.cluster.kubelet.fleet import BootTimes, Fleet
 from local.cluster.kubelet.instances import InstanceClient
 from local.cluster.kubelet.node_objects import fixed_node
 from local.cluster.kubelet.pods import PodRunner, PodTimes
-from local.cluster.builtin.manifests import create_manifests
-from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.scheduling.scheduler import Scheduler
 from local.cluster.settings import ClusterSettings
 from local.cluster.storage.store import Store
-from local.cluster.control_plane.supervision import supervise
 from local.cluster.volumes.attach_controller import AttachmentController
 from local.cluster.volumes.ephemeral_controller import EphemeralVolumeController
 from shared.concurrency.clock import Clock, rfc3339

@@ -11,12 +11,20 @@ from itertools import islice, takewhile
 
 from cronsim import CronSim, CronSimError
 
+from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.conditions import is_true
+from local.cluster.control_plane.informers import (
+    Informers,
+    Key,
+    KeyIndex,
+    Obj,
+    controllers_of,
+    find,
+    key_of,
+)
+from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.controllers.pod_templates import owner_reference
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.api.errors import ApiError
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
-from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 

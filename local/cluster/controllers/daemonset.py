@@ -12,6 +12,16 @@ import random
 from collections import defaultdict
 from typing import Any
 
+from local.cluster.control_plane.informers import (
+    Informers,
+    Key,
+    KeyIndex,
+    Obj,
+    controllers_of,
+    find,
+    key_of,
+)
+from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.deployment import share_of
 from local.cluster.controllers.pod_templates import (
     is_active,
@@ -23,11 +33,9 @@ from local.cluster.controllers.pod_templates import (
     template_hash,
 )
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
 from local.cluster.scheduling.selectors import NodePredicate, node_predicate, untolerated
 from local.cluster.scheduling.shapes import REQUIRED
 from local.cluster.storage.store import Store
-from local.cluster.control_plane.supervision import TimeSlice
 
 GROUP = "apps"
 HASH_LABEL = "controller-revision-hash"

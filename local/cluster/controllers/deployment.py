@@ -13,10 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from local.cluster.control_plane.conditions import find_condition, with_conditions
+from local.cluster.control_plane.informers import (
+    Informers,
+    Key,
+    KeyIndex,
+    Obj,
+    controllers_of,
+    find,
+    key_of,
+)
+from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.controllers.pod_templates import HASH_LABEL, owner_reference, template_hash
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
-from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from local.cluster.control_plane.conditions import with_conditions
+from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
 from local.cluster.controllers.deployment import share_of
 from local.cluster.controllers.pod_templates import is_ready, phase
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
 from local.cluster.storage.selectors import selector_matches
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.api.errors import ApiError
-from local.cluster.control_plane.informers import Informers, Key, Obj, key_of
 from local.cluster.builtin.resources import Resource
-from local.cluster.storage.store import Store
+from local.cluster.control_plane.informers import Informers, Key, Obj, key_of
 from local.cluster.control_plane.supervision import TimeSlice
+from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.storage.store import Store
 from shared.log import get_logger
 
 log = get_logger(__name__)

@@ -11,6 +11,17 @@ import random
 from typing import Any
 
 from local.cluster.control_plane.conditions import is_true, with_conditions
+from local.cluster.control_plane.informers import (
+    Informers,
+    Key,
+    KeyIndex,
+    Obj,
+    controllers_of,
+    find,
+    key_of,
+)
+from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.pod_templates import (
     is_active,
     is_ready,
@@ -20,10 +31,7 @@ from local.cluster.controllers.pod_templates import (
     suffix,
 )
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
-from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
-from local.cluster.control_plane.supervision import TimeSlice
 from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 
 GROUP = "batch"

@@ -7,11 +7,11 @@ finalizers keep it in phase Terminating, as in a real cluster.
 
 from __future__ import annotations
 
-from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
-from local.cluster.storage.store import Store
 from local.cluster.control_plane.supervision import TimeSlice
+from local.cluster.controllers.workqueue import WorkQueue
+from local.cluster.storage.store import Store
 
 RECHECK_SECONDS = 0.1
 ACCOUNT = "default"

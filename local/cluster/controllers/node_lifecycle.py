@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 from local.cluster.control_plane.conditions import find_condition
-from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.control_plane.supervision import TimeSlice
+from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.scheduling.selectors import tolerates
 from local.cluster.storage.store import Store
-from local.cluster.control_plane.supervision import TimeSlice
 from shared.concurrency.clock import Clock, parse_rfc3339, rfc3339
 
 CORDON = "node.kubernetes.io/unschedulable"

@@ -12,6 +12,18 @@ import random
 from collections import Counter
 from typing import Any
 
+from local.cluster.api.errors import ApiError
+from local.cluster.control_plane.informers import (
+    Informers,
+    Key,
+    KeyIndex,
+    Obj,
+    controllers_of,
+    find,
+    key_of,
+)
+from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.controllers.pod_templates import (
     is_active,
     is_ready,
@@ -22,11 +34,7 @@ from local.cluster.controllers.pod_templates import (
     suffix,
 )
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.api.errors import ApiError
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
-from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
-from local.cluster.control_plane.supervision import TimeSlice
 from shared.concurrency.clock import Clock, parse_rfc3339
 from shared.log import get_logger
 

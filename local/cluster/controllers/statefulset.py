@@ -11,6 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from local.cluster.control_plane.informers import (
+    Informers,
+    Key,
+    KeyIndex,
+    Obj,
+    controllers_of,
+    find,
+    key_of,
+)
+from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.controllers.pod_templates import (
     is_active,
     is_ready,
@@ -21,8 +31,6 @@ from local.cluster.controllers.pod_templates import (
     template_hash,
 )
 from local.cluster.controllers.workqueue import WorkQueue
-from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, controllers_of, find, key_of
-from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
 from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.storage.store import Store
 from local.cluster.volumes.binding import (
     bind,

@@ -15,8 +15,6 @@ from typing import Any
 
 import cel
 
-from local.cluster.crd.cel_functions import Function
-from local.cluster.crd.cel_values import FAILURES, Schema, cel_value
 from local.cluster.api.errors import (
     FieldError,
     duplicate_value,
@@ -24,6 +22,8 @@ from local.cluster.api.errors import (
     invalid_value,
     required,
 )
+from local.cluster.crd.cel_functions import Function
+from local.cluster.crd.cel_values import FAILURES, Schema, cel_value
 
 ABSENT: Any = object()
 """There is no old value: the object is new, or its list does not tell which entry was which."""

@@ -18,10 +18,10 @@ from typing import Any
 
 import cel
 
+from local.cluster.api.errors import FieldError, invalid_value, required, unsupported_value
 from local.cluster.crd.cel import REASONS, Rule, RuleNode
 from local.cluster.crd.cel_functions import FUNCTIONS, NAMES
 from local.cluster.crd.cel_values import Schema, escaped
-from local.cluster.api.errors import FieldError, invalid_value, required, unsupported_value
 
 RULES = "x-kubernetes-validations"
 _TEXTS = ("rule", "message", "messageExpression", "fieldPath", "reason")

@@ -17,7 +17,6 @@ import jsonschema
 import orjson
 
 from local.cluster.api.errors import FieldError, invalid_value, required
-from local.cluster.storage.lifecycle import REPLICAS, ScalePaths
 from local.cluster.builtin.resources import Resource
 from local.cluster.crd.schemas import (
     PRESERVE,
@@ -27,6 +26,7 @@ from local.cluster.crd.schemas import (
     prune,
     with_defaults,
 )
+from local.cluster.storage.lifecycle import REPLICAS, ScalePaths
 from local.cluster.storage.watches import Document
 
 

@@ -18,8 +18,6 @@ from typing import Any
 
 import jsonschema
 
-from local.cluster.crd.cel import ABSENT, ROOT, broken_rules
-from local.cluster.crd.cel_rules import compile_rules
 from local.cluster.api.errors import (
     FieldError,
     duplicate_value,
@@ -30,6 +28,8 @@ from local.cluster.api.errors import (
     unsupported_value,
     wrong_type,
 )
+from local.cluster.crd.cel import ABSENT, ROOT, broken_rules
+from local.cluster.crd.cel_rules import compile_rules
 
 Schema = dict[str, Any]
 

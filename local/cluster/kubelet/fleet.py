@@ -15,9 +15,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from local.cluster.control_plane.conditions import is_true, with_conditions
 from local.cluster.api.errors import ApiError
+from local.cluster.control_plane.conditions import is_true, with_conditions
 from local.cluster.control_plane.informers import Key, Obj, find
+from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.kubelet.csi_nodes import csi_node
 from local.cluster.kubelet.instances import Instance, InstanceClient
 from local.cluster.kubelet.node_objects import (
@@ -28,7 +29,6 @@ from local.cluster.kubelet.node_objects import (
     unknown_conditions,
 )
 from local.cluster.kubelet.user_data import KubeletConfiguration, parse_user_data
-from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import Clock, rfc3339
 from shared.errors import TransientError

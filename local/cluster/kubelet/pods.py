@@ -15,14 +15,14 @@ import time
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from local.cluster.control_plane.conditions import with_conditions
-from local.cluster.controllers.pod_templates import phase
 from local.cluster.api.errors import ApiError
+from local.cluster.control_plane.conditions import with_conditions
 from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj, find, key_of
+from local.cluster.control_plane.supervision import TimeSlice
+from local.cluster.controllers.pod_templates import phase
 from local.cluster.kubelet.fleet import Fleet
 from local.cluster.kubelet.run_times import run_seconds
 from local.cluster.storage.store import Store
-from local.cluster.control_plane.supervision import TimeSlice
 from local.cluster.volumes.attaching import ATTACHMENTS, STORAGE, has_volumes
 from shared.concurrency.clock import Clock, rfc3339
 from shared.log import get_logger

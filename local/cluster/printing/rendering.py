@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 import orjson
 
+from local.cluster.api.errors import ApiError
 from local.cluster.builtin.autoscaler_versions import from_stored
+from local.cluster.builtin.resources import AUTOSCALERS_V1, Resource
 from local.cluster.printing.builtin_columns import COLUMNS
 from local.cluster.printing.columns import AGE, NAME, Column, custom_columns
-from local.cluster.api.errors import ApiError
-from local.cluster.builtin.resources import AUTOSCALERS_V1, Resource
 from local.cluster.storage.store import Store
 from local.cluster.storage.watches import Document, Stored
 

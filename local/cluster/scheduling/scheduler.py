@@ -14,8 +14,8 @@ import asyncio
 import random
 import time
 
-from local.cluster.control_plane.conditions import find_condition, with_conditions
 from local.cluster.api.errors import ApiError
+from local.cluster.control_plane.conditions import find_condition, with_conditions
 from local.cluster.control_plane.informers import Informers, Key, Obj, find, key_of
 from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.scheduling.filters import evaluate

@@ -21,10 +21,6 @@ import uuid
 from typing import Any
 
 from local.cluster.api import eviction
-from local.cluster.storage import lifecycle
-from local.cluster.builtin.admission import admit_create, admit_update
-from local.cluster.storage.collection import Collection, key_of
-from local.cluster.crd.custom_resources import CustomKind, established, names_conflict
 from local.cluster.api.errors import (
     ApiError,
     already_exists,
@@ -33,9 +29,13 @@ from local.cluster.api.errors import (
     invalid,
     no_such_path,
 )
-from local.cluster.builtin.first_objects import first_objects
 from local.cluster.api.patches import merge_patch
+from local.cluster.builtin.admission import admit_create, admit_update
+from local.cluster.builtin.first_objects import first_objects
 from local.cluster.builtin.resources import BUILT_IN, CRD_GROUP, CRD_PLURAL, Resource
+from local.cluster.crd.custom_resources import CustomKind, established, names_conflict
+from local.cluster.storage import lifecycle
+from local.cluster.storage.collection import Collection, key_of
 from local.cluster.storage.selectors import object_predicate, selector_text
 from local.cluster.storage.watches import Cursor, Document, Stored, Subscription
 from shared.concurrency.clock import Clock, rfc3339

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from local.cluster.controllers.pod_templates import phase
-from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.api.errors import ApiError
 from local.cluster.control_plane.informers import Informers, Key, KeyIndex, Obj
 from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.controllers.pod_templates import phase
+from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.storage.store import Store
 from local.cluster.volumes.attaching import (
     ATTACHMENTS,

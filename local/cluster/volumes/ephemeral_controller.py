@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from local.cluster.controllers.pod_templates import is_active, owner_reference
-from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.control_plane.informers import Informers, Key, Obj, controller_uids, find, key_of
 from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.controllers.pod_templates import is_active, owner_reference
+from local.cluster.controllers.workqueue import WorkQueue
 from local.cluster.storage.store import Store
 
 COMPONENT = "ephemeral_volume"

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from services.interruption.notices.notice import Notice, NoticeKind
-from shared.redis import streams
-from shared.redis.bus import Bus
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, run_until
 from shared.domain.machines.machine import Machine
 from shared.domain.snapshot import OfferingKey
 from shared.errors import TransientError
 from shared.log import get_logger
+from shared.redis import streams
+from shared.redis.bus import Bus
 from shared.redis.messages import InterruptionReceived, Message, TerminateMachine, send
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.settings import InterruptionSettings

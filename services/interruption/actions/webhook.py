@@ -19,8 +19,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from shared.concurrency.clock import Clock, rfc3339
 from shared.concurrency.backoff import Backoff
+from shared.concurrency.clock import Clock, rfc3339
 from shared.concurrency.waiting import pause, run_until
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine

@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 
 from services.interruption.notices.notice import NOTICE_SECONDS, HookName, Notice, NoticeKind
-from shared.redis.bus import BadMessage
-from shared.concurrency.clock import parse_rfc3339
 from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE
+from shared.concurrency.clock import parse_rfc3339
+from shared.redis.bus import BadMessage
 
 TRIPLE = ("version", "source", "detail-type")
 LONGEST_ID = 100

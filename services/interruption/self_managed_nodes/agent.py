@@ -11,9 +11,9 @@ from services.interruption.self_managed_nodes.imds import Imds
 from services.interruption.self_managed_nodes.imds_source import ImdsSource
 from services.interruption.self_managed_nodes.lifecycle_hooks import LifecycleHooks
 from services.interruption.self_managed_nodes.own_node import OwnNode
-from shared.runtime.environment import Entry, Environment
 from shared.errors import ConfigurationError
 from shared.kube.machines import Machines
+from shared.runtime.environment import Entry, Environment
 from shared.runtime.services import Loop, Service
 from shared.settings import InterruptionSettings
 

@@ -21,9 +21,9 @@ from services.interruption.self_managed_nodes.hook_annotations import HookAnnota
 from services.interruption.self_managed_nodes.hook_timing import HookStep, due
 from services.interruption.self_managed_nodes.lifecycle_hooks import OVER, REASON
 from shared.api.core.references import to_node
-from shared.concurrency.clock import Clock
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, Token
 from shared.concurrency.backoff import Backoff
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import Hook, LifecycleAction
 from shared.domain.nodes import Node

@@ -13,9 +13,9 @@ import orjson
 
 from services.interruption.notices.notice import IMDS, NOTICE_SECONDS, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import held_by
-from shared.redis.bus import BadMessage
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain.machines.machine import Machine
+from shared.redis.bus import BadMessage
 
 SPOT_ACTION = "meta-data/spot/instance-action"
 REBALANCE_AT = "meta-data/events/recommendations/rebalance"

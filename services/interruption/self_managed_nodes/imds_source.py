@@ -30,14 +30,14 @@ from services.interruption.self_managed_nodes.imds_documents import (
     spot_notice,
 )
 from services.interruption.self_managed_nodes.own_node import OwnNode
-from shared.redis.bus import BadMessage
-from shared.concurrency.clock import Clock
 from shared.concurrency.backoff import Backoff
+from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause
 from shared.domain.pools.nodepools import IGNORE
 from shared.errors import DovetailError, Unavailable
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.redis.bus import BadMessage
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)

@@ -20,22 +20,22 @@ from services.interruption.directory import InstanceLookup
 from services.interruption.notices.notice import Notice, NoticeKind
 from services.interruption.self_managed_nodes.hook_annotations import HookAnnotations, until_text
 from services.interruption.self_managed_nodes.hook_timing import step_for_hook, timing
-from shared.redis import streams
 from shared.api.core.references import to_node
-from shared.redis.bus import Bus
-from shared.concurrency.clock import Clock
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, HookTimes, Token
 from shared.cloud.ec2.calls import Ec2
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import Hook, LifecycleAction
-from shared.domain.pools.nodepools import DRAIN, DRY_RUN, IGNORE
 from shared.domain.nodes import Node
-from shared.runtime.environment import Environment
+from shared.domain.pools.nodepools import DRAIN, DRY_RUN, IGNORE
 from shared.errors import NotFound, Unauthorized
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
-from shared.redis.messages import DrainNode, send
 from shared.metrics import Metrics
+from shared.redis import streams
+from shared.redis.bus import Bus
+from shared.redis.messages import DrainNode, send
+from shared.runtime.environment import Environment
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from shared.api.core.nodes import parse_node
 from shared.domain import labels as keys
 from shared.domain.machines.machine import MACHINE_KINDS, Machine
-from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node, provider_instance_id
+from shared.domain.pools.nodepools import NodePool
 from shared.errors import NotFound, Unavailable
 from shared.kube.client import Kube
 from shared.kube.machines import Machines

@@ -22,8 +22,8 @@ from services.interruption.notices.status_checks import (
     passing_since,
     serious,
 )
-from shared.concurrency.clock import Clock
 from shared.cloud.ec2.instance_status import Ailment, InstanceStatuses
+from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, Unauthorized
 from shared.log import get_logger

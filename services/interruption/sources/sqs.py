@@ -21,14 +21,14 @@ from services.interruption.directory import Directory
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.eventbridge import parse
 from services.interruption.notices.notice import rank
-from shared.redis.bus import BadMessage
-from shared.concurrency.clock import Clock
 from shared.cloud.sqs import BATCH, QueueMessage, Sqs
 from shared.concurrency.backoff import Backoff
+from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause, run_until
 from shared.errors import DovetailError, NotFound
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.redis.bus import BadMessage
 from shared.settings import InterruptionSettings
 
 log = get_logger(__name__)

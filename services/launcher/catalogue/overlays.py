@@ -17,8 +17,8 @@ from shared.api.conditions import READY, condition_objects, known_conditions, wi
 from shared.api.faults import texts_of
 from shared.api.v1.node_overlays import parse_node_overlay
 from shared.concurrency.clock import Clock
-from shared.domain.machines.machine import Condition
 from shared.domain.instance_types.overlays import Overlay, judged
+from shared.domain.machines.machine import Condition
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_OVERLAYS

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from services.launcher.catalogue.learned_memory import MemorySizes
 from services.launcher.catalogue.read import CatalogueRequest, Encoded, read_in_child
-from shared.concurrency.clock import Clock
 from shared.cloud.catalogue.building import with_memory
+from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause
 from shared.domain.instance_types.types import encode_catalogue
 from shared.errors import DovetailError
 from shared.log import get_logger
-from shared.runtime.ram import settle
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
+from shared.runtime.ram import settle
 
 log = get_logger(__name__)
 

@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from shared import log as logs
-from shared.runtime.child import Bounds, in_child
-from shared.concurrency.clock import SystemClock
 from shared.cloud.catalogue.building import load_catalogue, with_memory
 from shared.cloud.catalogue.instance_model import ModelSettings
 from shared.cloud.catalogue.pricing import decode_prices, encode_prices
 from shared.cloud.client.session import Cloud, Role
-from shared.domain.instance_types.types import encode_catalogue
-from shared.settings.own import AccessKey
+from shared.concurrency.clock import SystemClock
 from shared.distribution.version import VERSION
+from shared.domain.instance_types.types import encode_catalogue
+from shared.runtime.child import Bounds, in_child
+from shared.settings.own import AccessKey
 
 READ_SECONDS = 300.0
 

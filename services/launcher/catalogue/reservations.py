@@ -14,12 +14,12 @@ from services.launcher.lifecycle.stages import worded
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.capacity_reservations import is_ending
 from services.launcher.node_class.controller import NodeClasses
-from shared.concurrency.clock import Clock
 from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
+from shared.domain.instance_types.reservations import ID_LABEL
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
-from shared.domain.instance_types.reservations import ID_LABEL
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines

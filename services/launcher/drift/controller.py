@@ -18,14 +18,14 @@ from services.launcher.lifecycle.stages import worded
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.resolved_class import Resolved
-from shared.concurrency.clock import Clock
-from shared.cloud.ec2.records import Instance
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.records import Instance
+from shared.concurrency.clock import Clock
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import DRIFTED, LAUNCHED, Condition, Machine
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
 from shared.domain.nodes import provider_instance_id
+from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.machines import Machines

@@ -22,9 +22,9 @@ from services.launcher.garbage_collection.lost_machines import (
 from services.launcher.garbage_collection.orphaned_instances import OrphanedInstances
 from services.launcher.garbage_collection.orphaned_nodes import OrphanedNodes
 from services.launcher.machine_writer import MachineWriter
-from shared.concurrency.clock import Clock, parse_rfc3339
-from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, cluster_tag
+from shared.concurrency.clock import Clock, parse_rfc3339
 from shared.concurrency.waiting import pause
 from shared.domain.machines.launches import is_wanted
 from shared.errors import NotFound
@@ -33,8 +33,8 @@ from shared.kube.machines import Machines
 from shared.kube.resources import LAUNCH_RECORDS
 from shared.log import get_logger
 from shared.metrics import Metrics
-from shared.redis.mirror.pools.pool_health import PoolHealth
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.pools.pool_health import PoolHealth
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from services.launcher.garbage_collection.inventory import our_instances
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from shared.api.v1.ec2_node_classes import parse_ec2_node_class
-from shared.concurrency.clock import Clock
-from shared.cloud.ec2.records import Instance
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.records import Instance
+from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
 from shared.errors import NotFound, Unauthorized

@@ -12,7 +12,13 @@ from typing import Any
 
 from services.launcher.lifecycle.nodes import ClusterNodes, cluster_nodes
 from shared.cloud.ec2.calls import Ec2
-from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, GONE_STATES, TOKEN_TAG, cluster_tag, is_ours
+from shared.cloud.ec2.ownership import (
+    CLUSTER_NAME_TAG,
+    GONE_STATES,
+    TOKEN_TAG,
+    cluster_tag,
+    is_ours,
+)
 from shared.cloud.ec2.records import Instance
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine

@@ -21,10 +21,10 @@ from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.lifecycle.stages import worded
 from services.launcher.machine_writer import MachineWriter
 from shared.api.core.nodes import parse_node
-from shared.concurrency.clock import Clock
+from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ended_instances import ENDED, ending_of, would_end_again
 from shared.cloud.ec2.ownership import GONE_STATES
-from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Machine
 from shared.domain.nodes import provider_instance_id, provider_zone

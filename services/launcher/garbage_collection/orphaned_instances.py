@@ -16,9 +16,9 @@ from services.launcher.garbage_collection.confirmation import Breaker, Confirmat
 from services.launcher.garbage_collection.held_deletions import ANY_POOL, HeldDeletions
 from services.launcher.garbage_collection.inventory import Inventory
 from services.launcher.machine_writer import MachineWriter
-from shared.concurrency.clock import Clock
 from shared.cloud.ec2.ownership import GONE_STATES, TOKEN_TAG, machine_of, pool_of
 from shared.cloud.ec2.records import Instance
+from shared.concurrency.clock import Clock
 from shared.domain.nodes import provider_instance_id
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.client import Kube

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from services.launcher.garbage_collection.confirmation import Confirmation
 from services.launcher.garbage_collection.inventory import Inventory
-from shared.concurrency.clock import Clock
-from shared.cloud.ec2.ownership import GONE_STATES
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.ownership import GONE_STATES
+from shared.concurrency.clock import Clock
 from shared.domain.nodes import Node, provider_instance_id, provider_zone
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube

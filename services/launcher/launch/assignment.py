@@ -10,11 +10,11 @@ import msgspec
 from services.launcher.launch.record import LaunchRecord, Subject
 from shared.cloud.ec2.records import FleetInstance, Instance
 from shared.domain import labels as keys
+from shared.domain.instance_types.reservations import ID_LABEL
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import provider_instance_id
-from shared.domain.instance_types.reservations import ID_LABEL
+from shared.domain.pools.nodepools import V1
 from shared.domain.resources import format_resources
 
 

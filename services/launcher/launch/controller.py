@@ -35,7 +35,6 @@ from services.launcher.launch.results import (
     LaunchResults,
 )
 from services.launcher.launch.saga import RETRY_SECONDS, Answers, LaunchSaga, is_waiting, retry
-from shared.redis.bus import RetryLater
 from shared.cloud.client.batching import Batcher
 from shared.domain.machines.machine import Machine
 from shared.errors import (
@@ -48,6 +47,7 @@ from shared.errors import (
 )
 from shared.kube.machines import Machines, split_key
 from shared.log import get_logger
+from shared.redis.bus import RetryLater
 from shared.settings import LauncherSettings
 
 log = get_logger(__name__)

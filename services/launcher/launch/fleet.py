@@ -17,9 +17,9 @@ from services.launcher.launch_template.variants import INTERRUPTIBLE_MARKET, Cho
 from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.cloud.ec2.records import tag_specification, tags_from
 from shared.domain import labels as keys
+from shared.domain.instance_types.reservations import CAPACITY_BLOCK
 from shared.domain.instance_types.types import Offering
 from shared.domain.machines.machine import Machine
-from shared.domain.instance_types.reservations import CAPACITY_BLOCK
 
 MOST_TYPES = 60
 """Types in one request (LCH-46)."""

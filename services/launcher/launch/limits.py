@@ -15,8 +15,8 @@ import msgspec
 from services.launcher.launch.fleet import overrides_of
 from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch_template.variants import Choice
-from shared.domain.machines.commands import holder
 from shared.domain.instance_types.types import Catalogue
+from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import LAUNCHED, Machine
 from shared.domain.pools.usage import NODES, USUAL, Counting, replacing, still_costs, usage
 from shared.domain.resources import Resources, add, format_resources

@@ -12,10 +12,6 @@ import msgspec
 from services.launcher.launch.fleet import MOST_TYPES
 from services.launcher.launch_template.variants import Choice
 from shared.domain import labels as keys
-from shared.domain.instance_types.sizes import adapted
-from shared.domain.instance_types.types import Catalogue, InstanceType, Offering
-from shared.domain.machines.machine import Machine
-from shared.domain.requirements import Requirements
 from shared.domain.instance_types.reservations import (
     CAPACITY_BLOCK,
     ID_LABEL,
@@ -23,8 +19,12 @@ from shared.domain.instance_types.reservations import (
     TYPE_LABEL,
     truth,
 )
-from shared.domain.resources import fits
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings
+from shared.domain.instance_types.sizes import adapted
+from shared.domain.instance_types.types import Catalogue, InstanceType, Offering
+from shared.domain.machines.machine import Machine
+from shared.domain.requirements import Requirements
+from shared.domain.resources import fits
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InsufficientCapacity
 

@@ -30,12 +30,12 @@ from services.launcher.resolved_class import Resolved
 from services.launcher.tags import instance_tags
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
+from shared.domain.instance_types.reservations import with_reserved
+from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.usage import Counting
 from shared.domain.requirements import Requirements
-from shared.domain.instance_types.reservations import with_reserved
-from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InvalidObject, NotFound
 from shared.log import get_logger

@@ -11,20 +11,20 @@ from services.launcher.launch.assignment import LaunchedInstance, metadata_of, s
 from services.launcher.launch_template.content import TENANCY, partition_of, tenancy_of
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
-from shared.redis import streams
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
+from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.instance_types.sizes import adapted
 from shared.domain.instance_types.types import EFA, InstanceType
 from shared.domain.machines.machine import LAUNCHED, Condition, Machine
 from shared.domain.pools.nodepools import V1
 from shared.domain.resources import format_resources
-from shared.domain.instance_types.size_settings import SizeSettings
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.machines import Machines
 from shared.log import get_logger
-from shared.redis.messages import LaunchFailed
 from shared.metrics import Metrics
+from shared.redis import streams
+from shared.redis.messages import LaunchFailed
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 log = get_logger(__name__)

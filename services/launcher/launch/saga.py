@@ -42,20 +42,19 @@ from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.turns import LaunchTurns
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
 from services.launcher.launch_template.controller import LaunchTemplates
-from shared.redis.bus import RetryLater
-from shared.concurrency.clock import Clock
 from shared.cloud.client.errors import (
     IDEMPOTENT_INSTANCE_TERMINATED,
     SPOT_ROLE_MISSING,
     THROTTLING_CODES,
     is_not_found,
 )
+from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ownership import TOKEN_TAG, cluster_tag
 from shared.cloud.ec2.records import FleetInstance, FleetResult
-from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1ALPHA5
 from shared.domain.nodes import provider_instance_id
+from shared.domain.pools.nodepools import V1ALPHA5
 from shared.errors import (
     DovetailError,
     InsufficientCapacity,
@@ -65,6 +64,7 @@ from shared.errors import (
     TransientError,
 )
 from shared.log import get_logger
+from shared.redis.bus import RetryLater
 
 log = get_logger(__name__)
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from services.launcher.launch.fleet import overrides_of
 from services.launcher.launch.record import LaunchRecord
-from shared.concurrency.clock import Clock
 from shared.cloud.ec2.records import FleetInstance, Subnet
+from shared.concurrency.clock import Clock
 from shared.domain.resources import PODS
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
 

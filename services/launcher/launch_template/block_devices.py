@@ -9,9 +9,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from shared.domain.instance_types.size_settings import WINDOWS_BUILDS
 from shared.domain.pools.nodepools import NodeClass
 from shared.domain.resources import parse_quantity
-from shared.domain.instance_types.size_settings import WINDOWS_BUILDS
 
 _VOLUMES = {
     "Bottlerocket": (("/dev/xvda", 4), ("/dev/xvdb", 20)),

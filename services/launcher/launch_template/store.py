@@ -16,10 +16,10 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from services.launcher.launch_template.content import NAME_PREFIX_V1, name_prefix
-from shared.concurrency.clock import Clock
+from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ownership import cluster_tag
 from shared.cloud.ec2.records import LaunchTemplate
-from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS

@@ -12,10 +12,10 @@ import msgspec
 
 from services.launcher.resolved_class import Resolved
 from shared.domain import labels as keys
+from shared.domain.instance_types.reservations import CAPACITY_BLOCK
 from shared.domain.instance_types.types import EFA, InstanceType, Offering
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import V1
-from shared.domain.instance_types.reservations import CAPACITY_BLOCK
 from shared.domain.resources import PODS
 from shared.errors import InvalidObject
 

@@ -13,8 +13,8 @@ from services.launcher.lifecycle.stages import by_provider_id, node_of
 from services.launcher.machine_writer import MachineWriter
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import CONSISTENT, INITIALIZED, Condition, Machine
-from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import V1
 from shared.domain.resources import format_amount
 from shared.errors import DovetailError
 from shared.kube.client import Kube

@@ -11,8 +11,8 @@ from typing import Final, Literal
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
-from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import Node, is_ephemeral
+from shared.domain.pools.nodepools import V1
 
 Timeout = Literal["launch_timeout", "registration_timeout"]
 """Why a Machine is deleted, as the metrics name it (MET-02)."""

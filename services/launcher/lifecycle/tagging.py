@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shared.concurrency.clock import Clock
-from shared.cloud.ec2.records import Instance
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.records import Instance
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import REGISTERED, Machine
-from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import provider_instance_id, provider_zone
+from shared.domain.pools.nodepools import V1
 from shared.errors import Conflict, NotFound
 from shared.kube.machines import Machines
 from shared.kube.transport.pacing import TokenBucket

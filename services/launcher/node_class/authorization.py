@@ -17,10 +17,10 @@ from services.launcher.launch_template.variants import Variant
 from services.launcher.node_class.problems import VALIDATION_SUCCEEDED, Problem
 from services.launcher.resolved_class import Resolved
 from services.launcher.tags import instance_tags
-from shared.concurrency.clock import Clock
 from shared.cloud.client.calls import Json
-from shared.cloud.ec2.records import tag_specification
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.records import tag_specification
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import V1

@@ -14,10 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from shared.concurrency.clock import Clock
-from shared.cloud.ec2.records import CapacityReservation
 from shared.cloud.client.session import Cloud
-from shared.domain.pools.nodepools import NodeClass, SelectorTerm
+from shared.cloud.ec2.records import CapacityReservation
+from shared.concurrency.clock import Clock
 from shared.domain.instance_types.reservations import (
     CAPACITY_BLOCK,
     INTERRUPTIBLE_LABEL,
@@ -25,6 +24,7 @@ from shared.domain.instance_types.reservations import (
     Reservation,
     truth,
 )
+from shared.domain.pools.nodepools import NodeClass, SelectorTerm
 from shared.errors import TransientError
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.reservations import ReservationStore

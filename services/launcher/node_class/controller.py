@@ -25,12 +25,12 @@ from services.launcher.node_class.placement_groups import PlacementGroups
 from services.launcher.node_class.problems import Findings
 from services.launcher.node_class.status import found_status, invalid_status, message_of
 from services.launcher.resolved_class import BootImages, Resolved
-from shared.api.v1.ec2_node_classes import parse_ec2_node_class
-from shared.api.faults import Parsed
-from shared.api.v1alpha5.node_templates import parse_node_template
 from shared.api.core.references import to_object
-from shared.concurrency.clock import Clock
+from shared.api.faults import Parsed
+from shared.api.v1.ec2_node_classes import parse_ec2_node_class
+from shared.api.v1alpha5.node_templates import parse_node_template
 from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass
 from shared.errors import Conflict, DovetailError, InsufficientCapacity, InvalidObject, NotFound

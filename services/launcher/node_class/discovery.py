@@ -35,7 +35,7 @@ from services.launcher.node_class.problems import (
 )
 from services.launcher.node_class.volume_checks import snapshots_of, volume_problems
 from services.launcher.resolved_class import BootImage
-from shared.cloud.eks import EksCluster
+from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import (
     CapacityReservation,
     LaunchTemplate,
@@ -43,7 +43,7 @@ from shared.cloud.ec2.records import (
     SecurityGroup,
     Subnet,
 )
-from shared.cloud.client.session import Cloud
+from shared.cloud.eks import EksCluster
 from shared.cloud.user_data.bootstrap import Bootstrap
 from shared.cloud.user_data.rendering import render
 from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm

@@ -13,8 +13,8 @@ from typing import Any
 from services.launcher.launch_template.store import delete, used_by_launches
 from services.launcher.node_class.instance_profiles import InstanceProfiles
 from shared.api.core.references import to_object
-from shared.cloud.ec2.ownership import cluster_tag
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.ownership import cluster_tag
 from shared.domain import labels as keys
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube

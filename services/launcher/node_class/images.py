@@ -22,9 +22,9 @@ from services.launcher.node_class.published_images import (
 )
 from services.launcher.resolved_class import BootImage, BootImages
 from shared.api.schema.selector_terms import alias_family
-from shared.concurrency.clock import Clock
-from shared.cloud.ec2.records import Image
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.records import Image
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm
 from shared.domain.requirements import Requirement, Requirements

@@ -12,10 +12,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from shared.concurrency.clock import Clock
-from shared.cloud.iam import InstanceProfile
-from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
+from shared.cloud.iam import InstanceProfile
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import V1, NodeClass
 from shared.errors import InvalidObject, NotFound, Unauthorized

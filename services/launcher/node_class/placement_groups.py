@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shared.concurrency.clock import Clock
-from shared.cloud.ec2.records import PlacementGroup
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.records import PlacementGroup
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import NodeClass
 from shared.errors import InvalidObject

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from shared.domain import labels as keys
-from shared.domain.requirements import Requirement, Requirements
 from shared.domain.instance_types.size_settings import WINDOWS_BUILDS
+from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject
 
 UNSUPPORTED_ALIAS = "UnsupportedAlias"

@@ -25,8 +25,8 @@ from services.launcher.resolved_class import BootImage
 from shared.api.class_statuses import refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
 from shared.api.faults import Fault, texts_of
-from shared.concurrency.clock import rfc3339
 from shared.cloud.ec2.records import CapacityReservation, PlacementGroup
+from shared.concurrency.clock import rfc3339
 from shared.domain.machines.machine import Condition
 from shared.domain.pools.nodepools import V1
 

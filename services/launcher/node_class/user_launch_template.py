@@ -10,8 +10,8 @@ import msgspec
 
 from services.launcher.node_class.images import boot_images
 from services.launcher.resolved_class import BootImage
-from shared.cloud.ec2.records import LaunchTemplate
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.records import LaunchTemplate
 from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import InvalidObject, NotFound
 

@@ -27,8 +27,8 @@ from shared.domain import labels as keys
 from shared.domain.machines.commands import CommandRecord, holder, written
 from shared.domain.machines.machine import DISRUPTION_REASON, INITIALIZED, Condition, Machine
 from shared.domain.pools.nodepools import V1
-from shared.domain.workloads.pods import is_reschedulable
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import is_reschedulable
 from shared.errors import (
     Conflict,
     DovetailError,
@@ -41,8 +41,8 @@ from shared.kube.machines import Machines
 from shared.kube.node_taints import NodeMarks, is_closed
 from shared.kube.resources import PODS
 from shared.log import get_logger
-from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.redis.mirror.pending_writes import PendingWrites
+from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.settings import SchedulerSettings
 from shared.solver.output import machine_name
 

@@ -31,15 +31,15 @@ from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.cluster import ClusterState
 from services.scheduler.static_capacity.controller import StaticCapacity
 from shared.concurrency.clock import Clock
-from shared.disruption.methods import expiration
 from shared.disruption.budgets import REASONS, allowed_now, by_budget, usage
 from shared.disruption.candidates import offering_prices, survey
 from shared.disruption.global_consolidation.churn import Churn
+from shared.disruption.methods import expiration
 from shared.disruption.records import Command, Proposal, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import EMPTY, Machine
-from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.snapshot import Snapshot
 from shared.errors import TransientError
 from shared.log import get_logger

@@ -8,15 +8,17 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from shared.disruption.methods import drift
-from shared.disruption.methods import emptiness
-from shared.disruption.methods import expiration
 from shared.disruption.global_consolidation import plan
-from shared.disruption.methods import multi_node
-from shared.disruption.methods import rebalance
-from shared.disruption.methods import single_node
-from shared.disruption.methods import static_drift
 from shared.disruption.global_consolidation.churn import Churn
+from shared.disruption.methods import (
+    drift,
+    emptiness,
+    expiration,
+    multi_node,
+    rebalance,
+    single_node,
+    static_drift,
+)
 from shared.disruption.records import Command, Proposal, World
 from shared.domain.pools.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED, V1ALPHA5
 from shared.domain.snapshot import OfferingKey

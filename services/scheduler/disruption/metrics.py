@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from services.scheduler.disruption.methods import CONSOLIDATIONS
-from shared.disruption.methods import drift
-from shared.disruption.methods import emptiness
-from shared.disruption.methods import expiration
-from shared.disruption.methods import rebalance
-from shared.disruption.methods import static_drift
+from shared.disruption.methods import drift, emptiness, expiration, rebalance, static_drift
 from shared.disruption.records import EXPIRED as EXPIRED_REASON
 from shared.disruption.records import REBALANCE, Candidate, Command, Weighed
 from shared.domain.machines.commands import CommandRecord

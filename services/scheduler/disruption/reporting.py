@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from services.scheduler.disruption import metrics as counts
 from services.scheduler.disruption.conditions import ConditionChange
 from shared.api.core.references import to_machine, to_node, to_pod, to_pool
-from shared.disruption.methods import drift
-from shared.disruption.methods import emptiness
-from shared.disruption.methods import expiration
-from shared.disruption.methods import static_drift
 from shared.disruption.budgets import Allowance
+from shared.disruption.methods import drift, emptiness, expiration, static_drift
 from shared.disruption.pod_blocks import note_on
 from shared.disruption.records import (
     APPROVED,
@@ -31,10 +28,10 @@ from shared.disruption.records import (
 from shared.disruption.verdict import CHURN, Verdict
 from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import EMPTY, INITIALIZED, Machine
-from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Pod
+from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.metrics import EVENTUAL, GRACEFUL, Metrics

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from services.scheduler.actions import MachineActions, key_of
 from services.scheduler.evidence.need import Need
 from shared.concurrency.parallel import in_parallel
-from shared.domain.workloads.pods import Pod
 from shared.domain.resources import exceeded, sum_of
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.errors import AlreadyExists, DovetailError
-from shared.runtime.leadership import Leadership
 from shared.log import get_logger
+from shared.runtime.leadership import Leadership
 from shared.solver.plan import Plan, PlannedMachine
 
 log = get_logger(__name__)

@@ -21,14 +21,14 @@ from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import pods_to_move
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import LAUNCHED, Machine
-from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import LAUNCH_RECORDS
-from shared.runtime.leadership import Leadership
 from shared.log import get_logger
+from shared.runtime.leadership import Leadership
 from shared.solver.plan import Plan
 from shared.solver.reasons import OUT_OF_TIME
 

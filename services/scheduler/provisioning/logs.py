@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from shared.domain.machines.machine import INITIALIZED
 from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
-from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.log import get_logger
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME, amounts

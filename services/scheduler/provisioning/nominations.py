@@ -17,8 +17,8 @@ import msgspec
 
 from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.resources import fits, subtract
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.solver.plan import Plan
 
 BIND_SECONDS = 60.0

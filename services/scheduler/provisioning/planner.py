@@ -25,8 +25,8 @@ from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import pods_to_move, waiting_pods
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause
-from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.errors import DovetailError
 from shared.kube.machines import Machines
 from shared.log import get_logger
@@ -34,9 +34,9 @@ from shared.metrics import Metrics
 from shared.metrics.scheduling import PROVISIONER
 from shared.redis.mirror.pending_writes import PendingWrites
 from shared.settings import SchedulerSettings
+from shared.solver.placement.relaxation import IGNORE
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reasons import OUT_OF_TIME
-from shared.solver.placement.relaxation import IGNORE
 
 log = get_logger(__name__)
 

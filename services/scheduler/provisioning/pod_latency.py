@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from shared.concurrency.clock import Clock
-from shared.domain.workloads.pods import Pod
 from shared.domain.records import PODS, decode_record
+from shared.domain.workloads.pods import Pod
 from shared.metrics import Metrics
-from shared.metrics.pods import PLANNED_UNBOUND, PLANNED_UNSTARTED, UNDECIDED
 from shared.metrics.exposition.text import block, labelled
+from shared.metrics.pods import PLANNED_UNBOUND, PLANNED_UNSTARTED, UNDECIDED
 from shared.redis.mirror import Change
 
 MOST_PLACED = 20_000

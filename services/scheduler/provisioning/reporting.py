@@ -9,8 +9,8 @@ from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import Hold, workload_of
 from shared.api.core.references import to_pod, to_pool
 from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
-from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.solver.plan import Plan, PlannedMachine

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass
 
 from shared.concurrency.clock import Clock
-from shared.domain.workloads.pods import SpreadConstraint
 from shared.domain.pools.usage import Counting
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import SpreadConstraint
 from shared.settings import SchedulerSettings
 from shared.solver.plan import Plan
 from shared.solver.solve import SolverSettings, solve

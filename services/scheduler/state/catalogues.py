@@ -7,11 +7,11 @@ a node class that the mirror calls ready is named in the catalogue's ``lacking``
 from __future__ import annotations
 
 from services.scheduler.state.view import View
-from shared.redis.bus import Bus
 from shared.domain.feature_gates import FeatureGates
-from shared.domain.pools.nodepools import NodeClass
 from shared.domain.instance_types.overlays import Overlay
+from shared.domain.pools.nodepools import NodeClass
 from shared.domain.records import NODE_CLASSES, NODE_OVERLAYS
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueSource, CatalogueStore
 from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
 from shared.redis.mirror.catalogue.reservations import ReservationStore, ReservedCatalogues

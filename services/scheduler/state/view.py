@@ -15,10 +15,8 @@ from typing import Any
 from shared.disruption.pod_blocks import holds, pdb_block
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node
-from shared.domain.workloads.pdbs import PodDisruptionBudget
-from shared.domain.workloads.pods import Pod, is_provisionable
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.records import (
     CLAIMS,
     CSI_NODES,
@@ -36,6 +34,8 @@ from shared.domain.records import (
     decode_record,
 )
 from shared.domain.snapshot import OfferingKey, Snapshot, moving_pods
+from shared.domain.workloads.pdbs import PodDisruptionBudget
+from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.kube import resources
 from shared.kube.machines import Stored
 from shared.redis.mirror import MirrorReader

@@ -15,10 +15,10 @@ from shared.disruption.candidates import pods_by_node
 from shared.disruption.costs import disruption_cost
 from shared.disruption.pod_blocks import first_block
 from shared.domain.machines.machine import INITIALIZED, Machine
-from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Pod
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.solver.output import machine_name
 
 NODES = "nodes"

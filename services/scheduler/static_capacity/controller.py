@@ -14,8 +14,8 @@ from shared.concurrency.clock import Clock
 from shared.domain.snapshot import Snapshot
 from shared.errors import DovetailError
 from shared.log import get_logger
-from shared.solver.solve import SolverSettings
 from shared.solver.pools.static import static_machine
+from shared.solver.solve import SolverSettings
 
 log = get_logger(__name__)
 

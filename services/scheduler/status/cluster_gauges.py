@@ -16,11 +16,11 @@ from shared.disruption.candidates import Prices
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Pod
+from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.resources import CPU, MEMORY, Resources
 from shared.domain.snapshot import OfferingKey
+from shared.domain.workloads.pods import Pod
 from shared.metrics import cluster as names
 from shared.metrics.exposition.text import Rows, block, labelled
 

@@ -20,15 +20,15 @@ from shared.concurrency.clock import Clock
 from shared.disruption.candidates import offering_prices
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Pod
+from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.records import PODS
 from shared.domain.snapshot import OfferingKey
+from shared.domain.workloads.pods import Pod
 from shared.errors import TransientError
-from shared.runtime.leadership import Leadership
 from shared.log import get_logger
 from shared.metrics import Metrics
+from shared.runtime.leadership import Leadership
 
 log = get_logger(__name__)
 

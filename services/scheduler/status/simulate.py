@@ -17,13 +17,13 @@ from typing import Any
 
 import orjson
 
-from shared.runtime.child import Bounds, ChildFailed, in_child
-from shared.concurrency.clock import SystemClock
 from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue
+from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import Catalogue, decode_catalogue, encode_catalogue
 from shared.errors import ConfigurationError, DovetailError
 from shared.log import get_logger
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
+from shared.runtime.child import Bounds, ChildFailed, in_child
 from shared.runtime.services import Answer
 from shared.simulation.objects import flattened
 from shared.simulation.options import Options, read_options

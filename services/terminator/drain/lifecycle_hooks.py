@@ -23,8 +23,8 @@ from shared.api.core.references import to_node
 from shared.concurrency.clock import Clock, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import LifecycleAction, parse_lifecycle_action
-from shared.domain.pools.nodepools import V1ALPHA5
 from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import V1ALPHA5
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import msgspec
 
 from shared.disruption.pod_blocks import holds
-from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import CORDONED, DISRUPTED
+from shared.domain.pools.nodepools import V1
 from shared.domain.workloads.pods import Pod
 
 CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})

@@ -13,8 +13,8 @@ from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.nodes import Node
 from shared.metrics.cluster import NOBODYS
-from shared.metrics.pods import PLACE, STATE
 from shared.metrics.exposition.text import labelled
+from shared.metrics.pods import PLACE, STATE
 
 Json = Mapping[str, Any]
 PENDING, OVER = "Pending", ("Succeeded", "Failed")

@@ -22,8 +22,8 @@ from shared.concurrency.clock import Clock
 from shared.domain.nodes import Node
 from shared.domain.records import PODS
 from shared.metrics import Metrics
-from shared.metrics.pods import STATE, UNBOUND, UNSTARTED
 from shared.metrics.exposition.text import block, labelled
+from shared.metrics.pods import STATE, UNBOUND, UNSTARTED
 
 NOWHERE = place_text(None)
 

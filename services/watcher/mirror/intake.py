@@ -21,8 +21,8 @@ from services.watcher.status.joined_nodes import JoinedNodes
 from services.watcher.status.pod_events import PodEvents
 from shared.api.faults import Fault, Parsed
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Pod
 from shared.domain.records import NODES
+from shared.domain.workloads.pods import Pod
 from shared.kube.informer import Deleted, Event, key_of, known_of
 
 Act = Callable[[], None]

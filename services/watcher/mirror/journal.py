@@ -24,13 +24,13 @@ from msgspec import structs
 from services.watcher.conversion import Kind
 from services.watcher.messages import Record, messages_for
 from services.watcher.mirror.members import Member, Members, machine_member, node_member
-from shared.redis.bus import Bus
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause
 from shared.domain.records import MACHINES, NODES, RECORD_TYPES, decode_record
 from shared.errors import InvalidObject, TransientError
 from shared.kube.informer import Deleted, Key, Known, key_of, known_of
 from shared.log import get_logger
+from shared.redis.bus import Bus
 from shared.redis.messages import News, send_all
 from shared.redis.mirror import Change, MirrorLost, MirrorWriter, Position
 from shared.redis.mirror.writer import BODY_LIMIT_BYTES

@@ -28,10 +28,10 @@ from services.watcher.status.pools import (
     validation_verdict,
 )
 from shared.api.class_statuses import REFUSED
+from shared.api.core.references import to_object
 from shared.api.faults import Fault, Parsed, texts_of
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.api.v1alpha5.provisioners import inline_template_name
-from shared.api.core.references import to_object
 from shared.concurrency.clock import Clock
 from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, decode_record

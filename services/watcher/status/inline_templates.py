@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from shared.api.v1alpha5.provisioners import inline_template, inline_template_name
 from shared.api.core.references import to_object
+from shared.api.v1alpha5.provisioners import inline_template, inline_template_name
 from shared.concurrency.clock import Clock
 from shared.errors import AlreadyExists, Conflict, InvalidObject, NotFound, Unauthorized
 from shared.kube.client import Kube

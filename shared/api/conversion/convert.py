@@ -14,10 +14,12 @@ from typing import Any
 
 import msgspec
 
-from shared.api.v1.ec2_node_classes import ec2_node_class_object, parse_ec2_node_class
+from shared.api.conversion.written import Written
 from shared.api.faults import Fault
-from shared.api.v1alpha5.global_settings import parse_global_settings
+from shared.api.registry import CONFIG_MAP, identity, is_ours, title_of
+from shared.api.v1.ec2_node_classes import ec2_node_class_object, parse_ec2_node_class
 from shared.api.v1.node_pools import node_pool_object, parse_node_pool
+from shared.api.v1alpha5.global_settings import parse_global_settings
 from shared.api.v1alpha5.node_templates import node_template_object, parse_node_template
 from shared.api.v1alpha5.provisioners import (
     INLINE_ANNOTATION,
@@ -25,8 +27,6 @@ from shared.api.v1alpha5.provisioners import (
     parse_provisioner,
     provisioner_object,
 )
-from shared.api.registry import CONFIG_MAP, identity, is_ours, title_of
-from shared.api.conversion.written import Written
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import V1, V1ALPHA5, Budget, NodeClass, NodePool
 

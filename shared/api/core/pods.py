@@ -13,16 +13,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from shared.api.core.expressions import parse_expressions, read_selector
-from shared.api.faults import Faults
 from shared.api.core.label_syntax import is_label_value
 from shared.api.core.pod_requests import pod_requests
+from shared.api.faults import Faults
 from shared.api.shapes import entries, mapping, text, text_list, texts, whole
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain import resources
 from shared.domain.expressions import Expression, Toleration
-from shared.domain.workloads.namespaces import NamespaceSelector
 from shared.domain.nodes import DaemonSet
+from shared.domain.workloads.namespaces import NamespaceSelector
 from shared.domain.workloads.pods import (
     NOBODY,
     AffinityTerm,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
 from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
 from shared.domain.workloads.pods import Pod
 
 MACHINE_APIS = {V1ALPHA5: "karpenter.sh/v1alpha5", V1: "karpenter.sh/v1"}

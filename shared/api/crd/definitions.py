@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from shared.api.schema.kinds import Column, KindInfo, Resource
 from shared.api.crd.structural import Schema, structural_schema
+from shared.api.schema.kinds import Column, KindInfo, Resource
 
 Document = dict[str, Any]
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from shared.api.crd.definitions import root_schema
+from shared.api.crd.structural import INT_OR_STRING, LARGEST_INT32, PRESERVE, VALIDATIONS, Schema
 from shared.api.schema.kinds import KindInfo, Resource
 from shared.api.schema.scalars import (
     DURATION_OR_NEVER_PATTERN,
     DURATION_PATTERN,
     QUANTITY_PATTERN,
 )
-from shared.api.crd.structural import INT_OR_STRING, LARGEST_INT32, PRESERVE, VALIDATIONS, Schema
 
 HEAD = """\
 <!-- Generated from shared/api/schema by make crds: do not edit. -->

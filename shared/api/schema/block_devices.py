@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.faults import Path
 from shared.api.crd.model import ApiModel, Json, Rule
+from shared.api.faults import Path
 from shared.api.schema.scalars import Quantity, Text
 from shared.domain.resources import parse_quantity
 from shared.errors import InvalidObject

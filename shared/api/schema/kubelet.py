@@ -13,8 +13,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from shared.api.faults import Path
 from shared.api.crd.model import ApiModel, Json, Rule
+from shared.api.faults import Path
 from shared.api.schema.kubelet_fields import KNOWN, unknown_fault
 from shared.api.schema.scalars import Quantity
 from shared.api.schema.worded import worded

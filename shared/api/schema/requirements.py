@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.faults import Path
-from shared.api.label_rules import KEPT_SUBDOMAIN_PATTERN, in_kept_subdomain
 from shared.api.core.label_syntax import is_label_value, is_qualified_name
 from shared.api.crd.model import ApiModel, Json, Rule
+from shared.api.faults import Path
+from shared.api.label_rules import KEPT_SUBDOMAIN_PATTERN, in_kept_subdomain
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 

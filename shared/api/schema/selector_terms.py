@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.faults import Path
 from shared.api.crd.model import ApiModel, Json, Rule
+from shared.api.faults import Path
 
 MOST_TERMS = 30
 MOST_TERM_TAGS = 20

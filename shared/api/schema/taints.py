@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.faults import Path
 from shared.api.core.label_syntax import is_label_value, is_qualified_name
 from shared.api.crd.model import ApiModel, Json, Rule
+from shared.api.faults import Path
 from shared.domain.expressions import Taint
 
 

@@ -13,14 +13,14 @@ import msgspec
 
 from shared.api.class_statuses import with_status
 from shared.api.conversion.class_upgrade import upgraded
-from shared.api.faults import Parsed
-from shared.api.hashes import class_hash
+from shared.api.conversion.written import Written
 from shared.api.core.metadata import Metadata, read_metadata
 from shared.api.crd.model import ApiModel, read
-from shared.api.schema.v1.ec2_node_class import EC2NodeClass, EC2NodeClassSpec
+from shared.api.faults import Parsed
+from shared.api.hashes import class_hash
 from shared.api.schema.kubelet import kubelet_settings
 from shared.api.schema.selector_terms import alias_family
-from shared.api.conversion.written import Written
+from shared.api.schema.v1.ec2_node_class import EC2NodeClass, EC2NodeClassSpec
 from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm
 
 Json = Mapping[str, Any]

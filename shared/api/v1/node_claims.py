@@ -6,6 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from shared.api.schema.scalars import (
+    DURATION_OR_NEVER_PATTERN,
+    duration_seconds,
+    duration_text,
+)
+from shared.api.schema.v1.node_pool import CLASS_GROUP
+from shared.api.shapes import mapping, text
 from shared.api.v1alpha5.machines import (
     conditions_of,
     fields_of,
@@ -13,13 +20,6 @@ from shared.api.v1alpha5.machines import (
     planned_metadata,
     planned_spec,
 )
-from shared.api.schema.v1.node_pool import CLASS_GROUP
-from shared.api.schema.scalars import (
-    DURATION_OR_NEVER_PATTERN,
-    duration_seconds,
-    duration_text,
-)
-from shared.api.shapes import mapping, text
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from shared.api.faults import Parsed
 from shared.api.core.metadata import read_metadata
 from shared.api.crd.model import read
-from shared.api.v1.node_pools import amounts_of
-from shared.api.schema.v1.node_overlay import NodeOverlaySpec
+from shared.api.faults import Parsed
 from shared.api.schema.requirements import expressions_of
+from shared.api.schema.v1.node_overlay import NodeOverlaySpec
+from shared.api.v1.node_pools import amounts_of
 from shared.domain.instance_types.overlays import (
     MICRO_USD_PER_HOUR,
     PARTS_PER_MILLION,

@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
+from shared.api.conversion.written import Written
+from shared.api.core.metadata import Metadata, choice_faults, pool_metadata, read_metadata
+from shared.api.core.nodes import taint_objects
+from shared.api.crd.model import read
 from shared.api.faults import Fault, Parsed, Path
 from shared.api.hashes import pool_hash
-from shared.api.core.metadata import Metadata, choice_faults, pool_metadata, read_metadata
-from shared.api.crd.model import read
-from shared.api.core.nodes import taint_objects
-from shared.api.schema.v1.node_pool import CLASS_GROUP, Disruption, DisruptionBudget, NodePoolSpec
 from shared.api.schema.requirements import expressions_of, requirement_objects
 from shared.api.schema.scalars import duration_seconds, duration_text
 from shared.api.schema.taints import taints_of
-from shared.api.conversion.written import Written
+from shared.api.schema.v1.node_pool import CLASS_GROUP, Disruption, DisruptionBudget, NodePoolSpec
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, Budget, NodePool
 from shared.domain.resources import format_resources, parse_amount, parse_resources

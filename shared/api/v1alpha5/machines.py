@@ -7,9 +7,9 @@ from typing import Any
 
 from shared.api.conditions import READY, condition_objects, parse_conditions, with_condition
 from shared.api.core.expressions import parse_expressions
-from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.api.core.label_syntax import is_label_value, is_qualified_name
 from shared.api.core.nodes import taint_objects
+from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.api.schema.requirements import requirement_objects
 from shared.api.shapes import entries, mapping, text
 from shared.concurrency.clock import parse_rfc3339

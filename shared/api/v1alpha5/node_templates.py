@@ -9,16 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shared.api.class_statuses import with_status
-from shared.api.faults import Fault, Parsed
-from shared.api.hashes import class_hash
-from shared.api.core.metadata import read_metadata
-from shared.api.crd.model import UNKNOWN_FIELDS, ApiModel, read
-from shared.api.schema.v1alpha5.aws_node_template import (
-    DEFAULT_FAMILY,
-    AWSNodeTemplate,
-    AWSNodeTemplateSpec,
-)
-from shared.api.schema.selector_terms import alias_family
 from shared.api.conversion.selector_maps import (
     IMAGES,
     SECURITY_GROUPS,
@@ -28,6 +18,16 @@ from shared.api.conversion.selector_maps import (
     terms_of_selector,
 )
 from shared.api.conversion.written import Written
+from shared.api.core.metadata import read_metadata
+from shared.api.crd.model import UNKNOWN_FIELDS, ApiModel, read
+from shared.api.faults import Fault, Parsed
+from shared.api.hashes import class_hash
+from shared.api.schema.selector_terms import alias_family
+from shared.api.schema.v1alpha5.aws_node_template import (
+    DEFAULT_FAMILY,
+    AWSNodeTemplate,
+    AWSNodeTemplateSpec,
+)
 from shared.domain.pools.nodepools import V1ALPHA5, NodeClass, SelectorTerm
 
 API_VERSION = AWSNodeTemplate.INFO.api_version

@@ -13,22 +13,28 @@ from typing import Any
 
 import msgspec
 
+from shared.api.conversion.written import Written
+from shared.api.core.metadata import Metadata, choice_faults, pool_metadata, read_metadata
+from shared.api.core.nodes import taint_objects
+from shared.api.crd.model import UNKNOWN_FIELDS, read
 from shared.api.faults import Fault, Parsed
 from shared.api.hashes import pool_hash
-from shared.api.core.metadata import Metadata, choice_faults, pool_metadata, read_metadata
-from shared.api.crd.model import UNKNOWN_FIELDS, read
-from shared.api.v1.node_pools import amounts_of, usage_of
-from shared.api.core.nodes import taint_objects
-from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate
 from shared.api.schema.kubelet import kubelet_settings
-from shared.api.schema.v1.node_pool import NODES
-from shared.api.schema.v1alpha5.provisioner import Provisioner, ProvisionerSpec
 from shared.api.schema.requirements import LARGEST_BOUND, expressions_of, requirement_objects
 from shared.api.schema.taints import taints_of
-from shared.api.conversion.written import Written
+from shared.api.schema.v1.node_pool import NODES
+from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate
+from shared.api.schema.v1alpha5.provisioner import Provisioner, ProvisionerSpec
+from shared.api.v1.node_pools import amounts_of, usage_of
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.pools.nodepools import BALANCED, V1ALPHA5, WHEN_EMPTY, WHEN_UNDERUTILIZED, NodePool
+from shared.domain.pools.nodepools import (
+    BALANCED,
+    V1ALPHA5,
+    WHEN_EMPTY,
+    WHEN_UNDERUTILIZED,
+    NodePool,
+)
 from shared.domain.resources import format_resources
 
 API_VERSION = Provisioner.INFO.api_version

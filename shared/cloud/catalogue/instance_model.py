@@ -22,10 +22,10 @@ from shared.cloud.catalogue.instance_labels import (
     listed,
 )
 from shared.cloud.catalogue.reference_data import VpcLimit
+from shared.domain.instance_types.size_settings import USUAL
 from shared.domain.instance_types.sizes import MIB, sized
 from shared.domain.instance_types.types import EFA, INSTANCE_NAME, InstanceType, Offering, SizeFacts
 from shared.domain.resources import CPU, MEMORY
-from shared.domain.instance_types.size_settings import USUAL
 
 ARM64_RESERVED_MIB = 64
 """Graviton reserves this much contiguous memory that never reaches the operating system (IT-11)."""

@@ -25,7 +25,6 @@ from typing import Any
 import msgspec
 
 from shared import log as logs
-from shared.concurrency.clock import Clock, SystemClock, rfc3339
 from shared.cloud.catalogue.reference_data import (
     BANDWIDTH,
     DATA,
@@ -38,8 +37,9 @@ from shared.cloud.catalogue.reference_data import (
     VpcLimit,
 )
 from shared.cloud.client.session import Cloud
-from shared.errors import ConfigurationError, DovetailError
+from shared.concurrency.clock import Clock, SystemClock, rfc3339
 from shared.distribution.version import VERSION
+from shared.errors import ConfigurationError, DovetailError
 
 _ENTRY = re.compile(r'^\t"([a-z0-9.-]+)": \{$(.*?)^\t\},$', re.DOTALL | re.MULTILINE)
 _FIELD = re.compile(r"(\w+):\s+(\d+|true|false),")

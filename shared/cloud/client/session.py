@@ -35,23 +35,23 @@ from aiobotocore.credentials import (
 from aiobotocore.session import AioSession
 from botocore.loaders import Loader
 
-from shared.concurrency.clock import Clock
-from shared.cloud.client.answers.parsing import ThreadedParserFactory
 from shared.cloud.autoscaling import AutoScaling
+from shared.cloud.catalogue.pricing import Pricing, pricing_region
+from shared.cloud.client.answers.parsing import ThreadedParserFactory
 from shared.cloud.client.calls import ServiceCalls
-from shared.cloud.ec2.dry_runs import DryRuns
-from shared.cloud.ec2.calls import Ec2
-from shared.cloud.eks import Eks
 from shared.cloud.client.errors import missing_credentials, missing_region, status_of, translated
-from shared.cloud.events import Events
-from shared.cloud.iam import Iam
+from shared.cloud.client.models import CompactFileLoader
+from shared.cloud.ec2.calls import Ec2
+from shared.cloud.ec2.dry_runs import DryRuns
 from shared.cloud.ec2.instance_status import InstanceStatuses
 from shared.cloud.ec2.launch_templates import LaunchTemplates
-from shared.cloud.client.models import CompactFileLoader
-from shared.cloud.catalogue.pricing import Pricing, pricing_region
+from shared.cloud.eks import Eks
+from shared.cloud.events import Events
+from shared.cloud.iam import Iam
 from shared.cloud.sqs import Sqs
 from shared.cloud.ssm import Ssm
 from shared.cloud.zonal_shift import ZonalShift
+from shared.concurrency.clock import Clock
 from shared.errors import DovetailError
 
 CONNECT_TIMEOUT_SECONDS = 5

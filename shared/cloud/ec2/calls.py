@@ -14,11 +14,10 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from shared.concurrency.clock import Clock, rfc3339
+from shared.cloud.catalogue.pricing import Priced, SpotPool, newest_spot_prices
 from shared.cloud.client.calls import Json, ServiceCalls
 from shared.cloud.ec2.descriptions import compact
 from shared.cloud.ec2.instance_calls import InstanceCalls
-from shared.cloud.catalogue.pricing import Priced, SpotPool, newest_spot_prices
 from shared.cloud.ec2.records import (
     CapacityReservation,
     FleetResult,
@@ -43,6 +42,7 @@ from shared.cloud.ec2.selectors import (
     queries,
     tag_filters,
 )
+from shared.concurrency.clock import Clock, rfc3339
 from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import DovetailError
 from shared.log import get_logger

@@ -20,23 +20,23 @@ from shared.disruption.candidates import pods_by_node
 from shared.disruption.records import Candidate, World
 from shared.domain import labels as keys
 from shared.domain.expressions import first_untolerated
-from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.domain.pools.usage import replacing
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod, is_reschedulable
 from shared.errors import InvalidObject
-from shared.solver.pools.daemons import with_running_daemons
 from shared.solver.encode import LARGEST, Amounts, Indices, Mask, ResourceAxis, TypeTable
-from shared.solver.placement.existing import ExistingTarget, existing_targets, group_by_node
+from shared.solver.lowest_cost.bound.dual import worth
 from shared.solver.lowest_cost.bound.lower import extended_columns
 from shared.solver.lowest_cost.demand import Batch, demand_of
-from shared.solver.lowest_cost.bound.dual import worth
 from shared.solver.lowest_cost.rules import Rules
+from shared.solver.placement.existing import ExistingTarget, existing_targets, group_by_node
 from shared.solver.placement.fewest_nodes import BEST_EFFORT
-from shared.solver.pod_classes import ClassRegistry, PodClass
 from shared.solver.placement.relaxation import IGNORE, without_preferences
-from shared.solver.topology.selectors import label_keys
+from shared.solver.pod_classes import ClassRegistry, PodClass
+from shared.solver.pools.daemons import with_running_daemons
 from shared.solver.pools.templates import PoolTemplate, usable_templates
 from shared.solver.topology.rules import AFFINITY, ANTI_AFFINITY, SPREAD, owned_rules
+from shared.solver.topology.selectors import label_keys
 from shared.solver.volumes.reach import Volumes
 
 NOWHERE = -1

@@ -14,10 +14,10 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.methods.consolidation import eligible, unconsolidatable
 from shared.disruption.global_consolidation.picture import Picture, take
 from shared.disruption.global_consolidation.proof import METHOD, Refusal, prove, why_not_replaced
 from shared.disruption.global_consolidation.search import Search
+from shared.disruption.methods.consolidation import eligible, unconsolidatable
 from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
 from shared.disruption.simulation import settled
 from shared.domain.pools.nodepools import UNDERUTILIZED

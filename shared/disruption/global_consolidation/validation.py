@@ -16,8 +16,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.methods.consolidation import eligible, is_balanced
 from shared.disruption.global_consolidation.proof import owners_of, told, uids_of, without_place
+from shared.disruption.methods.consolidation import eligible, is_balanced
 from shared.disruption.records import Candidate, Command, World, within_budgets
 from shared.disruption.replacement_price import price_now, total_price
 from shared.disruption.simulation import Simulation, simulate

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
 from shared.disruption.methods.replacing import replace_one
+from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
 from shared.domain.machines.machine import DRIFTED as CONDITION
 from shared.domain.pools.nodepools import DRIFTED, V1ALPHA5
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shared.disruption.records import EXPIRED, Command, Proposal, Rejection, World
 from shared.disruption.methods.replacing import replace_one
+from shared.disruption.records import EXPIRED, Command, Proposal, Rejection, World
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 

@@ -8,8 +8,8 @@ without waiting for any of this.
 from __future__ import annotations
 
 from shared.disruption.methods.drift import eventual
-from shared.disruption.records import REBALANCE, Candidate, Command, Proposal, Rejection, World
 from shared.disruption.methods.replacing import replace_one
+from shared.disruption.records import REBALANCE, Candidate, Command, Proposal, Rejection, World
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import DRAIN
 

@@ -19,8 +19,6 @@ from collections.abc import Mapping, Set
 from msgspec.structs import replace
 
 from shared.domain import labels as keys
-from shared.domain.instance_types.types import EFA, InstanceType, SizeFacts
-from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, add
 from shared.domain.instance_types.size_settings import (
     AL2023,
     LINUX,
@@ -29,6 +27,8 @@ from shared.domain.instance_types.size_settings import (
     SizeSettings,
     Threshold,
 )
+from shared.domain.instance_types.types import EFA, InstanceType, SizeFacts
+from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, add
 
 MIB = 1024**2
 GIB = 1024**3

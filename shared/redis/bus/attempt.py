@@ -15,6 +15,9 @@ import asyncio
 import random
 from dataclasses import dataclass
 
+from shared.concurrency.clock import Clock
+from shared.errors import DovetailError
+from shared.log import get_logger, log_context
 from shared.redis.bus.connection import REDIS_FAILURES
 from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.bus.delay import DelaySet, delay_seconds
@@ -22,9 +25,6 @@ from shared.redis.bus.envelope import SUPPORTED_VERSION, BadMessage, Envelope, H
 from shared.redis.bus.group import Delivery
 from shared.redis.bus.locks import KeyedLocks
 from shared.redis.bus.metrics import BusMetrics
-from shared.concurrency.clock import Clock
-from shared.errors import DovetailError
-from shared.log import get_logger, log_context
 
 log = get_logger(__name__)
 

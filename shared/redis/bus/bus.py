@@ -15,6 +15,8 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from shared.concurrency.clock import Clock
+from shared.errors import DovetailError
 from shared.redis.bus.attempt import Attempts
 from shared.redis.bus.connection import ask, connect, key_prefix, pairs
 from shared.redis.bus.consumer import Consumer, ConsumerSettings
@@ -25,8 +27,6 @@ from shared.redis.bus.group import ConsumerGroup
 from shared.redis.bus.metrics import BusMetrics
 from shared.redis.bus.publisher import STREAM_LIMIT, Publisher
 from shared.redis.bus.trim import safe_trim
-from shared.concurrency.clock import Clock
-from shared.errors import DovetailError
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,21 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from shared.redis.bus.attempt import AttemptLimits, Attempts
-from shared.redis.bus.connection import BLOCK_MILLISECONDS, REDIS_FAILURES, GroupMissing, reconnect_pauses
-from shared.redis.bus.group import ConsumerGroup, Delivery
-from shared.redis.bus.metrics import BusMetrics
-from shared.redis.bus.reaper import Reaper
-from shared.redis.bus.slots import Slots
 from shared.concurrency.clock import Clock
 from shared.concurrency.waiting import pause
 from shared.errors import ConfigurationError, DovetailError
 from shared.log import get_logger
+from shared.redis.bus.attempt import AttemptLimits, Attempts
+from shared.redis.bus.connection import (
+    BLOCK_MILLISECONDS,
+    REDIS_FAILURES,
+    GroupMissing,
+    reconnect_pauses,
+)
+from shared.redis.bus.group import ConsumerGroup, Delivery
+from shared.redis.bus.metrics import BusMetrics
+from shared.redis.bus.reaper import Reaper
+from shared.redis.bus.slots import Slots
 
 log = get_logger(__name__)
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import msgspec
 from redis.asyncio import Redis
 
+from shared.errors import InvalidObject, NotFound
 from shared.redis.bus.connection import ask, pairs, redis_errors
 from shared.redis.bus.envelope import BODY_LIMIT_BYTES, BadMessage, Envelope
-from shared.errors import InvalidObject, NotFound
 
 DEAD_LIMIT = 1000
 ERROR_LIMIT_CHARACTERS = 1024

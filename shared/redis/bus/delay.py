@@ -12,10 +12,10 @@ import random
 
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import redis_errors
-from shared.redis.bus.envelope import Envelope
 from shared.concurrency.backoff import doubled
 from shared.errors import Unavailable
+from shared.redis.bus.connection import redis_errors
+from shared.redis.bus.envelope import Envelope
 
 DELAY_LIMIT = 50_000
 """Most entries that wait per stream; above it the entry stays pending in the stream instead."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
+from shared.errors import Unavailable
 from shared.redis.bus.connection import COMMAND_TIMEOUT_SECONDS, ask, pairs, redis_errors
 from shared.redis.bus.metrics import BusMetrics
-from shared.errors import Unavailable
 
 HAND_OVER_IDLE_MILLISECONDS = 3_600_000
 PENDING_PAGE = 1000

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
+from shared.errors import DovetailError, InvalidObject, Unavailable
 from shared.redis.bus.connection import redis_errors
 from shared.redis.bus.envelope import Envelope
 from shared.redis.bus.metrics import BusMetrics
 from shared.redis.bus.trim import SAFE_TRIM_FUNCTION
-from shared.errors import DovetailError, InvalidObject, Unavailable
 
 STREAM_LIMIT = 50_000
 """Entries at which a publisher stops ringing; the receivers' own resync finds the work (F10)."""

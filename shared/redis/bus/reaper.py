@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared.redis.bus.group import ConsumerGroup
 from shared.concurrency.clock import Clock
+from shared.redis.bus.group import ConsumerGroup
 
 CLAIM_PAGE = 100
 CLAIM_PAGES = 20

@@ -24,6 +24,10 @@ from typing import Any
 
 import msgspec
 
+from shared.concurrency.clock import Clock
+from shared.concurrency.waiting import pause
+from shared.errors import DovetailError, Unavailable
+from shared.log import get_logger
 from shared.redis.bus.connection import (
     REDIS_FAILURES,
     ask,
@@ -32,10 +36,6 @@ from shared.redis.bus.connection import (
     reconnect_pauses,
     redis_errors,
 )
-from shared.concurrency.clock import Clock
-from shared.concurrency.waiting import pause
-from shared.errors import DovetailError, Unavailable
-from shared.log import get_logger
 from shared.redis.mirror.change import OP_DELETE, OP_HEARTBEAT, OP_PUT, Change, MirrorKeys
 from shared.redis.mirror.integrity import Position, Verification
 

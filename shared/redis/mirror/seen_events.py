@@ -10,8 +10,8 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import ask
 from shared.errors import Unavailable
+from shared.redis.bus.connection import ask
 
 PATIENCE_SECONDS = 1.0
 """Events must not wait for a Redis that hangs."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import ask
 from shared.concurrency.clock import Clock
+from shared.redis.bus.connection import ask
 
 UNUSED_SECONDS = 60.0
 """LCH-90: how long after its last use a template is deleted."""

@@ -18,8 +18,8 @@ from typing import TypeVar
 
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import redis_errors
 from shared.errors import InvalidObject
+from shared.redis.bus.connection import redis_errors
 from shared.redis.mirror.change import OP_DELETE, OP_PUT, Change, MirrorKeys, MirrorLost
 from shared.redis.mirror.integrity import Contents, Digester, Heartbeat, Position, scripts, seal
 

@@ -17,8 +17,8 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Mount, Route
 
 from shared.concurrency.clock import Clock
-from shared.runtime.services import Answer, Question, Service
 from shared.distribution.version import VERSION
+from shared.runtime.services import Answer, Question, Service
 
 MOST_AT_ONCE = 4
 """Of one question, the bodies that are held and the answers that are worked on."""

@@ -15,10 +15,10 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.requirements import Requirement, Requirements
-from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.encode import NO_PRICE, Amounts, Indices
 from shared.solver.lowest_cost.demand import Batch, Demand
 from shared.solver.lowest_cost.problem import ANY_ZONE, Pattern
+from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
 

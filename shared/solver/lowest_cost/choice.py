@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared.domain.resources import CPU
-from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.lowest_cost.bound.lower import ignored, lower_bound
 from shared.solver.lowest_cost.packing import (
     LOWEST_COST,
@@ -22,6 +21,7 @@ from shared.solver.lowest_cost.packing import (
 from shared.solver.lowest_cost.room import cost
 from shared.solver.lowest_cost.rules import Rules
 from shared.solver.placement.fewest_nodes import BEST_EFFORT, Placement, Run
+from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.pod_classes import PodClass
 
 _AS_GOOD_AS_OPTIMAL = 1.001

@@ -14,9 +14,9 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.resources import CPU, MEMORY
-from shared.solver.placement.planned_machines import lacking_values
 from shared.solver.encode import NO_PRICE, Indices, Mask
 from shared.solver.lowest_cost.problem import ANY_ZONE, Counts, Floats, Offers, distinct_rows
+from shared.solver.placement.planned_machines import lacking_values
 from shared.solver.pools.templates import PoolTemplate
 
 LEAST_POOLS = 15

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from shared.domain.resources import CPU
-from shared.solver.placement.planned_machines import Admission, OpenClaim
 from shared.solver.encode import Indices
 from shared.solver.lowest_cost.bound.lower import extended_columns
 from shared.solver.lowest_cost.building import Building
@@ -25,11 +24,12 @@ from shared.solver.lowest_cost.rules import Allowed, Rules
 from shared.solver.lowest_cost.search import best_patterns
 from shared.solver.lowest_cost.spread import ZonePlan, host_limit, wants_one_host
 from shared.solver.placement.fewest_nodes import BEST_EFFORT, Placement, Run
+from shared.solver.placement.planned_machines import Admission, OpenClaim
 from shared.solver.pod_classes import PodClass
-from shared.solver.reservations.places import FreePlaces
 from shared.solver.pools.templates import PoolTemplate
-from shared.solver.topology.counting import Refusal
 from shared.solver.pools.type_sets import TypeSet
+from shared.solver.reservations.places import FreePlaces
+from shared.solver.topology.counting import Refusal
 
 LOWEST_COST = "LowestCost"
 _ROUNDS = 2

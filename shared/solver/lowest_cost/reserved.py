@@ -14,12 +14,12 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.requirements import Requirement
-from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.encode import Amounts, Indices, Mask
 from shared.solver.lowest_cost.rules import Allowed
+from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.pod_classes import PodClass
-from shared.solver.reservations.places import FreePlaces, said_by
 from shared.solver.pools.templates import PoolTemplate
+from shared.solver.reservations.places import FreePlaces, said_by
 
 MOST_MACHINES = 1000
 """Filled in one plan; a reservation with more is used up in the next."""

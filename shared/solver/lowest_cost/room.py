@@ -7,8 +7,8 @@ from collections import defaultdict
 import numpy as np
 
 from shared.domain.requirements import Requirements
-from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.encode import NO_PRICE, Amounts, Indices
+from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
 

@@ -12,15 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.domain.expressions import Toleration
-from shared.domain.workloads.pods import Pod
 from shared.domain.requirements import Requirements
+from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
-from shared.solver.placement.planned_machines import Admission, Admitter, OpenClaim
 from shared.solver.encode import Mask
-from shared.solver.pod_classes import PodClass
-from shared.solver.ports import HostPort
+from shared.solver.placement.planned_machines import Admission, Admitter, OpenClaim
 from shared.solver.placement.relaxation import pod_requirements, relax, strict_requirements
+from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
+from shared.solver.ports import HostPort
 from shared.solver.topology.counting import Topology
 
 _MOST_RELAXATIONS = 20

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from shared.solver.encode import Indices
-from shared.solver.lowest_cost.columns import better_prices
 from shared.solver.lowest_cost.bound.dual import Worth, worth
+from shared.solver.lowest_cost.columns import better_prices
 from shared.solver.lowest_cost.fill import Effort, Style, pack, right_sized
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem, cost_of, rank
 from shared.solver.lowest_cost.tail import Tail, packed_with

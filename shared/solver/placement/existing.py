@@ -17,21 +17,21 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
+from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.machines.machine import INITIALIZED as MACHINE_INITIALIZED
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import NodeClass
 from shared.domain.nodes import DaemonSet, Node, is_ephemeral
-from shared.domain.workloads.pods import Pod
+from shared.domain.pools.nodepools import NodeClass
 from shared.domain.requirements import Requirement, Requirements
 from shared.domain.resources import Resources, add, subtract, sum_of
-from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
-from shared.solver.pools.daemons import DaemonLoad, load_on_new_nodes, remaining_on_node
 from shared.solver.encode import NO_PRICE, Amounts, Indices, TypeTable
-from shared.solver.topology.hosts import Host
 from shared.solver.pod_classes import effective_requests
+from shared.solver.pools.daemons import DaemonLoad, load_on_new_nodes, remaining_on_node
 from shared.solver.ports import HostPort
+from shared.solver.topology.hosts import Host
 from shared.solver.volumes.reach import Attachments, Volumes
 
 MOST_NODES = 8192

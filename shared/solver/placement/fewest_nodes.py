@@ -22,19 +22,25 @@ from shared.domain.expressions import Toleration, first_untolerated
 from shared.domain.requirements import Requirements
 from shared.errors import InvalidObject
 from shared.solver import reasons
-from shared.solver.placement.machine_columns import ClaimColumns
-from shared.solver.placement.planned_machines import Admission, Admitter, OpenClaim, lacking_values, lowered
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable, times
-from shared.solver.placement.existing import ExistingTarget
 from shared.solver.output import Place
+from shared.solver.placement.existing import ExistingTarget
+from shared.solver.placement.machine_columns import ClaimColumns
+from shared.solver.placement.planned_machines import (
+    Admission,
+    Admitter,
+    OpenClaim,
+    lacking_values,
+    lowered,
+)
+from shared.solver.placement.relaxation import dropped, relax
 from shared.solver.plan import GivenUp
 from shared.solver.pod_classes import ClassRegistry, PodClass
-from shared.solver.ports import first_conflict
-from shared.solver.placement.relaxation import dropped, relax
-from shared.solver.reservations.held import LOSES_PLACE, HeldPlaces
 from shared.solver.pools.templates import PoolTemplate
-from shared.solver.topology.counting import Refusal, Topology
 from shared.solver.pools.type_sets import TypeSet
+from shared.solver.ports import first_conflict
+from shared.solver.reservations.held import LOSES_PLACE, HeldPlaces
+from shared.solver.topology.counting import Refusal, Topology
 
 STRICT, BEST_EFFORT = "Strict", "BestEffort"
 """Policies of minValues: the second would rather have fewer kinds of machines than none (SCH-12)."""

@@ -13,8 +13,8 @@ from operator import ge
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.encode import Amounts, Indices, Mask
+from shared.solver.placement.planned_machines import OpenClaim
 from shared.solver.topology.groups import DomainLimit, Group
 
 UNDECIDED = -1

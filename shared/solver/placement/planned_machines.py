@@ -16,12 +16,12 @@ from shared.domain.expressions import Toleration, first_untolerated
 from shared.domain.requirements import Requirement, Requirements
 from shared.solver import reasons
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable
-from shared.solver.topology.hosts import Host
 from shared.solver.pod_classes import PodClass
-from shared.solver.ports import HostPort, first_conflict
 from shared.solver.pools.templates import PoolTemplate
-from shared.solver.topology.counting import Refusal, Topology
 from shared.solver.pools.type_sets import TypeSet
+from shared.solver.ports import HostPort, first_conflict
+from shared.solver.topology.counting import Refusal, Topology
+from shared.solver.topology.hosts import Host
 
 _Question = tuple[Requirements, PoolTemplate, Requirements, tuple[Toleration, ...]]
 """What decides whether a machine's requirements and a class's meet."""

@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from shared.domain.expressions import PREFER_NO_SCHEDULE, Expression, Toleration
-from shared.domain.workloads.pods import AffinityTerm, Pod, PreferredTerm
 from shared.domain.requirements import Requirements
+from shared.domain.workloads.pods import AffinityTerm, Pod, PreferredTerm
 
 SCHEDULE_ANYWAY = "ScheduleAnyway"
 IGNORE = "Ignore"

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from shared.domain import labels as keys
 from shared.domain.expressions import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
 from shared.domain.nodes import DaemonSet
-from shared.domain.workloads.pods import Pod
 from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, subtract, sum_of
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
 from shared.solver.encode import Amounts, Mask, TypeTable
 from shared.solver.pod_classes import effective_requests

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from shared.domain.expressions import Toleration
 from shared.domain.pools.nodepools import NodePool
-from shared.domain.workloads.pods import Pod
 from shared.domain.resources import PODS
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import PlannedMachine
 from shared.solver.solve import SolverSettings, solve
 

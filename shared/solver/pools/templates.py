@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shared.domain import labels as keys
+from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import V1, NodeClass, NodePool, by_preference
 from shared.domain.pools.usage import NODES, USUAL, Counting, usage
 from shared.domain.requirements import DOES_NOT_EXIST, Requirement, Requirements
 from shared.domain.resources import Resources, add, at_least
-from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.snapshot import Snapshot
 from shared.errors import InvalidObject
 from shared.solver import reasons
-from shared.solver.pools.daemons import DaemonLoad, load_on_new_nodes
 from shared.solver.encode import LARGEST, Amounts, Indices, Mask, TypeTable
-from shared.solver.topology.hosts import Host
+from shared.solver.pools.daemons import DaemonLoad, load_on_new_nodes
 from shared.solver.pools.type_sets import TypeSet, TypeSets
+from shared.solver.topology.hosts import Host
 
 
 @dataclass(slots=True, eq=False)

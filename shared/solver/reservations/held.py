@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.domain.requirements import Requirement, Requirements
 from shared.domain.instance_types.reservations import ID_LABEL
+from shared.domain.requirements import Requirement, Requirements
 from shared.solver.placement.planned_machines import Admission, OpenClaim
-from shared.solver.reservations.places import FreePlaces, allows, has_enough_values
 from shared.solver.pools.templates import PoolTemplate
-from shared.solver.topology.counting import Refusal
 from shared.solver.pools.type_sets import TypeSet
+from shared.solver.reservations.places import FreePlaces, allows, has_enough_values
+from shared.solver.topology.counting import Refusal
 
 LOSES_PLACE = Refusal("it would lose its place in a capacity reservation", is_final=True)
 

@@ -6,9 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from shared.domain import labels as keys
+from shared.domain.instance_types.reservations import (
+    ID_LABEL,
+    INTERRUPTIBLE_LABEL,
+    TYPE_LABEL,
+    truth,
+)
 from shared.domain.instance_types.types import Offering
 from shared.domain.requirements import Requirements
-from shared.domain.instance_types.reservations import ID_LABEL, INTERRUPTIBLE_LABEL, TYPE_LABEL, truth
 
 
 class FreePlaces(NamedTuple):

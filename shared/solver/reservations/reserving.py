@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
+from shared.domain.instance_types.reservations import ID_LABEL, TYPE_LABEL
 from shared.domain.instance_types.types import InstanceType, Offering
 from shared.domain.machines.machine import LAUNCHED, Machine
 from shared.domain.requirements import IN, Requirements
-from shared.domain.instance_types.reservations import ID_LABEL, TYPE_LABEL
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import PlannedMachine
 from shared.solver.reservations.places import FreePlaces, allows, has_enough_values

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared.domain import labels as keys
-from shared.domain.workloads.pods import Pod
 from shared.domain.requirements import Requirement, Requirements
+from shared.domain.workloads.pods import Pod
 from shared.solver import reasons
-from shared.solver.topology.hosts import Host
 from shared.solver.pod_classes import PodClass
 from shared.solver.topology.groups import DomainLimit, Group
+from shared.solver.topology.hosts import Host
 from shared.solver.topology.rules import (
     AFFINITY,
     ANTI_AFFINITY,

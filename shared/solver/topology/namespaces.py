@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from shared.domain.expressions import holds
+from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.namespaces import NAME_LABEL, NamespaceSelector
 from shared.domain.workloads.pods import NOBODY, AffinityTerm, Pod
-from shared.domain.snapshot import Snapshot
 
 _Labels = Mapping[str, Mapping[str, str]]
 """Namespace -> its labels."""

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Toleration
-from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
 from shared.domain.requirements import Requirements
+from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
 from shared.solver.placement.relaxation import IGNORE, SCHEDULE_ANYWAY, strict_requirements
 from shared.solver.topology.selectors import Selector, of_spread, of_term
 

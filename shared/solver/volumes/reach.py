@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.workloads.pods import Pod
 from shared.domain.requirements import IN, Requirement, Requirements
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.volumes import (
     LOST,
     WAIT_FOR_FIRST_CONSUMER,

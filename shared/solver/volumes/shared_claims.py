@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.workloads.pods import AffinityTerm, Pod
 from shared.domain.requirements import Requirement
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import AffinityTerm, Pod
 from shared.domain.workloads.volumes import StorageClass
 from shared.errors import InvalidObject
 from shared.solver.placement.relaxation import strict_requirements

@@ -7,10 +7,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from cli.manifests.convert import text_of
 from cli.main import commands
-from shared.api.faults import Fault
+from cli.manifests.convert import text_of
 from shared.api.conversion.written import Written
+from shared.api.faults import Fault
 
 SEEDS = Path(__file__).parents[1] / "seeds"
 PAIR = """\

@@ -15,10 +15,10 @@ from typer.testing import CliRunner, Result
 from cli.main import commands
 from local.redis_server import RedisServer
 from services.interruption.sources.dead_letters import keeping
+from shared.concurrency.clock import SystemClock
 from shared.redis import streams
 from shared.redis.bus import AttemptLimits, BadMessage, Bus, ConsumerSettings, Envelope
 from shared.redis.bus.connection import ask
-from shared.concurrency.clock import SystemClock
 from shared.redis.messages import LaunchMachine, encode
 from tests.support.redis.fixture import redis_server
 from tests.support.waiting import wait_until

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from cli.operations.interruption import findings_of, policy_fault, settings_fault
-from shared.concurrency.clock import SystemClock
+from shared.cloud.client.session import Cloud
 from shared.cloud.event_rules import EVENT_RULES, LIFECYCLE
 from shared.cloud.events import Rule
-from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import SystemClock
 from tests.services.conftest import Control
 from tests.support.aws.emulator import aws_session
 

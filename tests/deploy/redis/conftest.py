@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.redis.guarded import GuardedRedis, guarded_redis
 from tests.support.redis.fixture import BINARIES
+from tests.support.redis.guarded import GuardedRedis, guarded_redis
 
 
 @pytest.fixture(scope="session", params=sorted(BINARIES))

@@ -14,16 +14,16 @@ from typer.testing import CliRunner
 
 from cli.main import commands
 from local.redis_server import RedisServer, free_loopback_port, redis_version
+from shared.errors import ConfigurationError, DovetailError, Unauthorized
 from shared.redis import streams
 from shared.redis.bus import connect
 from shared.redis.bus.connection import ask
-from shared.errors import ConfigurationError, DovetailError, Unauthorized
 from shared.redis.mirror import MirrorReader
 from shared.redis.rights import AGENT, SERVICES, USERS
-from tests.support.texts.documents import documents
-from tests.support.redis.guarded import guarded_redis
 from tests.support.redis.fixture import BINARIES
+from tests.support.redis.guarded import guarded_redis
 from tests.support.redis.work import CLOCK, follow, work_of
+from tests.support.texts.documents import documents
 from tests.support.waiting import wait_until
 
 PROJECT = Path(__file__).resolve().parents[3]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from shared.errors import ConfigurationError, DovetailError, NotFound, Unauthorized
 from shared.redis import streams
 from shared.redis.bus import connect
 from shared.redis.bus.connection import ask
-from shared.errors import ConfigurationError, DovetailError, NotFound, Unauthorized
 from shared.redis.mirror import Change, MirrorWriter
 from shared.redis.rights import AGENT, OPERATOR, PROBE, SERVICES, USERS, acl_file
 from tests.support.redis.guarded import ADMIN, CLUSTER, PASSWORDS, GuardedRedis

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared.domain import labels as keys
+from tests.support.cluster.kubectl import NEEDS_KUBECTL
 from tests.support.stories.blueprints import (
     Blueprint,
     hosts,
@@ -20,7 +21,6 @@ from tests.support.stories.blueprints import (
     system,
     zones,
 )
-from tests.support.cluster.kubectl import NEEDS_KUBECTL
 from tests.support.stories.playground import Playground, ShellKubectl, until
 
 pytestmark = [pytest.mark.e2e, NEEDS_KUBECTL]

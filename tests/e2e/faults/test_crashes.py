@@ -17,9 +17,9 @@ from cli.demo import workload
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.snapshot import Snapshot
 from local.stack_plan import SERVICES
-from shared.redis.bus import connect
 from shared.domain.nodes import provider_instance_id
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES
+from shared.redis.bus import connect
 from tests.support.stories.playground import TTL_SECONDS, Playground, until
 
 pytestmark = pytest.mark.e2e

@@ -30,7 +30,13 @@ from tests.support.stories.gaps.observing import (
     reached,
 )
 from tests.support.stories.gaps.workload import PODS_PER_NODE, calm, room, workload_of
-from tests.support.stories.playground import NAMESPACE, POLL_SECONDS, Playground, playground_on, until
+from tests.support.stories.playground import (
+    NAMESPACE,
+    POLL_SECONDS,
+    Playground,
+    playground_on,
+    until,
+)
 
 pytestmark = pytest.mark.e2e
 

@@ -21,11 +21,11 @@ from redis.asyncio import Redis
 
 from cli.demo import workload
 from local.stack_plan import HOST, clean_environment, free_ports
+from shared.domain.records import PODS as PODS_KIND
+from shared.domain.workloads.pods import Pod
+from shared.kube.resources import PODS
 from shared.redis.bus import connect
 from shared.redis.bus.connection import key_prefix
-from shared.domain.workloads.pods import Pod
-from shared.domain.records import PODS as PODS_KIND
-from shared.kube.resources import PODS
 from shared.redis.mirror.change import MirrorKeys
 from shared.redis.mirror.integrity import Digester
 from tests.support.planning.builders import make_pods

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cli.demo import workload
 from shared.domain import labels as keys
-from tests.support.metrics.dashboards import QUERIES
 from tests.support.cluster.kubectl import NEEDS_KUBECTL
+from tests.support.metrics.dashboards import QUERIES
 from tests.support.stories.playground import Playground, ShellKubectl, until
 from tests.support.stories.scale_down import inflate, scale, seen, settled
 

@@ -6,8 +6,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.local.aws.conftest import eventually, fleet, instance_ids
-from tests.local.aws.interruptions.test_imds import Metadata
 from tests.local.aws.interruptions.test_events import Queue
+from tests.local.aws.interruptions.test_imds import Metadata
 
 GROUP, HOOK = "workers", "drain"
 NAMES = {"AutoScalingGroupName": GROUP, "LifecycleHookName": HOOK}

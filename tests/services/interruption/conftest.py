@@ -22,20 +22,20 @@ from services.interruption.composition import NoticeHandling
 from services.interruption.directory import KINDS, Directory
 from services.interruption.sources.dead_letters import keeping
 from services.interruption.sources.sqs import SqsSource
-from shared.redis import streams
-from shared.api.v1alpha5.machines import parse_machine
-from shared.api.v1.node_claims import parse_node_claim
 from shared.api.core.nodes import parse_node
-from shared.redis.bus import Bus
-from shared.redis.bus.dead_letters import DeadLetters
-from shared.concurrency.clock import SystemClock
+from shared.api.v1.node_claims import parse_node_claim
+from shared.api.v1alpha5.machines import parse_machine
 from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.pools import read_pool
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, Resource
 from shared.metrics import Metrics
+from shared.redis import streams
+from shared.redis.bus import Bus
+from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.mirror import Change, MirrorReader, MirrorWriter
 from shared.settings import InterruptionSettings, read
 from tests.services.conftest import (

@@ -13,8 +13,8 @@ from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import NodePool
 from shared.errors import Unavailable
 from shared.redis.mirror import Change, MirrorReader
-from tests.support.planning.builders import make_machine, make_node, make_pool
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import make_machine, make_node, make_pool
 
 INSTANCE, OTHER = "i-0000000000000000a", "i-0000000000000000b"
 PROVIDED = {"provider_id": f"aws:///us-west-2a/{INSTANCE}"}

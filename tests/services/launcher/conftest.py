@@ -10,18 +10,18 @@ import pytest
 
 from services.launcher.launch.admission import CurrentEpoch, no_election
 from services.launcher.service import Launcher
-from shared.redis.bus import Bus
 from shared.cloud.client.session import Cloud
 from shared.domain.instance_types.types import Catalogue, encode_catalogue
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER
 from tests.services.launcher.lifecycle_world import world
-from tests.support.planning.builders import make_catalogue, make_type
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import make_catalogue, make_type
 
 __all__ = ["world"]
 

@@ -25,9 +25,8 @@ from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.launch import controller as launch_module
 from services.launcher.launch.controller import LaunchController
 from services.launcher.service import Launcher
-from shared.redis.bus import Bus
-from shared.concurrency.clock import SystemClock
 from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import encode_catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
@@ -36,6 +35,7 @@ from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import (
@@ -49,9 +49,9 @@ from tests.services.conftest import (
 )
 from tests.services.launcher.mortal import Life, Mortal
 from tests.services.launcher.terminator_part import TerminatorPart
-from tests.support.planning.builders import make_catalogue, make_type
-from tests.support.cluster.fixture import connect, write_kubeconfig
 from tests.support.clock.fake import FakeClock
+from tests.support.cluster.fixture import connect, write_kubeconfig
+from tests.support.planning.builders import make_catalogue, make_type
 
 FORGETFUL = {"instancePendingSeconds": 0, "instanceShuttingDownSeconds": 0}
 """EC2 without its pauses."""

@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 
 from services.launcher.service import Launcher
-from shared.redis.bus import Bus
-from shared.concurrency.clock import rfc3339
-from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
+from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Condition, Machine
-from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.domain.nodes import provider_instance_id
+from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
+from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
-from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, create_machine, create_node_claim
 from tests.services.launcher.terminator_part import TerminatorPart

@@ -14,9 +14,9 @@ from typing import Any
 
 from services.launcher.launch.controller import LaunchController
 from services.launcher.launch.saga import Answers, LaunchSaga
-from shared.redis.bus import RetryLater
 from shared.cloud.ec2.records import FleetResult
 from shared.domain import labels as keys
+from shared.redis.bus import RetryLater
 from tests.services.conftest import create_machine, create_node_claim
 from tests.services.launcher.crash_world import CrashWorld
 from tests.services.launcher.mortal import Life

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from services.terminator.batched_lists import BatchedLists
 from services.terminator.instances import Instances
 from services.terminator.orphaned_instances import CONFIRM_AFTER_SECONDS, OrphanedInstances
-from shared.redis import streams
-from shared.redis.bus import Bus
 from shared.cloud.client.session import Cloud
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
+from shared.redis import streams
+from shared.redis.bus import Bus
 from shared.redis.messages import EndInstance
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from tests.services.conftest import CLUSTER, messages_on

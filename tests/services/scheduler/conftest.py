@@ -21,24 +21,24 @@ from services.scheduler.state.cluster import ClusterState
 from services.scheduler.state.view import View
 from services.watcher.conversion import KINDS
 from shared.api.v1alpha5.provisioners import parse_provisioner
-from shared.redis.bus import Bus
 from shared.concurrency.clock import Clock, SystemClock
 from shared.domain.instance_types.types import encode_catalogue
 from shared.domain.pools.nodepools import NodePool
-from shared.runtime.environment import Environment
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES
-from shared.runtime.leadership import Leadership
-from shared.runtime.live_settings import LiveSettings
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.redis.mirror import Change, MirrorReader, MirrorWriter, Position
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
+from shared.runtime.environment import Environment
+from shared.runtime.leadership import Leadership
+from shared.runtime.live_settings import LiveSettings
 from shared.settings import SchedulerSettings, read
 from tests.services.conftest import CLUSTER, create_pool
-from tests.support.planning.builders import make_catalogue, make_node_class
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.real_pods import store_pods
+from tests.support.planning.builders import make_catalogue, make_node_class
 from tests.support.waiting import wait_until
 
 

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from services.scheduler.provisioning import planner as planner_module
-from shared.redis.bus import RetryLater
 from shared.concurrency.clock import SystemClock
 from shared.domain.records import NODE_POOLS, PODS
+from shared.redis.bus import RetryLater
 from shared.redis.messages import (
     InterruptionReceived,
     LaunchFailed,

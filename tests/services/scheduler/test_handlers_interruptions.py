@@ -14,15 +14,21 @@ from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
+from shared.domain.records import MACHINES, NODES, PODS
 from shared.domain.workloads.pdbs import PodDisruptionBudget
 from shared.domain.workloads.pods import Pod
-from shared.domain.records import MACHINES, NODES, PODS
 from shared.kube.client import Kube
 from shared.redis.messages import InterruptionReceived, encode
 from shared.redis.mirror import Change
 from shared.solver.plan import PlannedMachine
 from tests.services.scheduler.conftest import Scheduler, machines, pool_of
-from tests.support.planning.builders import make_bound_pod, make_machine, make_node, make_pod, make_snapshot
+from tests.support.planning.builders import (
+    make_bound_pod,
+    make_machine,
+    make_node,
+    make_pod,
+    make_snapshot,
+)
 
 STORM = 30
 LEAVING = make_machine("m", node_name="n", terminating=True)

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from local.cluster.storage.store import Store
-from shared.redis.bus import Bus
-from shared.concurrency.clock import SystemClock
-from shared.cloud.ec2.instance_calls import InstanceCalls
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.instance_calls import InstanceCalls
+from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from tests.services.conftest import Control, store_with_our_kinds
 from tests.services.terminator.world import FORGETFUL, World
-from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
 from tests.support.clock.fake import FakeClock
+from tests.support.cluster.fixture import connect, embedded_api_server, write_kubeconfig
 
 
 @pytest.fixture

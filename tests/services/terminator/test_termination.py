@@ -9,10 +9,10 @@ import pytest
 
 from services.terminator.instances import ABSENT_SECONDS, READ_SECONDS
 from services.terminator.step import AGAIN, DONE
-from shared.redis import streams
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.errors import Throttled
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODES
+from shared.redis import streams
 from shared.redis.messages import MachineTerminated
 from tests.services.conftest import Control, create_machine
 from tests.services.terminator.world import Place, World

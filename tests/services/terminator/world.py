@@ -11,21 +11,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from local.cluster.controllers.disruption import DisruptionController
 from local.cluster.control_plane.informers import key_of
+from local.cluster.controllers.disruption import DisruptionController
 from local.cluster.storage.store import Store
 from services.terminator.service import build_queue
 from services.terminator.step import DONE
-from shared.redis.bus import Bus
-from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.cloud.client.session import Cloud
-from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
+from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain.nodes import provider_instance_id
+from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.errors import Conflict
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, PODS
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.settings import TerminatorSettings, read
 from tests.services.conftest import CLUSTER, Control, create_machine, create_node_claim
 from tests.services.launcher.mortal import Life, Mortal

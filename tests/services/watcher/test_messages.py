@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from services.watcher.messages import Record, messages_for
-from shared.redis import streams
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import V1
+from shared.redis import streams
 from shared.redis.messages import (
     LaunchMachine,
     Message,

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from services.watcher.conversion import KINDS, Kind
 from services.watcher.mirror import soundness
-from shared.redis.bus import Bus
 from shared.concurrency.clock import SystemClock
 from shared.kube import informer as informing
+from shared.redis.bus import Bus
 from tests.services.conftest import store_with_our_kinds
-from tests.support.cluster.fixture import embedded_api_server
 from tests.support.aws.hiding_proxy import hiding_proxy
+from tests.support.cluster.fixture import embedded_api_server
 from tests.support.waiting import wait_until
 from tests.support.watcher_world import World, watching
 

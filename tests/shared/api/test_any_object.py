@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from services.watcher.conversion import KINDS as WATCHED
 from shared.api.crd.definitions import root_schema
 from shared.api.faults import field_text
-from shared.api.v1.node_overlays import parse_node_overlay
 from shared.api.registry import KINDS, check, warnings
+from shared.api.v1.node_overlays import parse_node_overlay
 from shared.errors import InvalidObject
 
 PER_CHANGE, NIGHTLY = 25, 10_000

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from local.cluster.crd.schemas import Validator
 from shared.api.crd.model import ApiModel, read
+from shared.api.crd.structural import structural_schema
 from shared.api.schema.kubelet import (
     EVICTION_SIGNALS,
     FIXED_FIELDS,
@@ -18,7 +19,6 @@ from shared.api.schema.kubelet import (
     ProvisionerKubelet,
     kubelet_settings,
 )
-from shared.api.crd.structural import structural_schema
 from tests.shared.api.conftest import json_values, objects
 
 BOTH = pytest.mark.parametrize("model", [ProvisionerKubelet, NodeClassKubelet])

@@ -16,14 +16,14 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from shared.concurrency.clock import SystemClock
-from shared.cloud.ec2.descriptions import compact
 from shared.cloud.catalogue.instance_model import ModelSettings, build_instance_type
 from shared.cloud.catalogue.reference_data import network_bandwidth, vpc_limits
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.descriptions import compact
+from shared.concurrency.clock import SystemClock
+from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import adapted
 from shared.domain.instance_types.types import InstanceType, Offering
-from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 
 BuildModel = Callable[..., InstanceType | None]
 

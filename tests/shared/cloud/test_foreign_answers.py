@@ -16,10 +16,10 @@ import pytest_asyncio
 from botocore.loaders import Loader
 from botocore.model import OperationModel, ServiceModel
 
-from shared.concurrency.clock import SystemClock
 from shared.cloud.client.answers.expected import EXPECTED
 from shared.cloud.client.models import CompactFileLoader
 from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import SystemClock
 from shared.errors import TransientError
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared.cloud.iam import InstanceProfile
 from shared.cloud.client.session import Cloud
+from shared.cloud.iam import InstanceProfile
 from shared.errors import NotFound, Throttled, Unauthorized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

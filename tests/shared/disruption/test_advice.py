@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from shared.disruption import candidates, pod_blocks, replacement_price
-from shared.disruption.methods import consolidation
 from shared.disruption.advice import (
     NO_BUDGET,
     POOL_SWITCHED_OFF,
     SWITCHED_OFF,
     change_for,
 )
+from shared.disruption.methods import consolidation
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from tests.support.planning.builders import make_machine
 

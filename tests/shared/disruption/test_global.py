@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shared.disruption.global_consolidation import plan
-from shared.disruption.methods import multi_node
-from shared.disruption.methods import single_node
 from shared.disruption.global_consolidation.churn import Churn
+from shared.disruption.methods import multi_node, single_node
 from shared.disruption.records import UNCONSOLIDATABLE, Command, Proposal, World
 from shared.disruption.replacement_price import SPOT_DISABLED
 from shared.disruption.validation import validate

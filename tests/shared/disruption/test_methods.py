@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.disruption.methods import drift
-from shared.disruption.methods import emptiness
-from shared.disruption.methods import expiration
+from shared.disruption.methods import drift, emptiness, expiration
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import DRIFTED, EMPTY, Condition

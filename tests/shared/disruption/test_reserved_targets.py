@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.disruption.methods import drift
-from shared.disruption.methods import single_node
+from shared.disruption.methods import drift, single_node
 from shared.disruption.records import World
 from shared.disruption.replacement_price import NOT_CHEAPER
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
+from shared.domain.instance_types.reservations import ID_LABEL, Reservation, with_reserved
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import CONSOLIDATABLE, DRIFTED
 from shared.domain.pools.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
-from shared.domain.instance_types.reservations import ID_LABEL, Reservation, with_reserved
 from shared.solver.solve import SolverSettings
 from tests.support.planning.builders import ZONES, make_catalogue, make_pool, make_types
 from tests.support.planning.disruption import (

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from shared.api.core.nodes import parse_node
+from shared.api.core.pods import parse_pod
 from shared.api.label_rules import reserved_v1, reserved_v1alpha5
 from shared.api.v1alpha5.machines import parse_machine
 from shared.api.v1alpha5.node_templates import parse_node_template
-from shared.api.core.nodes import parse_node
-from shared.api.core.pods import parse_pod
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import SelectorTerm
 from shared.domain.nodes import DISRUPTED, EPHEMERAL_TAINTS, is_ephemeral
+from shared.domain.pools.nodepools import SelectorTerm
 from tests.shared.api.conftest import document
 
 ARTEFACTS = {

@@ -9,8 +9,8 @@ import pytest
 
 from shared.kube.client import Kube
 from shared.kube.transport.connection import Timeouts
-from tests.support.cluster.fixture import cluster, connect, write_kubeconfig
 from tests.support.clock.fake import FakeClock
+from tests.support.cluster.fixture import cluster, connect, write_kubeconfig
 from tests.support.cluster.scripted_api import ScriptedApi, scripted_api
 
 __all__ = ["cluster"]

@@ -11,8 +11,8 @@ from aiohttp import web
 from shared import errors
 from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
-from shared.kube.transport.connection import Timeouts
 from shared.kube.resources import MACHINES, NODES, PODS, PROVISIONERS
+from shared.kube.transport.connection import Timeouts
 from tests.support.cluster.fixture import connect, write_kubeconfig
 from tests.support.cluster.scripted_api import (
     ScriptedApi,

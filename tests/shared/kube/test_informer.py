@@ -17,11 +17,10 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.concurrency.clock import SystemClock
 from shared.concurrency.backoff import Backoff
+from shared.concurrency.clock import SystemClock
 from shared.errors import Unavailable, Unreachable
 from shared.kube.client import Kube
-from shared.kube.transport.connection import Timeouts
 from shared.kube.informer import (
     UNREACHABLE_SECONDS,
     Deleted,
@@ -32,8 +31,9 @@ from shared.kube.informer import (
     pause_after,
 )
 from shared.kube.resources import CONFIG_MAPS, PODS
-from tests.support.cluster.fixture import Cluster, connect, eventually, write_kubeconfig
+from shared.kube.transport.connection import Timeouts
 from tests.support.clock.fake import FakeClock
+from tests.support.cluster.fixture import Cluster, connect, eventually, write_kubeconfig
 from tests.support.cluster.scripted_api import (
     EXPIRED,
     ScriptedApi,

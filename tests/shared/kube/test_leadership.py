@@ -12,11 +12,11 @@ from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.lease import Lease, LeaseTimes
 from shared.kube.resources import LEASES
-from shared.runtime.leadership import Leadership, epoch_now
 from shared.metrics import Metrics
+from shared.runtime.leadership import Leadership, epoch_now
 from shared.runtime.services import Loop, periodic, supervise
-from tests.support.cluster.fixture import Cluster, eventually
 from tests.support.clock.fake import FakeClock
+from tests.support.cluster.fixture import Cluster, eventually
 from tests.support.waiting import wait_until
 
 NAME = "dovetail-test"

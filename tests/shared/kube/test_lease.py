@@ -12,8 +12,8 @@ import pytest
 from shared.kube.client import Kube
 from shared.kube.lease import Lease, LeaseTimes, current_epoch, read_record
 from shared.kube.resources import LEASES
-from tests.support.cluster.fixture import Cluster, eventually
 from tests.support.clock.fake import FakeClock
+from tests.support.cluster.fixture import Cluster, eventually
 from tests.support.cluster.scripted_api import ScriptedApi, refusal
 
 NAME = "dovetail-scheduler"

@@ -13,8 +13,8 @@ from shared.errors import Unavailable
 from shared.kube.client import Kube
 from shared.kube.recorder import QUEUE_SIZE, Recorder, SeenHere
 from shared.kube.resources import CONFIG_MAPS, EVENTS
-from tests.support.cluster.fixture import Cluster, eventually
 from tests.support.clock.fake import FakeClock
+from tests.support.cluster.fixture import Cluster, eventually
 from tests.support.cluster.scripted_api import ScriptedApi, answer, refusal
 
 POD = {"apiVersion": "v1", "kind": "Pod", "name": "web", "namespace": "shop", "uid": "u1"}

@@ -12,12 +12,12 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
+from shared.distribution.version import VERSION
 from shared.metrics import Metrics, Series
 from shared.metrics.declaring import Declarations
-from shared.metrics.requests import RequestMetrics
 from shared.metrics.exposition.summaries import Summary
+from shared.metrics.requests import RequestMetrics
 from shared.metrics.work import EVERY_SERVICE, WorkMetrics
-from shared.distribution.version import VERSION
 from tests.support.metrics.pages import Scraped
 
 ROOT = Path(__file__).parents[3]

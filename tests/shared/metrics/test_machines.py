@@ -6,8 +6,8 @@ import pytest
 
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.metrics import EVENTUAL, Metrics
-from tests.support.planning.builders import make_machine
 from tests.support.metrics.pages import Scraped
+from tests.support.planning.builders import make_machine
 
 SPOT = {"karpenter.sh/capacity-type": "spot"}
 

@@ -7,8 +7,8 @@ import pytest
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.metrics import Metrics
-from tests.support.planning.builders import make_machine, make_node
 from tests.support.metrics.pages import Scraped
+from tests.support.planning.builders import make_machine, make_node
 
 ZONE = {keys.ZONE: "us-east-1a"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.redis.bus import RetryLater
 from shared.metrics import Metrics
+from shared.redis.bus import RetryLater
 from tests.support.metrics.pages import Scraped
 
 RECONCILE = "controller_runtime_reconcile"

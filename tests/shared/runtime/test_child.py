@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shared.runtime.child import Bounds, ChildFailed, in_child
 from shared.errors import Unauthorized
+from shared.runtime.child import Bounds, ChildFailed, in_child
 from tests.support.processes.child_processes import working_children
 from tests.support.waiting import wait_until
 

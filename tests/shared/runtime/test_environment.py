@@ -10,14 +10,14 @@ from random import Random
 import pytest
 
 from shared.api.v1alpha5.global_settings import NAME
-from shared.redis.bus import shown
-from shared.runtime.environment import Environment, check_kinds, open_environment
 from shared.errors import ConfigurationError, Unavailable
 from shared.kube.resources import CONFIG_MAPS, Resource
+from shared.redis.bus import shown
+from shared.runtime.environment import Environment, check_kinds, open_environment
 from shared.settings import SchedulerSettings
 from tests.support.cluster.fixture import Cluster, cluster
-from tests.support.texts.documents import documents
 from tests.support.redis.fixture import redis_server, redis_url
+from tests.support.texts.documents import documents
 
 __all__ = ["cluster", "redis_server", "redis_url"]
 CRDS = Resource(

@@ -9,10 +9,10 @@ import signal
 
 import pytest
 
-from shared.runtime import services as runtime
 from shared.concurrency.clock import SystemClock
 from shared.errors import Unavailable
 from shared.metrics import Metrics
+from shared.runtime import services as runtime
 from shared.runtime.services import Loop, Service, periodic, run, supervise, until_stopped
 from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until

@@ -14,8 +14,8 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import SubnetRef
-from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import OfferingKey, Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan, PlannedMachine
 from tests.support.planning.builders import (
     COMPUTE_REQUIREMENTS,
@@ -35,7 +35,12 @@ from tests.support.planning.builders import (
     real_catalogue,
     real_snapshot,
 )
-from tests.support.planning.snapshots import check_plan, plan_for, pods_per_machine, requirement_values
+from tests.support.planning.snapshots import (
+    check_plan,
+    plan_for,
+    pods_per_machine,
+    requirement_values,
+)
 
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 SPOT = Expression(keys.CAPACITY_TYPE, "In", (keys.SPOT,))

@@ -29,7 +29,12 @@ from tests.support.planning.builders import (
     make_types,
     real_snapshot,
 )
-from tests.support.planning.snapshots import check_plan, plan_for, pods_per_machine, requirement_values
+from tests.support.planning.snapshots import (
+    check_plan,
+    plan_for,
+    pods_per_machine,
+    requirement_values,
+)
 
 
 def test_scenario_2_four_hundred_small_pods_share_one_machine() -> None:

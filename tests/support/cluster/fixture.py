@@ -25,8 +25,8 @@ import uvicorn
 
 from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
-from shared.kube.transport.connection import Timeouts
 from shared.kube.resources import NAMESPACES
+from shared.kube.transport.connection import Timeouts
 from tests.support.waiting import wait_until
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from local.cluster.kubeconfig import write_kubeconfig
 from local.cluster.api.server import serve
+from local.cluster.kubeconfig import write_kubeconfig
 from local.cluster.storage.store import Store
 
 OLD = "KUBECTL_OLD"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from local.cluster.builtin.manifests import read_manifests
 from local.cluster.api.patches import merge_patch
+from local.cluster.builtin.manifests import read_manifests
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import SystemClock
 from tests.support.cluster.kubectl import NEWEST_PROGRAM, Kubectl, served

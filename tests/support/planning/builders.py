@@ -14,11 +14,11 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.instance_types.types import Catalogue, InstanceType, Offering
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import NodeClass, NodePool, SubnetRef
 from shared.domain.nodes import DaemonSet, Node
-from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
+from shared.domain.pools.nodepools import NodeClass, NodePool, SubnetRef
 from shared.domain.resources import parse_resources
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
 
 REGION = "us-west-2"
 ZONES = ("us-west-2a", "us-west-2b", "us-west-2c")

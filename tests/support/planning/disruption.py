@@ -17,10 +17,10 @@ from shared.domain.machines.machine import (
     Condition,
     Machine,
 )
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Owner, Pod
+from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Owner, Pod
 from shared.solver.solve import SolverSettings
 from tests.support.planning.builders import (
     ZONES,

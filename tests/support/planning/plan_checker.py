@@ -27,13 +27,11 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import INITIALIZED, Machine
-from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node, is_ephemeral
-from shared.domain.workloads.pods import Pod, is_provisionable, is_reschedulable
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod, is_provisionable, is_reschedulable
 from shared.solver.plan import Plan, PlannedMachine
-from tests.support.planning import topology_rules
-from tests.support.planning import volume_rules
 from tests.support.cluster.kubernetes_rules import (
     PossibleLabels,
     collide,
@@ -43,6 +41,7 @@ from tests.support.cluster.kubernetes_rules import (
     tolerated,
     total,
 )
+from tests.support.planning import topology_rules, volume_rules
 from tests.support.planning.plan_world import World, holds_for_some, listed_types
 
 _OTHER_REASONS = ("limit", "topology", "port", "volume", "minValues", "cannot be planned")

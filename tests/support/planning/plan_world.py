@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
+from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import adapted
 from shared.domain.instance_types.types import InstanceType, Offering
 from shared.domain.machines.machine import Machine
-from shared.domain.workloads.namespaces import NAME_LABEL
 from shared.domain.pools.nodepools import V1, NodePool
-from shared.domain.workloads.pods import Pod
-from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.namespaces import NAME_LABEL
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan
 from tests.support.cluster.kubernetes_rules import (
     PossibleLabels,

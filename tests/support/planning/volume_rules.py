@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shared.domain import labels as keys
-from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.volumes import Alternatives, VolumeClaim
 from tests.support.cluster.kubernetes_rules import PossibleLabels, always_holds
 from tests.support.planning.topology_rules import Host

@@ -31,8 +31,8 @@ from local.stack_plan import (
 )
 from local.stack_state import FAILED, READY
 from local.supervisor import Supervisor
-from tests.support.stories.playground import short_settings
 from tests.support.real_cluster.control_plane import ControlPlane
+from tests.support.stories.playground import short_settings
 
 START_SECONDS = 300.0
 TOKEN_LIFE = "24h"

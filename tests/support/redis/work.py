@@ -8,20 +8,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from shared.concurrency.clock import SystemClock
+from shared.domain.instance_types.types import encode_catalogue
 from shared.redis import streams
 from shared.redis.bus import Bus, Consumer, ConsumerSettings, Envelope, RetryLater
 from shared.redis.bus.envelope import Handler
-from shared.concurrency.clock import SystemClock
-from shared.domain.instance_types.types import encode_catalogue
 from shared.redis.mirror import Change, MirrorReader, MirrorWriter
-from shared.redis.mirror.pools.disruption_rate import DisruptionRate
-from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
 from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
 from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
-from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from shared.redis.mirror.catalogue.reservations import ReservationStore
-from shared.redis.mirror.seen_events import SeenEverywhere
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
+from shared.redis.mirror.pools.disruption_rate import DisruptionRate
+from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
+from shared.redis.mirror.pools.registrations import RegistrationOutcomes
+from shared.redis.mirror.seen_events import SeenEverywhere
 from shared.redis.mirror.template_use import TemplateUse
 from shared.redis.rights import AGENT
 from tests.support.planning.builders import make_catalogue, make_node_class

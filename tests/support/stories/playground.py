@@ -33,8 +33,8 @@ from cli.demo.snapshot import Observer, Snapshot
 from cli.demo.story import play
 from cli.demo.workload import DEPLOYMENTS
 from cli.emulator import Emulator
-from cli.stack.environment import Environment, from_variables
 from cli.operations.queues import queue_depths
+from cli.stack.environment import Environment, from_variables
 from local.probe import request_json
 from local.process import ProcessIdentity
 from local.stack import Stack, StackSettings

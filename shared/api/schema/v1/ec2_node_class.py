@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.faults import Path
 from shared.api.crd.model import ApiModel, Json, Rule
-from shared.api.schema.v1alpha5.aws_node_template import MOST_TAGS
+from shared.api.faults import Path
 from shared.api.schema.block_devices import (
     MOST_VOLUMES,
     BlockDevice,
@@ -33,6 +32,7 @@ from shared.api.schema.selector_terms import (
     TagValue,
     alias_family,
 )
+from shared.api.schema.v1alpha5.aws_node_template import MOST_TAGS
 from shared.api.schema.worded import worded
 
 CUSTOM = "Custom"

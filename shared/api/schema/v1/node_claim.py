@@ -8,10 +8,10 @@ from pydantic import Field
 
 from shared.api.crd.model import ApiModel, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
-from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, NodeClassRef, Resources
 from shared.api.schema.requirements import V1Requirement
 from shared.api.schema.scalars import Duration, DurationOrNever
 from shared.api.schema.taints import V1Taint, check_unique
+from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, NodeClassRef, Resources
 
 
 class ResourceRequests(ApiModel):

@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.types import StringConstraints
 
-from shared.api.faults import Path
 from shared.api.crd.model import ApiModel, Json, Rule
+from shared.api.faults import Path
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
-from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, Resources
 from shared.api.schema.requirements import V1Requirement
+from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, Resources
 
 DECIMAL = r"[0-9]{1,9}(\.[0-9]{1,9})?"
 PRICE_PATTERN = rf"^{DECIMAL}$"

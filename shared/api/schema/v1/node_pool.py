@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.types import StringConstraints
 
-from shared.api.faults import Path
-from shared.api.label_rules import cel_free_v1, reserved_v1
 from shared.api.core.label_syntax import is_label_value, is_qualified_name
 from shared.api.crd.model import ApiModel, Json, Rule
+from shared.api.faults import Path
+from shared.api.label_rules import cel_free_v1, reserved_v1
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import MinValuesRequirement
 from shared.api.schema.scalars import Duration, DurationOrNever, ResourceList

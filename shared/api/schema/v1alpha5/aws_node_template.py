@@ -7,12 +7,6 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.faults import Path
-from shared.api.crd.model import ApiModel, Json, Rule
-from shared.api.schema.block_devices import MOST_VOLUMES, BlockDevice, MetadataOptions
-from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
-from shared.api.schema.requirements import MinValuesRequirement
-from shared.api.schema.scalars import Text
 from shared.api.conversion.selector_maps import (
     ID_KEYS,
     IMAGES,
@@ -21,6 +15,12 @@ from shared.api.conversion.selector_maps import (
     Selectable,
     selector_faults,
 )
+from shared.api.crd.model import ApiModel, Json, Rule
+from shared.api.faults import Path
+from shared.api.schema.block_devices import MOST_VOLUMES, BlockDevice, MetadataOptions
+from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
+from shared.api.schema.requirements import MinValuesRequirement
+from shared.api.schema.scalars import Text
 
 DEFAULT_FAMILY = "AL2"
 Family = Literal["AL2", "AL2023", "Bottlerocket", "Ubuntu", "Windows2019", "Windows2022", "Custom"]

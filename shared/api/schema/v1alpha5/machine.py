@@ -9,12 +9,12 @@ from pydantic import Field
 from shared.api.crd.model import ApiModel, Rule
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.kubelet import ProvisionerKubelet
-from shared.api.schema.v1.node_claim import ResourceRequests
-from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, Resources
-from shared.api.schema.v1alpha5.provisioner import NodeTemplateReference
 from shared.api.schema.requirements import MinValuesRequirement
 from shared.api.schema.scalars import Text
 from shared.api.schema.taints import NodeTaint, check_unique
+from shared.api.schema.v1.node_claim import ResourceRequests
+from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, Resources
+from shared.api.schema.v1alpha5.provisioner import NodeTemplateReference
 
 
 class MachineSpec(ApiModel):

@@ -7,17 +7,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.api.faults import Path
-from shared.api.label_rules import reserved_v1alpha5
 from shared.api.core.label_syntax import is_label_value
 from shared.api.crd.model import ApiModel, Json, Rule
-from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplateSpec
+from shared.api.faults import Path
+from shared.api.label_rules import reserved_v1alpha5
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.kubelet import ProvisionerKubelet
-from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, Resources
 from shared.api.schema.requirements import SelectorRequirement
 from shared.api.schema.scalars import Text
 from shared.api.schema.taints import NodeTaint, check_unique
+from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, MOST_TAINTS, Resources
+from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplateSpec
 from shared.domain import labels as keys
 
 MOST_LABELS = 100

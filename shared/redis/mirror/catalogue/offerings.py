@@ -15,11 +15,11 @@ from typing import Protocol
 import msgspec
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import ask, redis_errors
 from shared.concurrency.clock import Clock
 from shared.domain.instance_types.types import Catalogue, decode_catalogue
 from shared.domain.snapshot import OfferingKey
 from shared.log import get_logger
+from shared.redis.bus.connection import ask, redis_errors
 
 log = get_logger(__name__)
 

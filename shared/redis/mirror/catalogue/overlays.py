@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
-from shared.domain.instance_types.types import Catalogue
 from shared.domain.instance_types.overlays import Overlay, judged, overlaid
+from shared.domain.instance_types.types import Catalogue
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 Present = Callable[[], Awaitable[Iterable[Overlay]]]

@@ -14,11 +14,11 @@ import msgspec
 from msgspec.structs import replace
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import ask, redis_errors
+from shared.domain.instance_types.reservations import Reservation, merged, with_reserved
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.pools.nodepools import NodeClass
-from shared.domain.instance_types.reservations import Reservation, merged, with_reserved
 from shared.log import get_logger
+from shared.redis.bus.connection import ask, redis_errors
 from shared.redis.mirror.catalogue.offerings import CatalogueSource
 
 log = get_logger(__name__)

@@ -12,10 +12,10 @@ from collections.abc import Collection
 import msgspec
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import ask, redis_errors
 from shared.concurrency.clock import Clock
 from shared.errors import TransientError
 from shared.log import get_logger
+from shared.redis.bus.connection import ask, redis_errors
 
 log = get_logger(__name__)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import ask, redis_errors
 from shared.concurrency.clock import Clock
+from shared.redis.bus.connection import ask, redis_errors
 
 WINDOW_SECONDS = 3600.0
 MOST_REMEMBERED = 10_000

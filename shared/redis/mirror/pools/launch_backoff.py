@@ -15,11 +15,11 @@ import asyncio
 import msgspec
 from redis.asyncio import Redis
 
-from shared.redis.bus.connection import ask
-from shared.concurrency.clock import Clock
 from shared.concurrency.backoff import doubled
+from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
+from shared.redis.bus.connection import ask
 
 FAILURES_IN_A_ROW = 3
 FIRST_WAIT_SECONDS = 60.0

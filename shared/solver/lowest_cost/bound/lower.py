@@ -14,15 +14,15 @@ import numpy as np
 
 from shared.domain.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from shared.solver.encode import NO_PRICE, Indices, Mask, ResourceAxis
-from shared.solver.lowest_cost.demand import fit, rounded
 from shared.solver.lowest_cost.bound.dual import worth
+from shared.solver.lowest_cost.demand import fit, rounded
 from shared.solver.lowest_cost.offers import covering, unbeaten
 from shared.solver.lowest_cost.problem import Counts, Floats, Problem
 from shared.solver.lowest_cost.rules import Rules, with_relaxations
 from shared.solver.lowest_cost.spread import HostLimit, host_limit
 from shared.solver.placement.fewest_nodes import Placement, Run
-from shared.solver.pod_classes import PodClass
 from shared.solver.placement.relaxation import SCHEDULE_ANYWAY
+from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
 
 _MOST_CLASSES = 1500

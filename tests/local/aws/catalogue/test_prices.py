@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.aws.catalogue.types import Gpu, InstanceTypeFacts
 from local.aws.catalogue.prices import PriceBook, formula_price, load_listed_prices, spot_share
+from local.aws.catalogue.types import Gpu, InstanceTypeFacts
 
 
 def facts(name: str, architecture: str = "x86_64", gpus: int = 0) -> InstanceTypeFacts:

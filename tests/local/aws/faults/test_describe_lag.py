@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from local.aws.catalogue.types import InstanceTypeFacts
+from local.aws.clock.timers import Timers
 from local.aws.ec2.instances import Instance, Inventory
 from local.aws.settings import Behaviour
-from local.aws.clock.timers import Timers
 from tests.support.clock.fake import FakeClock
 
 

@@ -16,10 +16,10 @@ from services.launcher.launch_template.content import template_data, template_ta
 from services.launcher.launch_template.variants import Variant
 from services.launcher.resolved_class import Resolved
 from services.launcher.tags import instance_tags
-from shared.concurrency.clock import SystemClock
+from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ownership import cluster_tag
 from shared.cloud.ec2.records import tag_specification
-from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm

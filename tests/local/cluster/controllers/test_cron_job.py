@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from local.cluster.controllers.cron_job import CronJobController, schedule_times
 from local.cluster.control_plane.informers import Informers, Key, KeyIndex, controller_uids
-from local.cluster.kubelet.run_times import run_seconds
 from local.cluster.control_plane.recorder import EventRecorder
+from local.cluster.controllers.cron_job import CronJobController, schedule_times
+from local.cluster.kubelet.run_times import run_seconds
 from local.cluster.storage.store import Store
 from shared.concurrency.clock import parse_rfc3339
 from tests.support.clock.fake import FakeClock

@@ -14,10 +14,10 @@ from typing import Any
 from aiohttp import web
 
 from local.cluster.api.errors import ApiError
+from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.kubelet.fleet import BootTimes, Fleet
 from local.cluster.kubelet.instances import Instance
 from local.cluster.kubelet.node_objects import NOT_READY_TAINT
-from local.cluster.control_plane.recorder import EventRecorder
 from local.cluster.storage.store import Store
 from tests.support.clock.fake import FakeClock
 from tests.support.cluster.local_cluster import LocalCluster, condition, control_plane

@@ -10,9 +10,9 @@ import pytest
 from services.interruption.notices.notice import Notice, NoticeKind
 from services.interruption.notices.scheduled_events import parse_maintenance
 from services.interruption.sources.scheduled_events import ScheduledEventSource
-from shared.api.v1alpha5.machines import parse_machine
-from shared.api.v1.node_claims import parse_node_claim
 from shared.api.core.nodes import parse_node
+from shared.api.v1.node_claims import parse_node_claim
+from shared.api.v1alpha5.machines import parse_machine
 from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import CORDON, DRAIN, DRY_RUN, V1

@@ -13,8 +13,8 @@ from services.interruption.notices.backlog import Entry
 from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, Notice, NoticeKind
 from services.interruption.notices.scheduled_events import Maintenance
 from services.interruption.sources.scheduled_events import ScheduledEventSource
-from shared.api.v1alpha5.machines import parse_machine
 from shared.api.core.nodes import parse_node
+from shared.api.v1alpha5.machines import parse_machine
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import CORDON
 from shared.kube.resources import MACHINES, NODES

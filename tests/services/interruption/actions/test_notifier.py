@@ -13,8 +13,8 @@ from services.interruption.actions.notifier import (
     messages_for,
 )
 from services.interruption.notices.notice import Notice, NoticeKind
-from shared.redis.bus import Bus
 from shared.concurrency.clock import SystemClock
+from shared.redis.bus import Bus
 from shared.redis.messages import InterruptionReceived, TerminateMachine, encode
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.settings import InterruptionSettings, read

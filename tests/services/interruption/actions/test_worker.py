@@ -9,13 +9,13 @@ import pytest
 
 from services.interruption.notices.backlog import Entry
 from services.interruption.notices.notice import Notice, NoticeKind
-from shared.redis import streams
 from shared.api.v1alpha5.machines import parse_machine
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.errors import TransientError
 from shared.kube.machines import Machines
 from shared.kube.resources import MACHINES
+from shared.redis import streams
 from shared.redis.messages import InterruptionReceived, TerminateMachine
 from tests.services.interruption.conftest import INSTANCES, NAMES, RESOURCES, World
 from tests.support.cluster.fixture import connect, write_kubeconfig

@@ -23,8 +23,8 @@ from services.interruption.notices.backlog import Backlog
 from services.interruption.notices.notice import NoticeKind
 from services.interruption.sources import sqs as module
 from services.interruption.sources.sqs import DEAD_LETTER_BYTES, UNREADABLE, SqsSource
-from shared.concurrency.clock import SystemClock
 from shared.cloud.sqs import BATCH, QueueMessage, Sqs
+from shared.concurrency.clock import SystemClock
 from shared.kube.machines import Machines
 from shared.metrics import Metrics
 from shared.settings import InterruptionSettings, read

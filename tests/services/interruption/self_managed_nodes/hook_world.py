@@ -22,12 +22,12 @@ from services.interruption.self_managed_nodes.hook_annotations import HookAnnota
 from services.interruption.self_managed_nodes.hook_keeper import HookKeeper
 from services.interruption.self_managed_nodes.lifecycle_hooks import HookCalls, LifecycleHooks
 from shared.api.core.nodes import parse_node
-from shared.redis.bus import BadMessage
 from shared.concurrency.clock import SystemClock
 from shared.domain.machines.lifecycle_actions import LifecycleAction
 from shared.domain.nodes import Node, provider_instance_id
 from shared.kube.machines import Machines
 from shared.kube.resources import NODES
+from shared.redis.bus import BadMessage
 from shared.redis.mirror import Change, MirrorReader, MirrorWriter
 from shared.settings import InterruptionSettings, read
 from tests.services.conftest import CLUSTER

@@ -22,13 +22,13 @@ from services.interruption.self_managed_nodes.imds import Imds
 from services.interruption.self_managed_nodes.imds_source import ImdsSource
 from services.interruption.self_managed_nodes.own_node import OwnNode
 from shared.api.core.nodes import parse_node
-from shared.redis.bus import Bus
 from shared.concurrency.clock import SystemClock
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder, SeenHere
 from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.settings import InterruptionSettings, read
 from tests.services.conftest import CLUSTER, Control, create_node, create_node_claim
 from tests.services.launcher.mortal import Died, Life, Mortal

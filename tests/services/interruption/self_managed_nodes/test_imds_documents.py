@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from services.interruption.notices.notice import IMDS, NoticeKind
 from services.interruption.notices.scheduled_events import Maintenance
 from services.interruption.self_managed_nodes import imds_documents
-from shared.redis.bus import BadMessage
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain.labels import MAINTENANCE_ANNOTATION
 from shared.domain.machines.machine import Machine
+from shared.redis.bus import BadMessage
 from tests.support.planning.builders import make_machine
 
 NOW = 1_800_000_000.0

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from services.interruption.notices.notice import HookName
 from services.interruption.self_managed_nodes.lifecycle_hooks import LifecycleHooks
 from services.interruption.self_managed_nodes.own_node import OwnNode
-from shared.redis import streams
 from shared.domain import labels as keys
 from shared.domain.nodes import Node
 from shared.kube.machines import Machines
 from shared.kube.resources import NODES
+from shared.redis import streams
 from shared.redis.messages import DrainNode
 from tests.services.conftest import Published
 from tests.services.interruption.self_managed_nodes.hook_world import (

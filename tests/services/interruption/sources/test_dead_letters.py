@@ -15,14 +15,14 @@ from services.interruption.notices.backlog import Backlog
 from services.interruption.sources import sqs as module
 from services.interruption.sources.dead_letters import keeping
 from services.interruption.sources.sqs import DEAD_LETTER_BYTES, SqsSource
-from shared.redis.bus import BadMessage, Bus
-from shared.redis.bus.dead_letters import DeadLetters
-from shared.concurrency.clock import SystemClock
 from shared.cloud.sqs import QueueMessage, Sqs
+from shared.concurrency.clock import SystemClock
 from shared.kube.machines import Machines
 from shared.metrics import Metrics
-from shared.settings import InterruptionSettings, read
+from shared.redis.bus import BadMessage, Bus
+from shared.redis.bus.dead_letters import DeadLetters
 from shared.redis.streams import INTERRUPTIONS
+from shared.settings import InterruptionSettings, read
 from tests.support.waiting import wait_until
 
 UNREADABLE = ["{", '{"detail": ', "{"]

@@ -10,9 +10,9 @@ import pytest
 from services.interruption.notices.notice import QUEUE, STATUS_CHECKS, NoticeKind
 from services.interruption.notices.scheduled_events import Maintenance
 from services.interruption.sources.instance_status import InstanceStatusSource
-from shared.api.v1alpha5.machines import parse_machine
-from shared.api.v1.node_claims import parse_node_claim
 from shared.api.core.nodes import parse_node
+from shared.api.v1.node_claims import parse_node_claim
+from shared.api.v1alpha5.machines import parse_machine
 from shared.cloud.ec2.instance_status import EVENT_STATUS, SYSTEM_STATUS, Ailment, InstanceStatuses
 from shared.domain.labels import MAINTENANCE_ANNOTATION
 from shared.domain.pools.nodepools import CORDON, V1

@@ -19,13 +19,13 @@ from bench.interruption import body_of, instance_id
 from bench.stacks.sqs_queue import Queue, served
 from services.interruption.sources import sqs as module
 from services.interruption.sources.sqs import UNREADABLE
-from shared.api.v1alpha5.machines import parse_machine
 from shared.api.v1.node_claims import parse_node_claim
-from shared.redis.bus import Bus
-from shared.concurrency.clock import SystemClock
+from shared.api.v1alpha5.machines import parse_machine
 from shared.cloud.client.session import Cloud
+from shared.concurrency.clock import SystemClock
 from shared.kube.machines import Machines
 from shared.kube.resources import MACHINES, NODE_CLAIMS
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from shared.redis.streams import INTERRUPTIONS
 from tests.services.conftest import create_machine, create_node_claim

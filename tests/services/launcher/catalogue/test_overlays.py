@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from services.launcher.catalogue.overlays import LIST_FRESH_SECONDS, ListedOverlays, Overlays
-from shared.redis.bus import Bus
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue, encode_catalogue
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_OVERLAYS
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.redis.mirror.catalogue.overlays import OverlaidCatalogues
 from tests.support.clock.fake import FakeClock

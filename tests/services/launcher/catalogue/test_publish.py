@@ -25,18 +25,18 @@ from services.launcher.catalogue.publish import (
     Catalogues,
 )
 from services.launcher.catalogue.read import CatalogueRequest, Encoded, read_apart
-from shared.redis.bus import Bus
-from shared.redis.bus.connection import ask
 from shared.cloud.catalogue.building import generation_of, with_memory
 from shared.cloud.catalogue.instance_model import ModelSettings
 from shared.domain.instance_types.types import Catalogue, decode_catalogue, encode_catalogue
 from shared.errors import Unauthorized, Unavailable, Unreachable
+from shared.redis.bus import Bus
+from shared.redis.bus.connection import ask
 from shared.redis.mirror.catalogue import offerings
 from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from tests.services.launcher.catalogue.test_learned_memory import SEEN, machine, node
-from tests.support.planning.builders import REGION, make_type
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import REGION, make_type
 from tests.support.waiting import wait_until
 
 READING = CatalogueRequest(REGION, None, ModelSettings(), "error")

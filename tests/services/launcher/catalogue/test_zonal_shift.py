@@ -9,18 +9,18 @@ import pytest
 
 from services.launcher.catalogue.zonal_shift import PERIOD_SECONDS, UNAVAILABLE_SECONDS, ZonalShifts
 from services.launcher.node_class.controller import NodeClasses
-from shared.redis.bus import Bus
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue, encode_catalogue
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.redis.mirror.catalogue.shifted_zones import ShiftedZones
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control, create_pool
-from tests.support.planning.builders import ZONES
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import ZONES
 
 Start = Callable[..., ZonalShifts]
 

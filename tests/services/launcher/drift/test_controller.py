@@ -11,7 +11,6 @@ from services.launcher.drift.controller import PERIOD_SECONDS, DriftController
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
-from shared.redis.bus import Bus
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
@@ -32,6 +31,7 @@ from shared.kube.resources import (
     Resource,
 )
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import (

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from services.launcher.drift.reasons import Facts, drift_of
 from services.launcher.node_class.images import boot_images
 from services.launcher.resolved_class import BootImages, Resolved
-from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
+from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from shared.api.v1.node_pools import parse_node_pool
 from shared.api.v1alpha5.node_templates import parse_node_template
 from shared.api.v1alpha5.provisioners import parse_provisioner

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from services.launcher.launch.admission import epoch_of, first_made, is_stale
 from shared.api.v1alpha5.machines import parse_machine
-from shared.redis.bus import Bus, RetryLater
 from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED, Machine
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODE_POOLS, PROVISIONERS
+from shared.redis.bus import Bus, RetryLater
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff
 from tests.services.conftest import (
     Control,
@@ -25,8 +25,8 @@ from tests.services.conftest import (
     create_pool,
 )
 from tests.services.launcher.conftest import Launcher
-from tests.support.planning.builders import make_machine
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import make_machine
 
 Start = Callable[..., Launcher]
 

@@ -13,11 +13,11 @@ from services.launcher.launch.fleet import MOST_OVERRIDES, MOST_TYPES
 from services.launcher.launch.offerings import choose, falls_back_to_few
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
+from shared.domain.instance_types.reservations import INTERRUPTIBLE_LABEL
+from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import sized
 from shared.domain.instance_types.types import InstanceType, Offering, SizeFacts
 from shared.domain.machines.machine import Machine
-from shared.domain.instance_types.reservations import INTERRUPTIBLE_LABEL
-from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.snapshot import OfferingKey
 from shared.errors import InsufficientCapacity
 from tests.support.planning.builders import ZONES, make_catalogue, make_machine, make_type

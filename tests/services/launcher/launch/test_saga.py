@@ -12,9 +12,7 @@ from structlog.testing import capture_logs
 from services.launcher.garbage_collection.lost_machines import INSTANCE_VISIBLE_SECONDS
 from services.launcher.launch.fleet import launch_token
 from services.launcher.launch.record_store import LaunchRecords
-from shared.redis import streams
 from shared.api.v1alpha5.machines import parse_machine
-from shared.redis.bus import Bus, RetryLater
 from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED
@@ -22,13 +20,15 @@ from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import AWS_NODE_TEMPLATES, LAUNCH_RECORDS, MACHINES
-from shared.redis.messages import LaunchFailed, TerminateMachine
 from shared.metrics import Metrics
+from shared.redis import streams
+from shared.redis.bus import Bus, RetryLater
+from shared.redis.messages import LaunchFailed, TerminateMachine
 from shared.redis.mirror.catalogue.offerings import UnavailableOfferings
 from tests.services.conftest import CLUSTER, Control, create_machine, create_pool
 from tests.services.launcher.conftest import Launcher
-from tests.support.planning.builders import ZONES
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import ZONES
 
 Start = Callable[[], Launcher]
 NAME = "default-a"

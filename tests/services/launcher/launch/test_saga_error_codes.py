@@ -9,10 +9,10 @@ import pytest
 import pytest_asyncio
 
 from services.launcher.launch.controller import LaunchController
-from shared.redis.bus import RetryLater
 from shared.cloud.client.errors import CAPACITY_CODES
 from shared.domain import labels as keys
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES
+from shared.redis.bus import RetryLater
 from tests.services.conftest import create_machine
 from tests.services.launcher.crash_world import FORGETFUL, CrashWorld, crashes
 from tests.services.launcher.ice_codes import ICE

@@ -14,8 +14,8 @@ import pytest_asyncio
 
 from services.launcher.launch.controller import LaunchController
 from services.launcher.launch.record import LaunchRecord
-from shared.redis.bus import RetryLater
 from shared.kube.resources import MACHINES
+from shared.redis.bus import RetryLater
 from tests.services.conftest import create_machine
 from tests.services.launcher.crash_world import CrashWorld, crashes
 from tests.services.launcher.mortal import Died, Life

@@ -10,17 +10,17 @@ import pytest
 from services.launcher.launch.record import LaunchRecord
 from services.launcher.launch.subnets import SubnetReservations
 from services.launcher.launch.unavailable_offerings import CapacityErrors, is_shortage, reasons_of
-from shared.redis.bus import Bus
 from shared.cloud.client.errors import CAPACITY_CODES, SPOT_ROLE_MISSING
 from shared.cloud.ec2.records import FleetError, FleetInstance, FleetResult, Subnet
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import encode_catalogue
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore, UnavailableOfferings
 from shared.settings import LauncherSettings, read
 from tests.services.launcher.ice_codes import ICE
-from tests.support.planning.builders import ZONES, make_catalogue, make_type
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import ZONES, make_catalogue, make_type
 
 FIRST = (keys.SPOT, "m5.large", ZONES[0])
 FAILURES = "karpenter_cloudprovider_instance_launch_failures_total"

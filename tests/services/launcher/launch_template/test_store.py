@@ -14,11 +14,11 @@ from services.launcher.launch_template.store import (
     TemplateStore,
     templates_of,
 )
-from shared.redis.bus import Bus
 from shared.cloud.client.session import Cloud
 from shared.errors import Unauthorized
 from shared.kube.client import Kube
 from shared.kube.resources import LAUNCH_RECORDS
+from shared.redis.bus import Bus
 from shared.redis.mirror.template_use import UNUSED_SECONDS, TemplateUse
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control

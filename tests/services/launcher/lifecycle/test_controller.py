@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from shared.api.core.nodes import parse_node
-from shared.redis.bus.connection import ask
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
-from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
+from shared.redis.bus.connection import ask
 from tests.services.conftest import create_machine, create_pool
 from tests.services.launcher.lifecycle_world import World
 

@@ -17,15 +17,15 @@ from services.launcher.node_class.authorization import (
 )
 from services.launcher.node_class.images import boot_images
 from services.launcher.resolved_class import BootImages, Resolved
-from shared.cloud.ec2.records import Image, SecurityGroup, Subnet
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.records import Image, SecurityGroup, Subnet
 from shared.domain import labels as keys
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.errors import Throttled
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control
-from tests.support.planning.builders import make_node_class
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import make_node_class
 
 IMAGE = Image("ami-1", "one", "arm64", "", "self", False)
 NODE_CLASS = make_node_class(generation_api=V1, generation=1, tags={"team": "blue"})

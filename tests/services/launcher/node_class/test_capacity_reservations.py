@@ -20,11 +20,10 @@ from services.launcher.node_class.capacity_reservations import (
 )
 from services.launcher.node_class.controller import NodeClasses
 from shared.api.v1.ec2_node_classes import parse_ec2_node_class
-from shared.cloud.ec2.records import CapacityReservation
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.records import CapacityReservation
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.pools.nodepools import V1, SelectorTerm
 from shared.domain.instance_types.reservations import (
     CAPACITY_BLOCK,
     ID_LABEL,
@@ -33,6 +32,7 @@ from shared.domain.instance_types.reservations import (
     Reservation,
     with_reserved,
 )
+from shared.domain.pools.nodepools import V1, SelectorTerm
 from shared.errors import InsufficientCapacity, Unavailable
 from shared.kube.client import Kube
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS
@@ -41,8 +41,14 @@ from shared.redis.mirror.catalogue.reservations import ReservationStore, Reserve
 from tests.services.conftest import Control, create_node_claim, create_node_class
 from tests.services.launcher.conftest import Launcher
 from tests.services.launcher.lifecycle_world import World
-from tests.support.planning.builders import ZONES, make_catalogue, make_machine, make_node_class, make_type
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import (
+    ZONES,
+    make_catalogue,
+    make_machine,
+    make_node_class,
+    make_type,
+)
 
 ONE = CapacityReservation(
     "cr-1", "123456789012", "m5.large", ZONES[0], "targeted", "default", 2, None, {"team": "a"}

@@ -26,16 +26,16 @@ from services.launcher.node_class.published_images import (
     published,
 )
 from services.launcher.resolved_class import BootImage, BootImages, image_for
-from shared.cloud.ec2.records import Image
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.records import Image
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
 from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject
 from tests.services.conftest import Control
-from tests.support.planning.builders import make_node_class, make_type
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import make_node_class, make_type
 
 K8S = "1.32"
 EKS = "/aws/service/eks/optimized-ami/1.32"

@@ -19,8 +19,8 @@ from shared.domain.pools.nodepools import V1, V1ALPHA5, NodeClass
 from shared.errors import InvalidObject, NotFound, Unauthorized
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control
-from tests.support.planning.builders import make_node_class
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import make_node_class
 
 ROLE = f"KarpenterNodeRole-{CLUSTER}"
 SEEDED = f"KarpenterNodeInstanceProfile-{CLUSTER}"

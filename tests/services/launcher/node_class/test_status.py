@@ -19,8 +19,8 @@ from services.launcher.node_class.status import (
 from services.watcher.status.pools import class_refusal
 from shared.api.conditions import condition_objects, known_conditions
 from shared.api.faults import Fault, texts_of
-from shared.cloud.eks import EksCluster
 from shared.cloud.ec2.records import Image, SecurityGroup, Subnet
+from shared.cloud.eks import EksCluster
 from shared.domain.machines.machine import Condition
 from shared.domain.pools.nodepools import V1, V1ALPHA5
 from tests.support.planning.builders import make_node_class

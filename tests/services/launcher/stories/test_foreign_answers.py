@@ -8,9 +8,9 @@ import pytest
 import pytest_asyncio
 
 from services.launcher.launch.controller import LaunchController
-from shared.redis.bus import RetryLater
 from shared.errors import TransientError
 from shared.kube.resources import MACHINES
+from shared.redis.bus import RetryLater
 from tests.services.conftest import create_machine
 from tests.services.launcher.crash_world import CrashWorld, crashes
 from tests.services.launcher.mortal import Life

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from local.cluster.storage.store import Store
-from shared.redis.bus import RetryLater
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.kube.client import Kube
+from shared.redis.bus import RetryLater
 from tests.services.conftest import (
     CRDS,
     Control,

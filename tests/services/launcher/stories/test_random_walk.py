@@ -18,12 +18,12 @@ import pytest
 
 from services.launcher.garbage_collection.controller import GarbageCollection
 from services.launcher.launch.controller import LaunchController
-from shared.redis.bus import RetryLater
 from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.domain.instance_types.types import encode_catalogue
 from shared.domain.nodes import provider_instance_id
 from shared.errors import TransientError
 from shared.kube.resources import MACHINES
+from shared.redis.bus import RetryLater
 from tests.services.conftest import create_machine
 from tests.services.launcher.crash_world import CATALOGUE, FORGETFUL, CrashWorld, crashes
 from tests.services.launcher.mortal import Died, Life

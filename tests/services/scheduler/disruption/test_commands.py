@@ -8,22 +8,22 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.disruption.commands import Commands
-from shared.redis import streams
-from shared.api.v1.node_claims import parse_node_claim
 from shared.api.core.nodes import parse_node, taint_objects
+from shared.api.v1.node_claims import parse_node_claim
 from shared.domain import labels as keys
 from shared.domain.machines.commands import CommandRecord, holder, written
 from shared.domain.machines.machine import CONSOLIDATABLE, DISRUPTION_REASON, INITIALIZED, Machine
-from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
 from shared.domain.nodes import DISRUPTED
+from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES
+from shared.redis import streams
 from shared.redis.messages import LaunchMachine, TerminateMachine
 from tests.services.scheduler.conftest import Scheduler
+from tests.support.metrics.pages import Scraped
 from tests.support.planning.builders import make_node_class, make_pool
 from tests.support.planning.disruption import Running, make_running, pods_on
-from tests.support.metrics.pages import Scraped
 
 POOL = make_pool(
     generation_api=V1,

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.api.v1alpha5.machines import machine_conditions, parse_machine
-from shared.api.v1.node_claims import parse_node_claim
 from shared.api.core.nodes import parse_node
-from shared.redis.bus import Bus
+from shared.api.v1.node_claims import parse_node_claim
+from shared.api.v1alpha5.machines import machine_conditions, parse_machine
 from shared.domain import labels as keys
 from shared.domain.machines.machine import (
     DISRUPTION_REASON,
@@ -28,13 +27,14 @@ from shared.domain.machines.machine import (
     REGISTERED,
     Machine,
 )
-from shared.domain.pools.nodepools import V1, V1ALPHA5, WHEN_UNDERUTILIZED, NodePool
 from shared.domain.nodes import DISRUPTED, Node
+from shared.domain.pools.nodepools import V1, V1ALPHA5, WHEN_UNDERUTILIZED, NodePool
 from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from tests.services.launcher.mortal import Died, Life, Mortal
 from tests.services.scheduler.conftest import SOUND, Scheduler, incarnation
 from tests.support.planning.builders import make_node_class, make_pool

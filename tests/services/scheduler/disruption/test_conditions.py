@@ -8,7 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from services.scheduler.disruption.conditions import due, occupied_nodes
-from shared.domain.machines.machine import CONSOLIDATABLE, EMPTY, EXPIRED, INITIALIZED, Condition, Machine
+from shared.domain.machines.machine import (
+    CONSOLIDATABLE,
+    EMPTY,
+    EXPIRED,
+    INITIALIZED,
+    Condition,
+    Machine,
+)
 from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, NodePool
 from shared.domain.workloads.pods import Owner, Pod
 from tests.support.planning.builders import make_bound_pod, make_machine, make_pool

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from shared.redis import streams
 from shared.api.v1alpha5.machines import parse_machine
 from shared.concurrency.clock import SystemClock
 from shared.domain.machines.machine import EMPTY, Machine
 from shared.domain.pools.nodepools import GLOBAL, KARPENTER, V1, WHEN_UNDERUTILIZED, Budget
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS
+from shared.redis import streams
 from shared.redis.messages import TerminateMachine
 from tests.services.conftest import create_machine, create_running_pod
 from tests.services.scheduler.conftest import Scheduler
+from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_bound_pod, make_node, make_pool
 from tests.support.planning.disruption import make_running, pods_on
-from tests.support.clock.fake import FakeClock
 from tests.support.waiting import wait_until
 
 NAME = "default-a"

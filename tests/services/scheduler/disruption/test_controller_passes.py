@@ -20,9 +20,9 @@ from shared.kube.client import Kube
 from shared.metrics import Metrics
 from tests.services.scheduler.conftest import Scheduler
 from tests.services.scheduler.disruption.test_commands import shown, store
+from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_node_class, make_pool
 from tests.support.planning.disruption import make_cluster, make_running, make_world, pods_on
-from tests.support.clock.fake import FakeClock
 
 GENERATIONS = pytest.mark.parametrize("generation", [V1ALPHA5, V1])
 

@@ -15,9 +15,8 @@ from services.scheduler.disruption.methods import (
     methods_of,
 )
 from shared.disruption.global_consolidation import plan
-from shared.disruption.methods import multi_node
-from shared.disruption.methods import single_node
 from shared.disruption.global_consolidation.churn import Churn
+from shared.disruption.methods import multi_node, single_node
 from shared.disruption.records import Command
 from shared.domain.pools.nodepools import (
     GLOBAL,
@@ -29,7 +28,14 @@ from shared.domain.pools.nodepools import (
     NodePool,
 )
 from tests.support.planning.builders import make_pool
-from tests.support.planning.disruption import NOW, look, make_cluster, make_running, make_world, pods_on
+from tests.support.planning.disruption import (
+    NOW,
+    look,
+    make_cluster,
+    make_running,
+    make_world,
+    pods_on,
+)
 
 
 def pool(name: str, **changes: Any) -> NodePool:

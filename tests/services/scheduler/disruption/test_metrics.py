@@ -13,19 +13,15 @@ from services.scheduler.disruption.metrics import (
     count_replaced,
     count_weighed,
 )
-from shared.disruption.methods import drift
-from shared.disruption.methods import emptiness
-from shared.disruption.methods import expiration
-from shared.disruption.methods import multi_node
-from shared.disruption.methods import single_node
+from shared.disruption.methods import drift, emptiness, expiration, multi_node, single_node
 from shared.disruption.records import Candidate, Command, Weighed
 from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import CONSOLIDATABLE, DRIFTED, EXPIRED, INITIALIZED, Condition
 from shared.domain.pools.nodepools import V1, V1ALPHA5, WHEN_EMPTY, WHEN_UNDERUTILIZED, NodePool
 from shared.metrics import Metrics
+from tests.support.metrics.pages import Scraped
 from tests.support.planning.builders import make_machine, make_pool
 from tests.support.planning.disruption import make_running
-from tests.support.metrics.pages import Scraped
 
 DISRUPTION, OLD = "karpenter_voluntary_disruption", "karpenter_deprovisioning"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from shared.redis.bus import Bus
-from shared.redis.bus.connection import ask
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES
+from shared.redis.bus import Bus
+from shared.redis.bus.connection import ask
 from shared.redis.mirror.change import MirrorKeys
 from tests.services.scheduler.conftest import Scheduler, pool_of
-from tests.support.planning.builders import make_bound_pod, make_node, make_pod, make_pods
 from tests.support.cluster.real_pods import store_pods
+from tests.support.planning.builders import make_bound_pod, make_node, make_pod, make_pods
 from tests.support.waiting import wait_until
 
 

@@ -24,9 +24,9 @@ from shared.kube.resources import MACHINES, PODS, Resource
 from shared.settings import SchedulerSettings, apply, read
 from tests.services.conftest import CLUSTER
 from tests.services.scheduler.conftest import Scheduler, pool_of
-from tests.support.planning.builders import make_machine, make_node, make_pod
-from tests.support.cluster.fixture import connect, write_kubeconfig
 from tests.support.clock.fake import FakeClock
+from tests.support.cluster.fixture import connect, write_kubeconfig
+from tests.support.planning.builders import make_machine, make_node, make_pod
 from tests.support.waiting import wait_until
 
 OURS = {keys.PROVISIONER_NAME: "default"}

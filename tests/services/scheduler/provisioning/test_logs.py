@@ -13,8 +13,8 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.machines.machine import INITIALIZED, Condition
 from shared.domain.pools.nodepools import V1, V1ALPHA5
-from shared.domain.workloads.pods import PreferredTerm
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import PreferredTerm
 from tests.support.planning.builders import (
     make_daemon_set,
     make_machine,

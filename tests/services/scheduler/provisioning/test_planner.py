@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from shared.redis import streams
 from shared.api.v1alpha5.machines import parse_machine
-from shared.redis.bus import Bus
 from shared.domain import labels as keys
 from shared.kube.client import Kube
-from shared.redis.messages import LaunchMachine
 from shared.metrics import Metrics
+from shared.redis import streams
+from shared.redis.bus import Bus
+from shared.redis.messages import LaunchMachine
 from tests.services.scheduler.conftest import Scheduler, machines, pool_of
 from tests.support.planning.builders import ZONES, make_machine, make_node, make_pod, make_pods
 from tests.support.waiting import wait_until

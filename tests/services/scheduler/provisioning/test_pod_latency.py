@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from services.scheduler.provisioning import pod_latency as timed
 from services.scheduler.provisioning.pod_latency import PodLatency, placed_by, undecided_text
-from shared.domain.workloads.pods import Pod
 from shared.domain.records import PODS
+from shared.domain.workloads.pods import Pod
 from shared.metrics import Metrics
 from shared.redis.mirror import Change
-from tests.support.planning.builders import make_bound_pod, make_pod
 from tests.support.clock.fake import FakeClock
 from tests.support.metrics.pages import Scraped
+from tests.support.planning.builders import make_bound_pod, make_pod
 
 PREFIX = "karpenter_pods_provisioning"
 UNBOUND, UNSTARTED = f"{PREFIX}_unbound_time_seconds", f"{PREFIX}_unstarted_time_seconds"

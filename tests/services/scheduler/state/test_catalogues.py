@@ -10,14 +10,14 @@ import pytest
 
 from services.scheduler.state.catalogues import catalogue_source
 from shared.api.v1.node_pools import parse_node_pool
-from shared.redis.bus import Bus
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
-from shared.domain.pools.nodepools import V1, NodeClass, NodePool, SelectorTerm
 from shared.domain.instance_types.overlays import Overlay
 from shared.domain.instance_types.reservations import Reservation, merged
+from shared.domain.pools.nodepools import V1, NodeClass, NodePool, SelectorTerm
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.reservations import KEPT_SECONDS, NOT_READ, ReservationStore
 from tests.services.conftest import create_node_pool
 from tests.services.scheduler.conftest import Scheduler

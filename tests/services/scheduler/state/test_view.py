@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from services.scheduler.state.view import View, waiting_pods
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
-from shared.domain.workloads.namespaces import Namespace
-from shared.domain.workloads.pods import Owner, Pod
 from shared.domain.records import CLAIMS, CSI_NODES, NAMESPACES, STORAGE_CLASSES, VOLUMES
 from shared.domain.snapshot import moving_pods
+from shared.domain.workloads.namespaces import Namespace
+from shared.domain.workloads.pods import Owner, Pod
 from shared.redis.mirror import MirrorReader
 from tests.support.planning.builders import (
     make_bound_pod,
@@ -24,7 +24,12 @@ from tests.support.planning.builders import (
     make_pod,
     make_snapshot,
 )
-from tests.support.planning.volumes import make_claim, make_csi_node, make_storage_class, make_volume
+from tests.support.planning.volumes import (
+    make_claim,
+    make_csi_node,
+    make_storage_class,
+    make_volume,
+)
 
 LEAVING = make_machine("m", node_name="n", terminating=True)
 STATEFUL = Owner("StatefulSet", "db", "u")

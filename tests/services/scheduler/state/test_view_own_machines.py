@@ -20,8 +20,8 @@ from tests.services.scheduler.conftest import (
     machines_at,
     pool_of,
 )
-from tests.support.planning.builders import make_pod
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import make_pod
 
 
 async def test_a_mirror_that_stands_still_does_not_make_the_scheduler_buy_twice(

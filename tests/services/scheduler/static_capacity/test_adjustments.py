@@ -7,17 +7,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from services.scheduler.static_capacity.adjustments import Adjustment, adjustments, names_for
-from shared.disruption.methods import emptiness
-from shared.disruption.methods import single_node
-from shared.disruption.methods import static_drift
+from shared.disruption.methods import emptiness, single_node, static_drift
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import DRIFTED
 from shared.domain.pools.nodepools import V1, Budget, NodePool
 from shared.domain.snapshot import Snapshot
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
-from shared.solver.solve import SolverSettings
 from shared.solver.pools.static import static_machine
+from shared.solver.solve import SolverSettings
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.planning.builders import make_node_class, make_pool
 from tests.support.planning.disruption import (

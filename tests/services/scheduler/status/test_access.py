@@ -11,14 +11,14 @@ import pytest
 
 from services.scheduler.status.access import offered
 from services.scheduler.status.simulate import Simulator
-from shared.redis.bus import Bus
 from shared.concurrency.clock import SystemClock
 from shared.kube.token_access import TokenAccess
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
 from shared.runtime.services import Service
-from shared.settings import SchedulerSettings, read
 from shared.runtime.status import Listener, mount, server_loop
+from shared.settings import SchedulerSettings, read
 from tests.services.scheduler.conftest import Scheduler
 from tests.shared.kube.test_token_access import ALLOWED, DENIED, KNOWN
 from tests.support.cluster.fixture import connect, write_kubeconfig

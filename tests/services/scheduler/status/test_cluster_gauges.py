@@ -16,9 +16,10 @@ from services.scheduler.status.cluster_gauges import (
 )
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Offering
-from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import V1, V1ALPHA5
 from shared.domain.workloads.pods import Owner
+from tests.support.metrics.pages import Scraped
 from tests.support.planning.builders import (
     amounts,
     make_bound_pod,
@@ -29,7 +30,6 @@ from tests.support.planning.builders import (
     make_pool,
     make_type,
 )
-from tests.support.metrics.pages import Scraped
 
 DAEMON = Owner("DaemonSet", "agent", "u")
 PLACE = {

@@ -13,9 +13,9 @@ from shared.domain import labels as keys
 from shared.domain.workloads.pods import Owner
 from shared.runtime.leadership import Leadership
 from tests.services.scheduler.conftest import Scheduler
-from tests.support.planning.builders import make_bound_pod, make_node, make_pool
 from tests.support.clock.fake import FakeClock
 from tests.support.metrics.pages import Scraped
+from tests.support.planning.builders import make_bound_pod, make_node, make_pool
 
 OURS = {keys.PROVISIONER_NAME: "default", keys.INSTANCE_TYPE: "m5.x004"}
 ALLOCATABLE, REQUESTS = "karpenter_nodes_allocatable", "karpenter_nodes_total_pod_requests"

@@ -24,20 +24,20 @@ from services.scheduler.status.simulate import (
     Simulator,
     answer_request,
 )
-from shared.redis.bus import Bus
-from shared.runtime.child import Bounds
 from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.types import encode_catalogue
-from shared.runtime.environment import Environment
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS
-from shared.runtime.live_settings import LiveSettings
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.offerings import CatalogueStore
+from shared.runtime.child import Bounds
+from shared.runtime.environment import Environment
+from shared.runtime.live_settings import LiveSettings
 from shared.runtime.services import Question, Service
-from shared.settings import SchedulerSettings, read
 from shared.runtime.status import Listener, mount, server_loop
+from shared.settings import SchedulerSettings, read
 from tests.services.conftest import CLUSTER
 from tests.shared.simulation.documents import (
     controller,
@@ -46,9 +46,9 @@ from tests.shared.simulation.documents import (
     pod,
     provisioner,
 )
+from tests.support.network.status_server import free_port, running
 from tests.support.planning.builders import make_catalogue
 from tests.support.processes.child_processes import working_children
-from tests.support.network.status_server import free_port, running
 from tests.support.waiting import wait_until
 
 

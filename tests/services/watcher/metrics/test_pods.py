@@ -11,9 +11,9 @@ from services.watcher.metrics.pods import PodGauges
 from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.metrics import Metrics
-from tests.support.planning.builders import make_node
 from tests.support.clock.fake import FakeClock
 from tests.support.metrics.pages import Scraped
+from tests.support.planning.builders import make_node
 
 NOW = 1.7e9
 KIND: dict[str, Kind] = {kind.resource.kind: kind for kind in KINDS}

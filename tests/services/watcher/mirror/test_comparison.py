@@ -20,11 +20,11 @@ from services.watcher.mirror.comparison import (
     differences,
     in_both,
 )
-from shared.redis.bus import Bus
 from shared.kube.informer import Key, Known
+from shared.redis.bus import Bus
 from tests.services.conftest import store_with_our_kinds
-from tests.support.cluster.fixture import embedded_api_server
 from tests.support.aws.hiding_proxy import HidingProxy, hiding_proxy
+from tests.support.cluster.fixture import embedded_api_server
 from tests.support.waiting import wait_until
 from tests.support.watcher_world import World, watching
 

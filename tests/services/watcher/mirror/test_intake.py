@@ -18,13 +18,13 @@ from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
 from services.watcher.status.joined_nodes import JoinedNodes
 from services.watcher.status.pod_events import PodEvents
-from shared.redis.bus import Bus
 from shared.kube.client import Kube
 from shared.kube.informer import Deleted, Event, Key, Put
 from shared.kube.machines import Machines
 from shared.kube.recorder import Recorder
 from shared.kube.resources import NODE_POOLS
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.redis.mirror import MirrorWriter
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from shared.redis.mirror.writer import BODY_LIMIT_BYTES

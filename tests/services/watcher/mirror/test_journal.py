@@ -14,14 +14,14 @@ import pytest
 from services.watcher.conversion import KINDS
 from services.watcher.mirror import journal as journals
 from services.watcher.mirror.journal import LARGEST_CHUNK, Journal
-from shared.redis import streams
-from shared.redis.bus import Bus
 from shared.concurrency.clock import SystemClock
 from shared.domain.records import decode_record
+from shared.redis import streams
+from shared.redis.bus import Bus
 from shared.redis.messages import LaunchMachine, PodUnschedulable
 from shared.redis.mirror import MirrorReader, MirrorWriter
-from tests.support.planning.builders import make_bound_pod, make_machine, make_node, make_pod
 from tests.support.network.fault_proxy import FaultProxy
+from tests.support.planning.builders import make_bound_pod, make_machine, make_node, make_pod
 from tests.support.waiting import wait_until
 
 KIND = {kind.name: kind for kind in reversed(KINDS)}  # of two generations the older

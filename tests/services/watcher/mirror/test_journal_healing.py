@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from services.watcher.mirror.journal import RENEW_SECONDS, Journal
+from shared.concurrency.clock import SystemClock
 from shared.redis import streams
 from shared.redis.bus import Bus
-from shared.concurrency.clock import SystemClock
 from shared.redis.mirror import MirrorReader, MirrorWriter, Position
 from shared.redis.mirror.change import MirrorKeys
 from tests.services.watcher.mirror.test_journal import note, pods_of, running
-from tests.support.planning.builders import make_pod
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import make_pod
 from tests.support.waiting import wait_until
 
 KEY = "a secret of the test"

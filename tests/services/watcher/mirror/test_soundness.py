@@ -12,9 +12,9 @@ from services.watcher.mirror.soundness import positions, problem_of
 from shared.concurrency.clock import SystemClock
 from shared.errors import Unavailable
 from shared.kube.client import Kube
-from shared.kube.transport.connection import Timeouts
 from shared.kube.informer import Event, Informer
 from shared.kube.resources import PODS, Resource
+from shared.kube.transport.connection import Timeouts
 from tests.support.waiting import wait_until
 
 CLOCK = SystemClock()

@@ -12,7 +12,6 @@ from services.watcher.object_faults import ObjectFaults
 from services.watcher.status.controller import Statuses
 from services.watcher.status.inline_templates import InlineTemplates
 from shared.api.hashes import METHOD
-from shared.redis.bus import Bus
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.kube.client import Kube
@@ -29,6 +28,7 @@ from shared.kube.resources import (
     Resource,
 )
 from shared.metrics import Metrics
+from shared.redis.bus import Bus
 from shared.redis.mirror import MirrorWriter
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from tests.services.conftest import create_machine, create_node_class, create_node_pool, create_pool

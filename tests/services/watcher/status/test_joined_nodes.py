@@ -12,18 +12,18 @@ from services.watcher.status.joined_nodes import (
     UNREGISTERED_SECONDS,
     JoinedNodes,
 )
-from shared.redis.bus import Bus
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1
 from shared.domain.nodes import Node
+from shared.domain.pools.nodepools import V1
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import NODE_CLAIMS
+from shared.redis.bus import Bus
 from shared.redis.mirror import MirrorWriter
 from tests.services.conftest import create_machine, create_node_claim
-from tests.support.planning.builders import make_node
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import make_node
 
 ID = "aws:///us-west-2a/i-0123456789abcdef0"
 OTHER_ID = "aws:///us-west-2a/i-00000000000000001"

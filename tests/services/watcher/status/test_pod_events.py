@@ -15,8 +15,8 @@ from shared.domain.workloads.pods import Owner
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
 from tests.services.conftest import create_node_claim
-from tests.support.planning.builders import make_bound_pod, make_machine, make_pod
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import make_bound_pod, make_machine, make_pod
 
 NOW = 1_000_000.0
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from shared.api.conversion.class_upgrade import OLD_METADATA_DEFAULTS
 from shared.api.conversion.convert import convert
+from shared.api.conversion.written import Written
 from shared.api.faults import field_text
+from shared.api.registry import check
 from shared.api.v1alpha5.node_templates import parse_node_template
 from shared.api.v1alpha5.provisioners import parse_provisioner
-from shared.api.registry import check
-from shared.api.conversion.written import Written
 from shared.domain.pools.nodepools import NodeClass, NodePool
 
 Document = dict[str, Any]

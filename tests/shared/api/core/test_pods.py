@@ -15,9 +15,9 @@ from shared.api.core.pod_requests import pod_requests
 from shared.api.core.pods import parse_daemon_set, parse_pod
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
+from shared.domain.records import decode_record
 from shared.domain.workloads.namespaces import NamespaceSelector
 from shared.domain.workloads.pods import NOBODY, Owner, is_provisionable
-from shared.domain.records import decode_record
 from shared.errors import InvalidObject
 from tests.shared.api.conftest import document, json_values, objects
 

@@ -11,9 +11,9 @@ from pydantic import Field
 from shared.api.crd.definitions import HEADER, crd_file, crd_text, custom_resource_definition
 from shared.api.crd.field_tables import reference_text
 from shared.api.crd.model import ApiModel, Rule
+from shared.api.crd.structural import attribute_docstrings, structural_schema
 from shared.api.schema.kinds import Column, KindInfo, Resource
 from shared.api.schema.scalars import DurationOrNever, Quantity, ResourceList
-from shared.api.crd.structural import attribute_docstrings, structural_schema
 from tests.support.cluster.structural_rules import (
     cost_faults,
     default_faults,

@@ -8,8 +8,8 @@ import cel
 import pytest
 
 from shared.api.crd.model import UNKNOWN_FIELDS, ApiModel, read
-from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate, AWSNodeTemplateSpec
 from shared.api.schema.block_devices import EbsVolume
+from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate, AWSNodeTemplateSpec
 from shared.api.schema.v1alpha5.machine import Machine, MachineSpec
 from shared.api.schema.v1alpha5.provisioner import Provisioner, ProvisionerSpec
 from shared.domain import labels as keys

@@ -11,8 +11,8 @@ from hypothesis import given
 
 from shared.api.conditions import condition_objects, parse_conditions, with_condition
 from shared.api.hashes import METHOD
-from shared.api.v1alpha5.machines import machine_conditions, parse_machine, with_readiness
 from shared.api.v1.node_claims import parse_node_claim, planned_object
+from shared.api.v1alpha5.machines import machine_conditions, parse_machine, with_readiness
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from shared.api.schema.v1alpha5.provisioner import Provisioner
 from shared.api.v1alpha5.provisioners import (
     parse_provisioner,
     provisioner_object,
     with_defaults,
 )
-from shared.api.schema.v1alpha5.provisioner import Provisioner
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.pools.nodepools import (

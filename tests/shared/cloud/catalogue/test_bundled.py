@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue, packed, unpacked
 from shared.cloud.catalogue.building import generation_of
+from shared.cloud.catalogue.bundled import BUNDLED_REGION, bundled_catalogue, packed, unpacked
 from shared.domain.labels import ON_DEMAND, SPOT
 from tests.support.planning.builders import make_catalogue
 

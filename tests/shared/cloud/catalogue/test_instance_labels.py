@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.instance_types.types import INSTANCE_NAME, Offering
 from shared.domain.labels import WELL_KNOWN
-from shared.domain.instance_types.size_settings import SizeSettings
 
 Build = Callable[..., Any]
 AWS = "karpenter.k8s.aws/"

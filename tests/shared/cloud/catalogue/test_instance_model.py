@@ -9,10 +9,10 @@ import pytest
 
 from shared.cloud.catalogue.instance_model import ModelSettings, memory_bytes
 from shared.cloud.catalogue.reference_data import vpc_limits
+from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.instance_types.sizes import GIB, MIB
 from shared.domain.instance_types.types import Offering
 from shared.domain.pools.nodepools import V1
-from shared.domain.instance_types.size_settings import SizeSettings
 from tests.support.planning.builders import make_node_class, make_pool
 
 Build = Callable[..., Any]

@@ -22,7 +22,13 @@ from shared.cloud.catalogue.reference_data import (
     VpcLimit,
     vpc_limits,
 )
-from shared.cloud.catalogue.refresh_data import main, parse_limits, with_new_bandwidths, with_prices, written
+from shared.cloud.catalogue.refresh_data import (
+    main,
+    parse_limits,
+    with_new_bandwidths,
+    with_prices,
+    written,
+)
 from shared.errors import ConfigurationError
 
 KINDS = {LIMITS: LimitsFile, BANDWIDTH: BandwidthFile, PRICES: PriceFile}

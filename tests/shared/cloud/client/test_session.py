@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from shared.concurrency.clock import SystemClock
 from shared.cloud.client.session import Cloud, Role
 from shared.cloud.sqs import QueueMessage
+from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError, NotFound, Unreachable
 
 FOREIGN = "i-0123456789abcdef0"

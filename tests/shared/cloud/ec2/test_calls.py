@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from shared.cloud.client.errors import IDEMPOTENT_PARAMETER_MISMATCH
-from shared.cloud.ec2.records import Instance, tag_specification
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.records import Instance, tag_specification
 from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import (
     InvalidObject,

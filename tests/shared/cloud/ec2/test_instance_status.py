@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.instance_status import (
     EVENT_STATUS,
     INSTANCE_STATUS,
@@ -17,7 +18,6 @@ from shared.cloud.ec2.instance_status import (
     ailments_of,
     distinct,
 )
-from shared.cloud.client.session import Cloud
 from shared.errors import Unauthorized
 from tests.shared.cloud.ec2.test_calls import fleet, launched
 from tests.support.waiting import wait_until

@@ -14,8 +14,20 @@ from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
 from shared.domain.workloads.pods import Pod
-from tests.support.planning.builders import ZONES, make_bound_pod, make_catalogue, make_pool, make_types
-from tests.support.planning.disruption import DEPLOYMENT, NOW, make_cluster, make_running, make_world
+from tests.support.planning.builders import (
+    ZONES,
+    make_bound_pod,
+    make_catalogue,
+    make_pool,
+    make_types,
+)
+from tests.support.planning.disruption import (
+    DEPLOYMENT,
+    NOW,
+    make_cluster,
+    make_running,
+    make_world,
+)
 
 FREE = Churn(move_cost_micro_usd=0)
 POOL = make_pool(

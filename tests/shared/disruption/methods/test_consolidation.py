@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared.disruption.methods import multi_node
-from shared.disruption.methods import single_node
+from shared.disruption.methods import multi_node, single_node
 from shared.disruption.methods.consolidation import by_worth, eligible, is_balanced
 from shared.disruption.records import Command, World
 from shared.disruption.replacement_price import NOT_CHEAPER, SPOT_BY_SPOT, SPOT_DISABLED
@@ -19,9 +18,22 @@ from shared.domain.expressions import Expression
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import InstanceType, Offering
 from shared.domain.machines.machine import CONSOLIDATABLE
-from shared.domain.pools.nodepools import BALANCED, V1, WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
+from shared.domain.pools.nodepools import (
+    BALANCED,
+    V1,
+    WHEN_EMPTY,
+    WHEN_UNDERUTILIZED,
+    Budget,
+    NodePool,
+)
 from tests.support.planning.builders import ZONES, make_catalogue, make_pool, make_type
-from tests.support.planning.disruption import Running, make_cluster, make_running, make_world, pods_on
+from tests.support.planning.disruption import (
+    Running,
+    make_cluster,
+    make_running,
+    make_world,
+    pods_on,
+)
 
 SPOT_GATE = FeatureGates(spot_to_spot_consolidation=True)
 ANY_CAPACITY = (

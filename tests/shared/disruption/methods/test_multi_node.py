@@ -11,7 +11,13 @@ from shared.disruption.records import Command, World
 from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
 from shared.domain.workloads.pods import Pod
 from tests.support.planning.builders import ZONES, make_pool
-from tests.support.planning.disruption import Running, make_cluster, make_running, make_world, pods_on
+from tests.support.planning.disruption import (
+    Running,
+    make_cluster,
+    make_running,
+    make_world,
+    pods_on,
+)
 
 POOL = make_pool(
     generation_api=V1, consolidation_policy=WHEN_UNDERUTILIZED, consolidate_after_seconds=0.0,

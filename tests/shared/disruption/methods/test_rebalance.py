@@ -11,7 +11,13 @@ from shared.disruption.records import REBALANCE
 from shared.domain.labels import REPLACE_ANNOTATION
 from shared.domain.pools.nodepools import CORDON, DRAIN, IGNORE, V1, V1ALPHA5, Budget
 from tests.support.planning.builders import make_pool
-from tests.support.planning.disruption import Running, make_cluster, make_running, make_world, pods_on
+from tests.support.planning.disruption import (
+    Running,
+    make_cluster,
+    make_running,
+    make_world,
+    pods_on,
+)
 
 RECOMMENDED = {REPLACE_ANNOTATION: "2026-01-01T00:00:00Z"}
 EARLIER = {REPLACE_ANNOTATION: "2025-12-31T23:59:00Z"}

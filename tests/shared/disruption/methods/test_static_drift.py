@@ -13,7 +13,13 @@ from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import DRIFTED
 from shared.domain.pools.nodepools import V1, Budget
 from tests.support.planning.builders import make_pool
-from tests.support.planning.disruption import NOW, conditions, make_cluster, make_running, make_world
+from tests.support.planning.disruption import (
+    NOW,
+    conditions,
+    make_cluster,
+    make_running,
+    make_world,
+)
 
 GATES = FeatureGates(static_capacity=True)
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.instance_types.types import Catalogue, InstanceType
 from shared.domain.instance_types.overlays import (
     MICRO_USD_PER_HOUR,
     PARTS_PER_MILLION,
@@ -20,6 +19,7 @@ from shared.domain.instance_types.overlays import (
     judged,
     overlaid,
 )
+from shared.domain.instance_types.types import Catalogue, InstanceType
 from tests.support.planning.builders import ZONES, make_catalogue, make_type
 
 LARGE, XLARGE = make_type("m5.large"), make_type("m5.xlarge", 4, 16, 192_000)

@@ -10,6 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from shared.domain.instance_types.size_settings import (
+    USUAL,
+    WINDOWS_BUILDS,
+    Amounts,
+    SizeSettings,
+    Threshold,
+)
 from shared.domain.instance_types.sizes import (
     adapted,
     effective,
@@ -24,7 +31,6 @@ from shared.domain.instance_types.types import (
     decode_catalogue,
     encode_catalogue,
 )
-from shared.domain.instance_types.size_settings import USUAL, WINDOWS_BUILDS, Amounts, SizeSettings, Threshold
 from tests.support.planning.builders import make_type
 
 MIB, GIB = 1024**2, 1024**3

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from shared.redis.bus import AttemptLimits, Bus, Consumer, ConsumerSettings, Envelope
 from shared.concurrency.clock import SystemClock
+from shared.redis.bus import AttemptLimits, Bus, Consumer, ConsumerSettings, Envelope
 from tests.support.redis.fixture import cluster, redis_server, redis_url
 from tests.support.waiting import wait_until
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from shared.redis.bus import BadMessage, ConsumerSettings, Envelope, RetryLater, connect
 from shared.concurrency.clock import SystemClock
 from shared.errors import ConfigurationError
+from shared.redis.bus import BadMessage, ConsumerSettings, Envelope, RetryLater, connect
 
 
 async def test_every_message_is_handled_and_acknowledged(bus, message, running, until, quick):

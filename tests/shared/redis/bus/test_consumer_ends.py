@@ -7,8 +7,8 @@ import random
 from collections import Counter
 from dataclasses import replace
 
-from shared.redis.bus import Bus, ConsumerSettings, Envelope, connect
 from shared.concurrency.clock import SystemClock
+from shared.redis.bus import Bus, ConsumerSettings, Envelope, connect
 
 
 async def test_entries_of_a_crashed_consumer_are_taken_over(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from shared.errors import Unavailable
 from shared.redis.bus import BadMessage, Bus, dead_letters
 from shared.redis.bus.connection import ask
 from shared.redis.bus.dead_letters import DeadLetters
-from shared.errors import Unavailable
 
 
 async def bury(letters: DeadLetters, name: str) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.redis.bus import BadMessage, Envelope
 from shared.errors import InvalidObject
+from shared.redis.bus import BadMessage, Envelope
 
 _text = st.text(min_size=1, max_size=60)
 _envelopes = st.builds(

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from shared.redis.bus import BODY_LIMIT_BYTES, Bus, Envelope, connect
 from shared.concurrency.clock import SystemClock
 from shared.errors import InvalidObject, Unavailable, Unreachable
+from shared.redis.bus import BODY_LIMIT_BYTES, Bus, Envelope, connect
 from tests.support.network.fault_proxy import FaultProxy
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from shared.redis.bus import connect, key_prefix
 from shared.concurrency.clock import SystemClock
+from shared.redis.bus import connect, key_prefix
 from shared.redis.mirror import Change, MirrorReader, MirrorWriter
 from tests.support.redis.fixture import cluster, redis_server, redis_url
 from tests.support.waiting import wait_until

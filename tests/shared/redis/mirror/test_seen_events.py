@@ -8,9 +8,9 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from shared.redis.bus import connect
 from shared.concurrency.clock import SystemClock
 from shared.kube.recorder import Recorder
+from shared.redis.bus import connect
 from shared.redis.mirror.seen_events import SeenEverywhere
 
 NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u2"}

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from shared.concurrency.clock import SystemClock
-from shared.runtime.environment import listeners_of
 from shared.metrics import Metrics
+from shared.runtime.environment import listeners_of
 from shared.runtime.services import Service
-from shared.settings import WatcherSettings, read
 from shared.runtime.status import PROBE_LIMITS, STATUS_LIMITS, server_loop
+from shared.settings import WatcherSettings, read
 from tests.support.network.status_server import free_port, running, statuses
 
 CLOCK = SystemClock()

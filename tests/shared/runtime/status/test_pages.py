@@ -12,11 +12,11 @@ import aiohttp
 import pytest
 
 from shared.concurrency.clock import SystemClock
+from shared.distribution.version import VERSION
 from shared.errors import ConfigurationError
 from shared.metrics import Metrics
 from shared.runtime.services import Answer, Question, Service
 from shared.runtime.status import Listener, mount, server_loop
-from shared.distribution.version import VERSION
 from tests.support.network.status_server import free_port, running
 
 CLOCK = SystemClock()

@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan
+from tests.support.aws.markets import ANY_CAPACITY, lowest
 from tests.support.planning.builders import (
     make_pods,
     make_pool,
@@ -16,7 +17,6 @@ from tests.support.planning.builders import (
     real_catalogue,
     real_snapshot,
 )
-from tests.support.aws.markets import ANY_CAPACITY, lowest
 from tests.support.planning.snapshots import check_plan, plan_for, requirement_values
 
 

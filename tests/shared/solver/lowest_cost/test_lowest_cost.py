@@ -8,6 +8,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.workloads.pods import AffinityTerm, PreferredTerm
 from shared.solver.plan import Plan
+from tests.support.aws.markets import lowest, market
 from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,
     ZONES,
@@ -21,7 +22,6 @@ from tests.support.planning.builders import (
     make_spread,
     make_type,
 )
-from tests.support.aws.markets import lowest, market
 from tests.support.planning.snapshots import check_plan, plan_for, requirement_values
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint, Toleration
 from shared.domain.workloads.pods import Pod
+from tests.support.aws.markets import ANY_CAPACITY, lowest, market
 from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,
     ZONES,
@@ -22,7 +23,6 @@ from tests.support.planning.builders import (
     make_spread,
     make_term,
 )
-from tests.support.aws.markets import ANY_CAPACITY, lowest, market
 from tests.support.planning.snapshots import check_plan, plan_for
 
 RULES: tuple[dict[str, object], ...] = (

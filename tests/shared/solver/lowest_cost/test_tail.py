@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.solver.encode import Indices
-from shared.solver.lowest_cost.demand import fit
 from shared.solver.lowest_cost.bound.dual import Worth, worth
+from shared.solver.lowest_cost.demand import fit
 from shared.solver.lowest_cost.fill import Effort
 from shared.solver.lowest_cost.problem import Pattern, Problem, cost_of, rank
 from shared.solver.lowest_cost.search import best_patterns

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.instance_types.types import InstanceType
-from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan, PlannedMachine
+from tests.support.cluster.kubernetes_rules import overrun, total
 from tests.support.planning.builders import (
     ZONES,
     make_catalogue,
@@ -27,7 +28,6 @@ from tests.support.planning.builders import (
     make_term,
     make_type,
 )
-from tests.support.cluster.kubernetes_rules import overrun, total
 from tests.support.planning.plan_checker import check_plan, violations
 from tests.support.planning.snapshots import plan_for
 

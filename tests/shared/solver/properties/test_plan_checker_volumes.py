@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
+from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.namespaces import Namespace, NamespaceSelector
 from shared.domain.workloads.pods import Pod
-from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.volumes import IMMEDIATE, VolumeClaim
 from shared.solver.plan import Plan
 from tests.support.planning.builders import (
@@ -29,7 +29,12 @@ from tests.support.planning.builders import (
 )
 from tests.support.planning.plan_checker import check_plan, violations
 from tests.support.planning.snapshots import plan_for
-from tests.support.planning.volumes import make_claim, make_csi_node, make_storage_class, make_volume
+from tests.support.planning.volumes import (
+    make_claim,
+    make_csi_node,
+    make_storage_class,
+    make_volume,
+)
 
 A, B, C = ZONES
 

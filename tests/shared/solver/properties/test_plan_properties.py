@@ -13,10 +13,10 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import NodePool
 from shared.domain.nodes import Node
-from shared.domain.workloads.pods import Pod, PreferredTerm
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod, PreferredTerm
 from tests.support.planning.builders import (
     ZONES,
     amounts,

@@ -12,8 +12,6 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.machines.machine import LAUNCHED, Condition, Machine
-from shared.domain.pools.nodepools import V1
 from shared.domain.instance_types.reservations import (
     ID_LABEL,
     INTERRUPTIBLE_LABEL,
@@ -21,6 +19,8 @@ from shared.domain.instance_types.reservations import (
     Reservation,
     with_reserved,
 )
+from shared.domain.machines.machine import LAUNCHED, Condition, Machine
+from shared.domain.pools.nodepools import V1
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reservations.reserving import NOT_RESERVED

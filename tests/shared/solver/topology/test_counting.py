@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import PREFER_NO_SCHEDULE, Expression, Taint, Toleration
-from shared.domain.workloads.pods import NOBODY, Pod
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import NOBODY, Pod
 from shared.solver.plan import Plan
 from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,

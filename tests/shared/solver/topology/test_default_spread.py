@@ -8,8 +8,8 @@ import pytest
 
 from shared.domain import labels as keys
 from shared.domain.workloads.pods import Owner, SpreadConstraint
-from shared.solver.topology.default_spread import with_default_spread
 from shared.solver.reasons import NO_DEVICES
+from shared.solver.topology.default_spread import with_default_spread
 from tests.support.planning.builders import (
     ZONES,
     make_pod,

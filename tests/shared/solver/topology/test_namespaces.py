@@ -8,11 +8,22 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.workloads.namespaces import NAME_LABEL, Namespace, NamespaceSelector
 from shared.domain.workloads.pods import AffinityTerm, Pod
-from shared.solver.topology.namespaces import with_namespaces
 from shared.solver.plan import Plan
-from tests.support.planning.builders import ZONES, make_bound_pod, make_node, make_pod, make_snapshot
+from shared.solver.topology.namespaces import with_namespaces
+from tests.support.planning.builders import (
+    ZONES,
+    make_bound_pod,
+    make_node,
+    make_pod,
+    make_snapshot,
+)
 from tests.support.planning.builders import make_term as term_over
-from tests.support.planning.snapshots import check_plan, plan_for, pods_per_machine, requirement_values
+from tests.support.planning.snapshots import (
+    check_plan,
+    plan_for,
+    pods_per_machine,
+    requirement_values,
+)
 
 WEB = {"app": "web"}
 RED = NamespaceSelector({"team": "red"})

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.workloads.pods import Pod, PreferredTerm
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod, PreferredTerm
 from shared.domain.workloads.volumes import IMMEDIATE, Volume, VolumeClaim
 from shared.solver.plan import Plan
 from shared.solver.volumes.reach import MOST_ALTERNATIVES
@@ -29,7 +29,12 @@ from tests.support.planning.builders import (
     make_term,
     make_type,
 )
-from tests.support.planning.snapshots import check_plan, plan_for, pods_per_machine, requirement_values
+from tests.support.planning.snapshots import (
+    check_plan,
+    plan_for,
+    pods_per_machine,
+    requirement_values,
+)
 from tests.support.planning.volumes import (
     in_zones,
     make_claim,

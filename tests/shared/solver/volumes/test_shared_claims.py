@@ -10,11 +10,17 @@ from hypothesis import strategies as st
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.workloads.pods import Pod
 from shared.domain.snapshot import Snapshot
+from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan
 from shared.solver.volumes.shared_claims import with_shared_claims
-from tests.support.planning.builders import ZONES, make_bound_pod, make_node, make_pod, make_snapshot
+from tests.support.planning.builders import (
+    ZONES,
+    make_bound_pod,
+    make_node,
+    make_pod,
+    make_snapshot,
+)
 from tests.support.planning.snapshots import check_plan, plan_for, requirement_values
 from tests.support.planning.volumes import in_zones, make_claim, make_storage_class, make_volume
 

@@ -12,9 +12,9 @@ import aiohttp
 
 from cli.demo.snapshot import Snapshot
 from services.watcher.conversion import KINDS
+from shared.domain.nodes import provider_instance_id
 from shared.redis.bus import connect
 from shared.redis.bus.connection import ask, key_prefix
-from shared.domain.nodes import provider_instance_id
 from shared.redis.mirror.change import MirrorKeys
 from tests.support.stories.playground import POLL_SECONDS, Playground, until
 

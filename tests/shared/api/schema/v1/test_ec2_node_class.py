@@ -8,10 +8,10 @@ import pytest
 
 from local.cluster.crd.schemas import Validator, prune, with_defaults
 from shared.api.crd.definitions import custom_resource_definition, root_schema
-from shared.api.v1.ec2_node_classes import parse_ec2_node_class
-from shared.api.schema.v1.ec2_node_class import EC2NodeClass
 from shared.api.schema.kinds import Resource
 from shared.api.schema.launch_record import LaunchRecord
+from shared.api.schema.v1.ec2_node_class import EC2NodeClass
+from shared.api.v1.ec2_node_classes import parse_ec2_node_class
 from tests.shared.api.documents.node_classes import EVERYTHING, LEAST, changed
 from tests.support.cluster.structural_rules import (
     cost_faults,

@@ -7,8 +7,8 @@ from redis.asyncio import Redis
 
 from shared.domain import labels as keys
 from shared.redis.mirror.pools.launch_backoff import LaunchBackoff, template_of
-from tests.support.planning.builders import make_machine
 from tests.support.clock.fake import FakeClock
+from tests.support.planning.builders import make_machine
 
 POOL = "NodePool/default"
 

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.solver.lowest_cost.demand import fit
 from shared.solver.lowest_cost.bound.dual import worth
+from shared.solver.lowest_cost.demand import fit
 from shared.solver.lowest_cost.fill import Effort, Style, pack, right_sized
 from shared.solver.lowest_cost.problem import Problem, cost_of
 
