@@ -11,7 +11,7 @@ import pytest
 from cli.manifests.reading import read_manifests
 from cli.manifests.validate import Report, examine
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "manifests"
 TABS = "is not YAML: found character that cannot start any token; this is a tab: indent with spaces"
 ONE_LINE = "is not YAML: mapping values are not allowed in this context"
 ONE_ITEM = "a taint needs a key, an effect and perhaps a value in one list item"

@@ -15,7 +15,7 @@ import msgspec
 from shared.cloud.catalogue.pricing import micro_usd
 from shared.distribution.files import packaged
 
-DATA = packaged("shared.cloud", "data")
+DATA = packaged("shared.cloud.catalogue", "data")
 LIMITS, BANDWIDTH, PRICES = "vpc-limits.json", "network-bandwidth.json", "on-demand-prices.json"
 FALLBACK_REGION = "us-east-1"
 """The price book's region: other regions differ by some percent, but the order of types is nearly

@@ -12,7 +12,7 @@ from cli.manifests.convert import text_of
 from shared.api.conversion.written import Written
 from shared.api.faults import Fault
 
-SEEDS = Path(__file__).parents[1] / "seeds"
+SEEDS = Path(__file__).parents[2] / "seeds" / "manifests"
 PAIR = """\
 apiVersion: karpenter.sh/v1alpha5
 kind: Provisioner

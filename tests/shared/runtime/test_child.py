@@ -94,7 +94,7 @@ async def test_a_child_whose_parent_is_killed_ends_by_itself(tmp_path: Path) -> 
     """SIGKILL leaves the parent no time to end anything."""
     script, started = tmp_path / "parent.py", tmp_path / "pid"
     script.write_text(PARENT)
-    project = str(Path(__file__).parents[2])
+    project = str(Path(__file__).parents[3])
     environment = os.environ | {"PYTHONPATH": project}
     parent = await asyncio.create_subprocess_exec(sys.executable, script, started, env=environment)
     await wait_until(started.exists, "the child runs")

@@ -27,7 +27,7 @@ ALL_MISSING = (
     "it does not know Machines, NodeClaims, NodePools, EC2NodeClasses, Provisioners, "
     "AWSNodeTemplates, LaunchRecords: kubectl apply -f deploy/crds"
 )
-CRD_FILES = sorted((Path(__file__).parents[2] / "deploy" / "crds").glob("*.yaml"))
+CRD_FILES = sorted((Path(__file__).parents[3] / "deploy" / "crds").glob("*.yaml"))
 
 
 @pytest.fixture(autouse=True)

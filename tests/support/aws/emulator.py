@@ -22,7 +22,7 @@ from aiobotocore.session import AioSession, get_session
 
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from shared.concurrency.clock import SystemClock
 from tests.support.cluster.kubectl import NEWEST_PROGRAM, Kubectl, served
 
 Document = dict[str, Any]
-CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 READY = [{"type": "Ready", "status": "True"}]
 
 

@@ -8,7 +8,7 @@ Written from the rules and not from the solver; it imports records only. ``viola
   (with BestEffort a machine may have fewer and must say so, SCH-12);
 - an available offering per listed type; the planned offering is the cheapest; the plan's cost is their sum;
 - limits, each machine counted as its largest type (SCH-100); the room, labels and taints of existing capacity (SCH-50);
-- pod rules between pods, see ``tests.support.planning.topology_rules``; volumes, see ``tests.support.planning.volume_rules``;
+- pod rules between pods, see ``topology_rules``; volumes, see ``volume_rules``;
 - a pod without a place fits no new machine even alone, in the domain that its reason says was left by its spread rules,
   or its reason names what else forbids it.
 

@@ -15,7 +15,7 @@ from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES, PODS
 from tests.support.stories.playground import NAMESPACE, Playground, ShellKubectl, is_leaving, until
 
 Json = dict[str, Any]
-MANIFESTS = Path(__file__).parents[1] / "e2e" / "blueprints" / "manifests"
+MANIFESTS = Path(__file__).parents[2] / "e2e" / "blueprints" / "manifests"
 PURPOSE = "purpose"
 """The label by which the pods of a blueprint ask for its pool."""
 

@@ -1,6 +1,7 @@
 """Which behaviours docs/spec defines, and who cites them.
 
-``python -m tests.support.texts.citations`` (``make spec``) writes docs/spec/uncited.md: the behaviours that no test cites.
+``python -m tests.support.texts.citations`` (``make spec``) writes docs/spec/uncited.md: the behaviours that no test
+cites.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 SPEC = PROJECT / "docs" / "spec"
 UNCITED = SPEC / "uncited.md"
 ITEM = re.compile(r"^- \*\*(?P<id>[A-Z]+-?\d+)\*\*\s+(?P<text>.+(?:\n  .+)*)", re.MULTILINE)

@@ -1,7 +1,7 @@
 """Which calls there are, and which elements AWS's answer to each of them has.
 
-An answer without them was not written by AWS, or was cut on its way: nobody knows then what the call did. This table is
-also what service models are cut to (``shared.cloud.client.models``), so an operation without a row here cannot be called.
+An answer without them was not written by AWS, or was cut on its way: nobody knows then what the call did. Service
+models are cut to this table too (``shared.cloud.client.models``): an operation without a row here cannot be called.
 
 A path names elements from the top of the answer: ``A.B`` is B in the structure A; ``A[].B`` is B in each item of the
 list A, which may be empty or absent. The last element of a path must be there, and a text must not be empty.

@@ -32,7 +32,7 @@ from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject
 from tests.support.planning.builders import make_machine, make_node_class, make_type
 
-SEED = Path(__file__).parents[3] / "seeds" / "002-2-node-template-indented.yaml"
+SEED = Path(__file__).parents[3] / "seeds" / "manifests" / "002-2-node-template-indented.yaml"
 GROUPS = (SecurityGroup("sg-2", "b"), SecurityGroup("sg-1", "a"))
 MACHINE = make_machine()
 

@@ -28,7 +28,7 @@ from tests.services.conftest import (
 from tests.services.launcher.conftest import Launcher
 from tests.support.planning.builders import ZONES, make_machine
 
-SEED = Path(__file__).parents[3] / "seeds" / "002-2-node-template-indented.yaml"
+SEED = Path(__file__).parents[3] / "seeds" / "manifests" / "002-2-node-template-indented.yaml"
 SEED_VOLUME = {
     "VolumeSize": 30,
     "VolumeType": "gp3",

@@ -35,7 +35,7 @@ from tests.support.planning.builders import (
 )
 from tests.support.planning.snapshots import plan_for
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 POLICIES = ("FewestNodes", "LowestCost")
 UNORDERED = ("pods", "nodes", "machines", "pools", "node_classes", "daemon_sets")
 """Parts of a snapshot whose order means nothing."""
