@@ -25,7 +25,7 @@ FIGURES = ("num_statements", "covered_lines", "num_branches", "covered_branches"
 
 
 def part_of(path: str) -> str:
-    """``shared/api/schema/pods.py`` is of ``shared/api``; ``cli/stack/up.py`` is of ``cli``."""
+    """``shared/api/schema/pods.py`` is of ``shared/api``; ``cli/main.py`` is of ``cli``."""
     folders = path.split("/")[:-1]
     return "/".join(folders[:2])
 

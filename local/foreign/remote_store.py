@@ -73,6 +73,12 @@ class RemoteStore:
             options["gracePeriodSeconds"] = grace_seconds
         return self._send("DELETE", self._path(plural, Key(namespace, name)), options)
 
+    def close(self) -> None:
+        """Give the connection back; the next write opens one anew."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
     def _path(self, plural: str, key: Key | None = None, subresource: str = "") -> str:
         resource = WATCHED[plural]
         root = f"/apis/{resource.group}/v1" if resource.group else "/api/v1"
@@ -86,7 +92,7 @@ class RemoteStore:
         try:
             code, answer = self._exchange(method, path, body)
         except (OSError, ValueError, http.client.HTTPException) as error:
-            self._connection = None
+            self.close()
             if reused:
                 return self._send(method, path, body)
             raise ApiError(503, "ServiceUnavailable", f"{method} {path}: {error}") from error

@@ -11,7 +11,7 @@ from importlib import import_module
 
 import pytest
 
-import shared.disruption
+import shared.disruption.methods
 from services.interruption.actions.action import action_for
 from services.interruption.notices.notice import NoticeKind
 from shared import settings
@@ -55,9 +55,10 @@ def test_every_kind_of_notice_that_is_acted_on_has_a_row() -> None:
 
 
 def test_every_method_of_disruption_is_named_with_its_metrics() -> None:
-    modules = pkgutil.iter_modules(shared.disruption.__path__)
+    modules = pkgutil.iter_modules(shared.disruption.methods.__path__)
     methods = {
-        getattr(import_module(f"shared.disruption.{one.name}"), "METHOD", None) for one in modules
+        getattr(import_module(f"shared.disruption.methods.{one.name}"), "METHOD", None)
+        for one in modules
     } - {None}
     assert len(methods) > 5
     page = (DOCS / "metrics.md").read_text()

@@ -94,7 +94,7 @@ def test_coverage_is_told_by_part() -> None:
     files = {
         "shared/api/a.py": summary,
         "shared/api/schema/b.py": summary,
-        "cli/stack/up.py": summary,
+        "cli/main.py": summary,
     }
     page = document({"files": {name: {"summary": one} for name, one in files.items()}})
     assert page.splitlines()[-3:] == [
@@ -106,6 +106,4 @@ def test_coverage_is_told_by_part() -> None:
 
 def test_a_part_at_the_bar_is_not_marked() -> None:
     whole = {"num_statements": 17, "covered_lines": 17, "num_branches": 3, "covered_branches": 0}
-    assert "| cli | 17 | 3 | 85.0 % |" in document(
-        {"files": {"cli/stack/up.py": {"summary": whole}}}
-    )
+    assert "| cli | 17 | 3 | 85.0 % |" in document({"files": {"cli/main.py": {"summary": whole}}})
