@@ -25,7 +25,7 @@ from shared.disruption import emptiness, global_plan
 from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import offering_prices, survey
 from shared.disruption.churn import Churn
-from shared.disruption.global_picture import take
+from shared.disruption.global_picture import encode_cluster
 from shared.disruption.global_proof import buying
 from shared.disruption.records import Command, World
 from shared.disruption.simulation import simulate
@@ -67,7 +67,7 @@ def with_budget(snapshot: Snapshot, percent: int) -> Snapshot:
     return replace(snapshot, pools=tuple(replace(p, budgets=budgets) for p in snapshot.pools))
 
 
-def globally(snapshot: Snapshot, churn: Churn) -> Outcome:
+def consolidate_globally(snapshot: Snapshot, churn: Churn) -> Outcome:
     """The real method, its commands carried out as the planner foresees."""
     steps: list[Step] = []
     cpu, wall = [], []
@@ -85,14 +85,14 @@ def globally(snapshot: Snapshot, churn: Churn) -> Outcome:
             return Outcome(steps, cpu, wall, True)
         (command,) = proposal.commands
         now += STEP_SECONDS
-        snapshot = carried_out(world, command, now)
+        snapshot = after_command(world, command, now)
         steps.append(
             Step(command.method, len(command.candidates), command.moved_pods, cost_of(snapshot))
         )
     return Outcome(steps, cpu, wall, False)
 
 
-def carried_out(world: World, command: Command, now: float) -> Snapshot:
+def after_command(world: World, command: Command, now: float) -> Snapshot:
     """The cluster afterwards: every pod where the planner puts it, every machine what the command asks for."""
     planner = buying(world) if command.method == global_plan.METHOD else world
     outcome = simulate(planner, command.candidates, consolidating=True)
@@ -124,10 +124,12 @@ def cost_of(snapshot: Snapshot) -> int:
     return sum(prices[m.instance_type, m.zone, m.capacity_type] for m in snapshot.machines)
 
 
-def as_karpenter(snapshot: Snapshot, percent: int, most_seconds: float) -> tuple[Outcome, int]:
+def consolidate_as_karpenter(
+    snapshot: Snapshot, percent: int, most_seconds: float
+) -> tuple[Outcome, int]:
     """The reference, and how many simulations it needed."""
     world = world_of(snapshot, NOW)
-    state = cluster_of(take(world, world.candidates, snapshot), snapshot, percent)
+    state = cluster_of(encode_cluster(world, world.candidates, snapshot), snapshot, percent)
     steps: list[Step] = []
     cpu, wall = [], []
     begun = time.process_time()
@@ -149,8 +151,8 @@ def measure(
     for shape, size, percent in progress(cases, "consolidation"):
         snapshot = with_budget(cluster(shape, size, aws), percent)
         before = cost_of(snapshot)
-        reference, simulations = as_karpenter(snapshot, percent, most_seconds)
-        ours = globally(snapshot, churn)
+        reference, simulations = consolidate_as_karpenter(snapshot, percent, most_seconds)
+        ours = consolidate_globally(snapshot, churn)
         about: Row = {
             "cluster": shape.name,
             "budget %": percent,

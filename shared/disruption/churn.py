@@ -27,11 +27,11 @@ class Churn(msgspec.Struct, frozen=True):
         if self.payback_seconds < 1:
             raise ConfigurationError("payback must be at least one second")
 
-    def due(self, moved_pods: int) -> int:
+    def required_saving(self, moved_pods: int) -> int:
         """Micro-USD per hour that moving so many pods must save at least, rounded up."""
         return -(-self.move_cost_micro_usd * moved_pods * _HOUR // self.payback_seconds)
 
-    def rests(self, candidate: Candidate, *, now: float) -> bool:
+    def is_too_new(self, candidate: Candidate, *, now: float) -> bool:
         """Was the machine bought a moment ago? One without the condition's time is not known to be old."""
         condition = candidate.machine.conditions.get(INITIALIZED)
         return condition is None or now - condition.since < self.rest_seconds

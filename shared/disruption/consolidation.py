@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from shared.disruption.records import (
     BLOCKED,
     UNCONSOLIDATABLE,
+    BalancedScore,
     Candidate,
     Command,
     Rejection,
-    Weighed,
     World,
     effect,
 )
@@ -52,7 +52,7 @@ def eligible(world: World) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]
     return tuple(kept), tuple(rejections)
 
 
-def by_worth(candidates: Iterable[Candidate]) -> list[Candidate]:
+def by_savings_ratio(candidates: Iterable[Candidate]) -> list[Candidate]:
     """CON-02 (v1.14): most money per disruption first."""
     return sorted(candidates, key=lambda c: (-(c.price_micro_usd_per_hour or 0) / c.cost, c.name))
 
@@ -95,7 +95,7 @@ def is_balanced(world: World, command: Command) -> bool:
         approved = 2 * gain >= price
         score = gain / price if price else HIGHEST_SCORE * approved
         told = min(max(score, 0.0), HIGHEST_SCORE)
-        world.weighed.append(Weighed(members[0].pool.name, told, approved))
+        world.balanced_scores.append(BalancedScore(members[0].pool.name, told, approved))
         if not approved:
             return False
     return True

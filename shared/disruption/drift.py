@@ -26,7 +26,7 @@ def propose(world: World) -> Proposal:
         if simulations == MOST_SIMULATIONS:
             break
         simulations += 1
-        answer = replace_one(world, eventual(candidate), METHOD, DRIFTED)
+        answer = replace_one(world, unblocked_by_grace_period(candidate), METHOD, DRIFTED)
         if isinstance(answer, Command):
             return Proposal((answer,), tuple(rejections))
         rejections.append(answer)
@@ -45,7 +45,7 @@ def drifted(world: World, *, static: bool) -> list[Candidate]:
     return sorted(found, key=lambda c: (not c.empty, c.machine.conditions[CONDITION].since, c.name))
 
 
-def eventual(candidate: Candidate) -> Candidate:
+def unblocked_by_grace_period(candidate: Candidate) -> Candidate:
     """DIS-13: a machine whose drain has an end is not held by its pods."""
     if candidate.machine.termination_grace_seconds is None:
         return candidate

@@ -19,7 +19,7 @@ from shared.domain.resources import sum_of
 from shared.domain.snapshot import Snapshot, moving_pods
 from shared.solver.namespaces import with_namespaces
 from shared.solver.pod_classes import effective_requests
-from shared.solver.selectors import Selector, label_keys, of_spread, of_term
+from shared.solver.selectors import Selector, affinity_selector, label_keys, spread_selector
 
 _FOLDED = "folded"
 _ENCODER = msgspec.msgpack.Encoder()
@@ -127,8 +127,8 @@ class _Rules:
         seen: set[Selector] = set()
         for pod in _with_different_rules(pods):
             keys |= label_keys(pod)
-            found = {of_spread(pod, one) for one in pod.spread}
-            found |= {of_term(pod, term) for term in (*pod.affinity, *pod.anti_affinity)}
+            found = {spread_selector(pod, one) for one in pod.spread}
+            found |= {affinity_selector(pod, term) for term in (*pod.affinity, *pod.anti_affinity)}
             for selector in found - seen:
                 self._add(selector)
             seen |= found

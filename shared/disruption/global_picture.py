@@ -39,12 +39,12 @@ from shared.solver.templates import PoolTemplate, usable_templates
 from shared.solver.topology_rules import AFFINITY, ANTI_AFFINITY, SPREAD, owned_rules
 from shared.solver.volumes import Volumes
 
-NOWHERE = -1
+NO_ROW = -1
 """The target of a candidate whose node takes no pods."""
 
 
 @dataclass(slots=True, eq=False)
-class Picture:
+class ClusterArrays:
     """Rows of nodes are those that may take pods; amounts as in the planner."""
 
     candidates: tuple[Candidate, ...]
@@ -88,7 +88,9 @@ class Picture:
         return found
 
 
-def take(world: World, candidates: tuple[Candidate, ...], snapshot: Snapshot) -> Picture:
+def encode_cluster(
+    world: World, candidates: tuple[Candidate, ...], snapshot: Snapshot
+) -> ClusterArrays:
     """``snapshot``: the world's, with the nodes closed that may not take pods."""
     snapshot = with_running_daemons(snapshot)
     encoded = _Encoded(world, snapshot)
@@ -100,9 +102,9 @@ def take(world: World, candidates: tuple[Candidate, ...], snapshot: Snapshot) ->
     number = [zones.setdefault(_zone(node.labels), len(zones)) for node in snapshot.nodes]
     zone_of = dict(zip((node.name for node in snapshot.nodes), number, strict=True))
     classes = encoded.classes
-    return Picture(
+    return ClusterArrays(
         candidates=candidates,
-        at=np.array([names.get(c.node.name, NOWHERE) for c in candidates], dtype=np.intp),
+        at=np.array([names.get(c.node.name, NO_ROW) for c in candidates], dtype=np.intp),
         load=on_candidates,
         price=np.array([c.price_micro_usd_per_hour or 0 for c in candidates], dtype=np.int64),
         zone=np.array([zone_of[c.node.name] for c in candidates], dtype=np.intp),

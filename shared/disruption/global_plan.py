@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from shared.disruption.churn import Churn
 from shared.disruption.consolidation import eligible, unconsolidatable
-from shared.disruption.global_picture import Picture, take
-from shared.disruption.global_proof import METHOD, Refusal, prove, why_not_replaced
+from shared.disruption.global_picture import ClusterArrays, encode_cluster
+from shared.disruption.global_proof import METHOD, ProofRefusal, prove, why_not_replaced
 from shared.disruption.global_search import Search
 from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
-from shared.disruption.simulation import settled
+from shared.disruption.simulation import without_young_nodes
 from shared.domain.nodepools import UNDERUTILIZED
 
 __all__ = ["METHOD", "MOST_PROOFS", "propose"]
@@ -35,19 +35,19 @@ def propose(world: World, churn: Churn | None = None) -> Proposal:
     candidates, rejections = _open(world, churn)
     if not candidates:
         return Proposal((), rejections)
-    picture = take(world, candidates, settled(world.snapshot))
+    arrays = encode_cluster(world, candidates, without_young_nodes(world.snapshot))
     pools = {c.machine.pool_key for c in candidates}
     budget = {key: world.left(key, UNDERUTILIZED) for key in pools}
     may_buy = tuple(not why_not_replaced(world, candidate) for candidate in candidates)
-    drained, replaced = Search(picture, churn, budget, may_buy).run()
+    drained, replaced = Search(arrays, churn, budget, may_buy).run()
     attempt = Attempt(
-        tuple(picture.candidates[at] for at in drained),
-        tuple(picture.candidates[at] for at in replaced),
+        tuple(arrays.candidates[at] for at in drained),
+        tuple(arrays.candidates[at] for at in replaced),
     )
     command, refused = _proved(world, attempt, churn)
     if command is not None:
         return Proposal((command,), (*rejections, *refused.values()))
-    return Proposal((), (*rejections, *{**_stay(world, picture, churn), **refused}.values()))
+    return Proposal((), (*rejections, *{**_stay(world, arrays, churn), **refused}.values()))
 
 
 def _open(world: World, churn: Churn) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]]:
@@ -57,7 +57,7 @@ def _open(world: World, churn: Churn) -> tuple[tuple[Candidate, ...], tuple[Reje
     for candidate in known:
         if candidate.price_micro_usd_per_hour is None:
             more.append(unconsolidatable(candidate, UNKNOWN_PRICE))
-        elif churn.rests(candidate, now=world.now):
+        elif churn.is_too_new(candidate, now=world.now):
             text = (
                 f"was initialized less than {churn.rest_seconds:g} s ago and is not moved again yet"
             )
@@ -79,7 +79,7 @@ def _proved(
         if not attempt.all:
             break
         answer = prove(world, attempt.all, churn)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, ProofRefusal):
             smaller = attempt.after(answer)
             for candidate in attempt.without(smaller):
                 refused[candidate.machine.uid] = unconsolidatable(candidate, answer.text)
@@ -105,7 +105,7 @@ class Attempt(NamedTuple):
     def all(self) -> tuple[Candidate, ...]:
         return (*self.drained, *self.replaced)
 
-    def after(self, refusal: Refusal) -> Attempt:
+    def after(self, refusal: ProofRefusal) -> Attempt:
         """A smaller set. What costs too much has too many that are replaced; else those in the way go, or, when they
         are not known, the last half."""
         if refusal.too_dear and self.replaced:
@@ -119,7 +119,7 @@ class Attempt(NamedTuple):
         if kept := _bought_again(command):
             return self._without(kept)
         alone = sum(c.price_micro_usd_per_hour or 0 for c in self.drained)
-        alone -= churn.due(sum(len(c.pods) for c in self.drained))
+        alone -= churn.required_saving(sum(len(c.pods) for c in self.drained))
         if self.replaced and _gain(command, churn) < alone:
             return self._with_fewer_replaced()
         return None
@@ -142,7 +142,7 @@ class Attempt(NamedTuple):
 
 def _gain(command: Command, churn: Churn) -> int:
     """What it saves beyond what its moves must save."""
-    return command.saving_micro_usd_per_hour - churn.due(command.moved_pods)
+    return command.saving_micro_usd_per_hour - churn.required_saving(command.moved_pods)
 
 
 def _bought_again(command: Command) -> frozenset[str]:
@@ -164,13 +164,13 @@ def _place(candidate: Candidate) -> tuple[str, str, str, str]:
     return machine.pool_key, machine.instance_type, machine.zone, machine.capacity_type
 
 
-def _stay(world: World, picture: Picture, churn: Churn) -> dict[str, Rejection]:
+def _stay(world: World, arrays: ClusterArrays, churn: Churn) -> dict[str, Rejection]:
     """Why each candidate is not worth a move, by UID."""
     found = {}
-    for at, candidate in enumerate(picture.candidates):
-        pods, excess = int(picture.pods[at]), max(int(picture.excess[at]), 0)
+    for at, candidate in enumerate(arrays.candidates):
+        pods, excess = int(arrays.pods[at]), max(int(arrays.excess[at]), 0)
         text = f"its {pods} pod(s) do not fit on other nodes for what moving them may cost, "
-        text += f"${churn.due(pods) / 1e6:.4f} an hour; "
+        text += f"${churn.required_saving(pods) / 1e6:.4f} an hour; "
         text += why_not_replaced(world, candidate) or (
             f"new machines for them would save ${excess / 1e6:.4f} at most"
         )

@@ -30,7 +30,7 @@ from shared.solver.plan import PlannedMachine
 METHOD = "global"
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class ProofRefusal(msgspec.Struct, frozen=True):
     """Why a set cannot go, and which of its candidates are in the way; none: all of them together."""
 
     text: str
@@ -45,23 +45,23 @@ def buying(world: World) -> World:
     return replace(world, solver=replace(world.solver, packing_policy=LOWEST_COST))
 
 
-def prove(world: World, candidates: tuple[Candidate, ...], churn: Churn) -> Command | Refusal:
+def prove(world: World, candidates: tuple[Candidate, ...], churn: Churn) -> Command | ProofRefusal:
     """The command that takes these away."""
     outcome = simulate(buying(world), candidates, consolidating=True)
     if outcome.problem:
-        return Refusal(outcome.problem, uids_of(without_place(outcome, candidates)))
+        return ProofRefusal(outcome.problem, uids_of(without_place(outcome, candidates)))
     moved = sum(len(candidate.pods) for candidate in candidates)
-    bought = _affordable(world, outcome.machines, candidates, churn.due(moved))
-    if isinstance(bought, Refusal):
+    bought = _affordable(world, outcome.machines, candidates, churn.required_saving(moved))
+    if isinstance(bought, ProofRefusal):
         return bought
     saving = (total_price(candidates) or 0) - price_of(bought)
-    text = told(len(candidates), moved, bought, saving)
+    text = command_text(len(candidates), moved, bought, saving)
     command = Command(
         METHOD, UNDERUTILIZED, candidates, bought, outcome.targets, saving, moved, text
     )
     if is_balanced(world, command):
         return command
-    return Refusal("saves too little for what it disrupts (Balanced)", too_dear=True)
+    return ProofRefusal("saves too little for what it disrupts (Balanced)", too_dear=True)
 
 
 def price_of(machines: Iterable[PlannedMachine]) -> int:
@@ -79,19 +79,23 @@ def why_not_replaced(world: World, candidate: Candidate) -> str:
 
 
 def _affordable(
-    world: World, machines: tuple[PlannedMachine, ...], candidates: tuple[Candidate, ...], due: int
-) -> tuple[PlannedMachine, ...] | Refusal:
-    """CON-05..08 for any number of machines: whatever they become, they cost more than ``due`` less than now."""
+    world: World,
+    machines: tuple[PlannedMachine, ...],
+    candidates: tuple[Candidate, ...],
+    required_saving: int,
+) -> tuple[PlannedMachine, ...] | ProofRefusal:
+    """The machines with only those types that keep the total at least ``required_saving`` below the old price.
+
+    CON-05..08 for any number of machines.
+    """
     old = total_price(candidates)
     if old is None:
-        return Refusal("the price of a node is not known")
+        return ProofRefusal("the price of a node is not known")
     planned = price_of(machines)
-    spare = old - planned - due
+    spare = old - planned - required_saving
     if spare <= 0:
-        text = (
-            f"saves ${(old - planned) / 1e6:.4f} an hour and must save more than ${due / 1e6:.4f}"
-        )
-        return Refusal(text, uids_of(owners_of(machines, candidates)), too_dear=True)
+        text = f"saves ${(old - planned) / 1e6:.4f} an hour and must save more than ${required_saving / 1e6:.4f}"
+        return ProofRefusal(text, uids_of(owners_of(machines, candidates)), too_dear=True)
     found = []
     for machine in machines:
         price = machine.offering.price_micro_usd_per_hour
@@ -101,12 +105,12 @@ def _affordable(
         if not isinstance(kept, str) and len(machines) == 1 and len(candidates) > 1:
             kept = without_types_from(kept, candidates, world)
         if isinstance(kept, str):
-            return Refusal(kept, uids_of(owners))
+            return ProofRefusal(kept, uids_of(owners))
         found.append(kept)
     return tuple(found)
 
 
-def told(nodes: int, pods: int, bought: tuple[PlannedMachine, ...], saving: int) -> str:
+def command_text(nodes: int, pods: int, bought: tuple[PlannedMachine, ...], saving: int) -> str:
     """The command in one line, for people. ``saving``: micro-USD per hour."""
     kinds = ", ".join(machine.instance_type for machine in bought)
     verb = (

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from shared.disruption.churn import Churn
 from shared.disruption.consolidation import eligible, is_balanced
-from shared.disruption.global_proof import owners_of, told, uids_of, without_place
+from shared.disruption.global_proof import command_text, owners_of, uids_of, without_place
 from shared.disruption.records import Candidate, Command, World, within_budgets
 from shared.disruption.replacement_price import price_now, total_price
 from shared.disruption.simulation import Simulation, simulate
@@ -34,7 +34,7 @@ MOST_TRIES = 3
 """Each leaves out those that are in the way."""
 
 
-def still_right(world: World, command: Command, churn: Churn) -> Verdict:
+def revalidate(world: World, command: Command, churn: Churn) -> Verdict:
     """The command as it may be carried out now."""
     known = {c.machine.uid: c for c in eligible(world)[0]}
     fresh = [known[c.machine.uid] for c in command.candidates if c.machine.uid in known]
@@ -165,9 +165,9 @@ def _if_it_pays(world: World, command: Command, churn: Churn) -> Verdict:
         return Verdict(None, SCHEDULING, "a machine that it buys is not on offer any more")
     moved = sum(len(candidate.pods) for candidate in command.candidates)
     saving = (old or 0) - sum(new)
-    if saving <= churn.due(moved):
+    if saving <= churn.required_saving(moved):
         return Verdict(None, CHURN, f"saves ${saving / 1e6:.4f} an hour by now, too little")
-    text = told(len(command.candidates), moved, command.replacements, saving)
+    text = command_text(len(command.candidates), moved, command.replacements, saving)
     now = replace(command, saving_micro_usd_per_hour=saving, moved_pods=moved, text=text)
     if not is_balanced(world, now):
         return Verdict(None, CHURN, "saves too little for what it disrupts (Balanced)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.disruption.consolidation import by_worth, compute, eligible
+from shared.disruption.consolidation import by_savings_ratio, compute, eligible
 from shared.disruption.records import Candidate, Command, Proposal, World, within_budgets
 from shared.domain.nodepools import UNDERUTILIZED
 
@@ -15,7 +15,7 @@ def propose(world: World) -> Proposal:
     """The longest prefix of the candidates, most worth first, that can go together: found by bisection. Without one the
     next method tells why machines stay."""
     candidates, rejections = eligible(world)
-    chosen = within_budgets(by_worth(candidates), world, UNDERUTILIZED)[:MOST_NODES]
+    chosen = within_budgets(by_savings_ratio(candidates), world, UNDERUTILIZED)[:MOST_NODES]
     command = _longest(world, chosen)
     return Proposal((command,), rejections) if command is not None else Proposal()
 

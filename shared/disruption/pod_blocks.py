@@ -65,7 +65,7 @@ def is_valid(pod: Pod) -> bool:
     return written in ("", "true", "false") or go_duration_seconds(written) is not None
 
 
-def note_on(pod: Pod, *, now: float) -> tuple[str, str, str] | None:
+def annotation_event(pod: Pod, *, now: float) -> tuple[str, str, str] | None:
     """DIS-11: (type, reason, message) of the event about a pod's timed or unreadable annotation; None: it has none."""
     if not is_active(pod) or pod.do_not_disrupt in ("", "true", "false"):
         return None

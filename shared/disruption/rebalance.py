@@ -7,7 +7,7 @@ without waiting for any of this.
 
 from __future__ import annotations
 
-from shared.disruption.drift import eventual
+from shared.disruption.drift import unblocked_by_grace_period
 from shared.disruption.records import REBALANCE, Candidate, Command, Proposal, Rejection, World
 from shared.disruption.replacing import replace_one
 from shared.domain import labels as keys
@@ -22,7 +22,7 @@ def propose(world: World) -> Proposal:
     rejections: list[Rejection] = []
     found = [c for c in recommended(world) if world.left(c.machine.pool_key, REBALANCE) > 0]
     for candidate in found[:MOST_SIMULATIONS]:
-        answer = replace_one(world, eventual(candidate), METHOD, REBALANCE)
+        answer = replace_one(world, unblocked_by_grace_period(candidate), METHOD, REBALANCE)
         if isinstance(answer, Command):
             return Proposal((answer,), tuple(rejections))
         rejections.append(answer)

@@ -113,7 +113,7 @@ class Proposal(msgspec.Struct, frozen=True):
     """Keys of machines that the pass had no time for: they come first in the next one (CON-10)."""
 
 
-class Weighed(msgspec.Struct, frozen=True):
+class BalancedScore(msgspec.Struct, frozen=True):
     """One move as a pool of the policy Balanced sees it (CON-12); nothing is decided by it."""
 
     pool: str
@@ -136,7 +136,7 @@ class World(msgspec.Struct, frozen=True):
     solver: SolverSettings = SolverSettings()
     folding: Folding = msgspec.field(default_factory=Folding)
     """What simulations of this snapshot share."""
-    weighed: list[Weighed] = msgspec.field(default_factory=list)
+    balanced_scores: list[BalancedScore] = msgspec.field(default_factory=list)
     """Every move that was weighed since somebody emptied it: for the metrics alone (MET-06)."""
 
     def left(self, pool_key: str, reason: str) -> int:

@@ -63,14 +63,14 @@ def simulate(
     found = world.folding.pods_of(world.snapshot, keep_whole=bool(world.solver.default_spread))
     snapshot = without(found.without({c.node.name for c in candidates}), candidates)
     if consolidating:
-        snapshot = settled(snapshot)
+        snapshot = without_young_nodes(snapshot)
     snapshot = replace(snapshot, machines=(*snapshot.machines, *coming))
     moved = frozenset(
         pod.uid for candidate in candidates for pod in candidate.pods if is_reschedulable(pod)
     )
     settings = replace(world.solver, counting=replacing(world.solver.counting))
     if consolidating:
-        settings = replace(settings, min_values_policy=STRICT, fills_places=False)
+        settings = replace(settings, min_values_policy=STRICT, fills_reservations=False)
     plan = solve(
         snapshot,
         now=world.now,
@@ -82,7 +82,7 @@ def simulate(
     return Simulation(plan, needed, problem, on_unready)
 
 
-def settled(snapshot: Snapshot) -> Snapshot:
+def without_young_nodes(snapshot: Snapshot) -> Snapshot:
     """Nodes whose machine waits for its consolidateAfter to pass take no more pods in a simulation (SCH-54); v1alpha5
     has no such wait."""
     pools = {pool.key: pool for pool in snapshot.pools}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Set
 from itertools import chain, zip_longest
 
-from shared.disruption.consolidation import by_worth, compute, eligible, unconsolidatable
+from shared.disruption.consolidation import by_savings_ratio, compute, eligible, unconsolidatable
 from shared.disruption.records import Candidate, Command, Proposal, World
 from shared.domain.nodepools import UNDERUTILIZED
 
@@ -38,7 +38,7 @@ def propose(
 def _interleaved(candidates: list[Candidate]) -> list[Candidate]:
     """No pool waits for another's machines."""
     pools: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in by_worth(candidates):
+    for candidate in by_savings_ratio(candidates):
         pools[candidate.machine.pool_key].append(candidate)
     turns = zip_longest(*(pools[key] for key in sorted(pools)))
     return [candidate for candidate in chain.from_iterable(turns) if candidate is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from shared.disruption.drift import drifted, eventual
+from shared.disruption.drift import drifted, unblocked_by_grace_period
 from shared.disruption.records import BLOCKED, Command, Proposal, Rejection, World, effect
 from shared.domain.nodepools import DRIFTED, NodePool
 from shared.solver.output import machine_name
@@ -20,7 +20,7 @@ def propose(world: World) -> Proposal:
         return Proposal()
     rejections: list[Rejection] = []
     for found in drifted(world, static=True):
-        candidate = eventual(found)
+        candidate = unblocked_by_grace_period(found)
         pool = candidate.pool
         if world.left(pool.key, DRIFTED) <= 0 or _has_surplus(world, pool):
             continue

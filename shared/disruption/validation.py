@@ -14,7 +14,7 @@ from shared.disruption.churn import Churn
 from shared.disruption.consolidation import eligible
 from shared.disruption.global_proof import METHOD as GLOBAL
 from shared.disruption.global_proof import price_of
-from shared.disruption.global_validation import still_right
+from shared.disruption.global_validation import revalidate
 from shared.disruption.records import Candidate, Command, World, within_budgets
 from shared.disruption.replacement_price import total_price
 from shared.disruption.simulation import simulate
@@ -29,7 +29,7 @@ def validate(world: World, command: Command, churn: Churn | None = None) -> Verd
     if command.method == emptiness.METHOD:
         return _emptiness(world, command)
     if command.method == GLOBAL:
-        return still_right(world, command, churn or Churn())
+        return revalidate(world, command, churn or Churn())
     fresh = _fresh(command, {c.machine.uid: c for c in eligible(world)[0]})
     if fresh is None:
         return Verdict(None, CHURN, "a node is no longer a candidate")

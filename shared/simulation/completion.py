@@ -20,7 +20,7 @@ from shared.domain.resources import PODS
 from shared.domain.volumes import VolumeClaim
 
 Json = Mapping[str, Any]
-MOST_WORDS = 500
+MAX_MESSAGE_CHARACTERS = 500
 """Characters that are told of a condition's message."""
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
@@ -33,7 +33,7 @@ def complete(raw: Json, pod: Pod) -> Pod:
     return replace(pod, faults=("spec.containers: is required",))
 
 
-def waiting(raw: Json, pod: Pod) -> Pod:
+def as_unschedulable(raw: Json, pod: Pod) -> Pod:
     """A pending pod about which kube-scheduler has said nothing yet waits for capacity (POD-01)."""
     spec, status = raw.get("spec"), raw.get("status")
     gated = isinstance(spec, Mapping) and bool(spec.get("schedulingGates"))
@@ -49,7 +49,7 @@ def _condition_types(status: Json) -> list[object]:
     return [one.get("type") for one in listed if isinstance(one, Mapping)]
 
 
-def furnished(raw: Json, node: Node, catalogue: Catalogue) -> Node:
+def with_usual_capacity(raw: Json, node: Node, catalogue: Catalogue) -> Node:
     """Ready without conditions; allocatable as the capacity, or as its instance type; room for 110 pods if unsaid.
 
     Nothing allocatable at all stays so: then nobody knows how large the node is.
@@ -69,18 +69,18 @@ def furnished(raw: Json, node: Node, catalogue: Catalogue) -> Node:
     return replace(node, ready=ready, capacity=capacity, allocatable=allocatable)
 
 
-def judged_pool(raw: Json, pool: NodePool) -> NodePool:
+def with_readiness(raw: Json, pool: NodePool) -> NodePool:
     """A pool whose status says that it is not ready is not planned for; one without such a condition is ready."""
     status = raw.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     for one in conditions if isinstance(conditions, list) else []:
         if isinstance(one, Mapping) and (one.get("type"), one.get("status")) == ("Ready", "False"):
-            said = one.get("message") or one.get("reason") or "no reason is given"
-            return replace(pool, fault=str(said)[:MOST_WORDS])
+            given = one.get("message") or one.get("reason") or "no reason is given"
+            return replace(pool, fault=str(given)[:MAX_MESSAGE_CHARACTERS])
     return pool
 
 
-def settled(claim: VolumeClaim, default_class: str | None) -> VolumeClaim:
+def with_binding(claim: VolumeClaim, default_class: str | None) -> VolumeClaim:
     """A claim that names its volume is bound to it; one without a class gets the default, as at its creation."""
     if claim.volume_name:
         bound = claim.phase in ("", "Bound")
@@ -130,7 +130,7 @@ def reservations_of(raw: Json) -> frozenset[str]:
     return frozenset(str(one.get("id")) for one in found if isinstance(one, Mapping))
 
 
-def selected(
+def with_reservation_classes(
     catalogue: Catalogue, classes: Iterable[NodeClass], listed: Mapping[str, frozenset[str]]
 ) -> Catalogue:
     """With the classes that select each reservation of the catalogue: those that name its id in a term or ``listed`` it

@@ -35,16 +35,16 @@ from shared.domain.pods import Pod
 from shared.domain.snapshot import OfferingKey, Snapshot
 from shared.errors import InvalidObject
 from shared.simulation.completion import (
+    as_unschedulable,
     complete,
     default_class_of,
-    furnished,
-    judged_pool,
     missing_class,
     ready_class,
     reservations_of,
-    selected,
-    settled,
-    waiting,
+    with_binding,
+    with_readiness,
+    with_reservation_classes,
+    with_usual_capacity,
     zones_of,
 )
 from shared.simulation.objects import KubeObject, ObjectFault, Objects, collect
@@ -53,11 +53,11 @@ from shared.simulation.workloads import expand
 Json = Mapping[str, Any]
 Record = TypeVar("Record", bound=msgspec.Struct)
 GENERATIONS = {kind: generation for generation, kind in CLASS_KINDS.items()}
-CORRECTED = (
+ALREADY_OVERLAID = (
     "the cluster's own overlays have corrected this catalogue already; send InstanceTypes along to "
     "try out another"
 )
-NO_ROOM = "is required: how much room the node has cannot be guessed"
+CAPACITY_UNKNOWN = "is required: how much room the node has cannot be guessed"
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class _Inputs:
         catalogue = self._corrected(catalogue)
         pools = self._pools()
         classes = self._node_classes(pools, catalogue)
-        catalogue = selected(catalogue, classes, self._listed_reservations())
+        catalogue = with_reservation_classes(catalogue, classes, self._listed_reservations())
         snapshot = Snapshot(
             generation=0,
             pods=self._pods(),
@@ -158,22 +158,22 @@ class _Inputs:
         found = judged(overlays, catalogue)
         refused = dict(found.refused)
         if any(offering.overlaid for kind in catalogue.types for offering in kind.offerings):
-            refused |= {one.name: CORRECTED for one in found.used}
+            refused |= {one.name: ALREADY_OVERLAID for one in found.used}
         self.faults += [given[name].fault("spec", text) for name, text in sorted(refused.items())]
         self.usable -= len(refused)
         return overlaid(catalogue, [one for one in found.used if one.name not in refused])
 
     def _pods(self) -> tuple[Pod, ...]:
         found = []
-        told: dict[ObjectFault, None] = {}
+        unique: dict[ObjectFault, None] = {}
         for one in self.objects.of("Pod"):
-            pod = waiting(one.raw, complete(one.raw, parse_pod(one.raw)))
-            told.update(dict.fromkeys(_pod_faults(one, pod)))
+            pod = as_unschedulable(one.raw, complete(one.raw, parse_pod(one.raw)))
+            unique.update(dict.fromkeys(_pod_faults(one, pod)))
             self.usable += not pod.faults
             if not pod.is_terminal:
                 found.append(pod)
         known = set(self.faults)
-        self.faults += [fault for fault in told if fault not in known]
+        self.faults += [fault for fault in unique if fault not in known]
         return tuple(sorted(found, key=lambda pod: pod.uid))
 
     def _nodes(self, catalogue: Catalogue) -> tuple[Any, ...]:
@@ -181,9 +181,9 @@ class _Inputs:
         raws = {one.metadata["uid"]: one for one in self.objects.of("Node")}
         for record in self._all("Node", parse_node):
             one = raws[record.uid]
-            node = furnished(one.raw, record, catalogue)
+            node = with_usual_capacity(one.raw, record, catalogue)
             if not node.allocatable:
-                self.faults.append(one.fault("status.allocatable", NO_ROOM))
+                self.faults.append(one.fault("status.allocatable", CAPACITY_UNKNOWN))
             found.append(node)
         return _sorted(found)
 
@@ -193,7 +193,7 @@ class _Inputs:
             *((one, parse_node_pool(one.raw)) for one in self.objects.of("NodePool")),
         ]
         read = ((one, self._checked(one, pool)) for one, pool in parsed)
-        return _sorted([judged_pool(one.raw, pool) for one, pool in read if pool is not None])
+        return _sorted([with_readiness(one.raw, pool) for one, pool in read if pool is not None])
 
     def _node_classes(
         self, pools: Iterable[NodePool], catalogue: Catalogue
@@ -224,7 +224,7 @@ class _Inputs:
         default = default_class_of([one.raw for one in self.objects.of("StorageClass")])
         claims = self._all("PersistentVolumeClaim", parse_claim)
         return {
-            "claims": _sorted([settled(claim, default) for claim in claims]),
+            "claims": _sorted([with_binding(claim, default) for claim in claims]),
             "volumes": _sorted(self._all("PersistentVolume", parse_volume)),
             "storage_classes": _sorted(classes),
             "csi_nodes": _sorted(self._all("CSINode", parse_csi_node)),
@@ -236,10 +236,10 @@ def _pod_faults(one: KubeObject, pod: Pod) -> Iterator[ObjectFault]:
     """Those of pods that a controller would make are its own: they are in its template."""
     for fault in pod.faults:
         place, _, message = fault.partition(": ")
-        if one.maker is None:
+        if one.controller is None:
             yield one.fault(place, message)
         else:
-            yield one.maker.fault(f"spec.template.{place}", message)
+            yield one.controller.fault(f"spec.template.{place}", message)
 
 
 def _faulty_class(one: KubeObject, parsed: Parsed[NodeClass]) -> NodeClass:

@@ -23,7 +23,7 @@ from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
 DEFAULT_NAMESPACE = "default"
-BEGINNING = "1970-01-01T00:00:00Z"
+EPOCH = "1970-01-01T00:00:00Z"
 """Creation time of objects that do not say one: equally old, so that names decide the order."""
 SYNTHETIC = "simulated:"
 """Begins every uid that we make."""
@@ -79,7 +79,7 @@ class KubeObject(NamedTuple):
 
     kind: str
     raw: dict[str, Any]
-    maker: KubeObject | None = None
+    controller: KubeObject | None = None
     """The controller among the inputs whose template it comes from."""
 
     @property
@@ -129,15 +129,15 @@ class Objects:
         known = KINDS.get(kind)
         if not kind:
             self.faults.append(_nameless(document, "is required", "kind"))
-        elif known is None or not _is_meant(version, known):
-            self._pass_by(document, kind)
+        elif known is None or not _is_same_group(version, known):
+            self._ignore_or_refuse(document, kind)
         elif known.version and version not in ("", served := f"{known.group}/{known.version}"):
             wrong = Fault(("apiVersion",), f"{kind} is not read as {version}; write {served}")
             self._refuse(document, kind, [wrong])
         else:
             self._complete(document, kind, known, number)
 
-    def _pass_by(self, document: Json, kind: str) -> None:
+    def _ignore_or_refuse(self, document: Json, kind: str) -> None:
         wrong = [one for one in check(document) if one.path[:1] in (("apiVersion",), ("kind",))]
         if is_ours(document) and wrong:
             self._refuse(document, kind, wrong)
@@ -213,7 +213,7 @@ def _items(document: object) -> list[object] | None:
     return items if isinstance(items, list) else None
 
 
-def _is_meant(version: str, known: Known) -> bool:
+def _is_same_group(version: str, known: Known) -> bool:
     """Is it this kind, or a namesake of another API group?"""
     group = version.rpartition("/")[0]
     return not version or group == known.group
@@ -240,8 +240,8 @@ def _nameless(document: object, message: str, field: str = "") -> ObjectFault:
 
 def _shown_name(document: Json) -> str:
     meta = document.get("metadata")
-    said = meta if isinstance(meta, Mapping) else {}
-    parts = (said.get("namespace"), said.get("name"))
+    given = meta if isinstance(meta, Mapping) else {}
+    parts = (given.get("namespace"), given.get("name"))
     return _printable("/".join(part for part in parts if isinstance(part, str) and part))
 
 
@@ -251,26 +251,26 @@ def _printable(text: str) -> str:
 
 def complete_metadata(raw: object, namespaced: bool, number: int) -> dict[str, Any]:
     """Metadata with name, namespace, uid and creation time. Raises InvalidObject naming the field."""
-    said = mapping(raw, "metadata")
+    given = mapping(raw, "metadata")
     metadata: dict[str, Any] = {
-        **said,
-        "name": _name(said, number),
-        "uid": _uid(said),
-        "creationTimestamp": _creation(said),
-        "labels": texts(said.get("labels"), "metadata.labels"),
-        "annotations": texts(said.get("annotations"), "metadata.annotations"),
-        "ownerReferences": _owners(said),
-        "finalizers": list(text_list(said.get("finalizers"), "metadata.finalizers")),
+        **given,
+        "name": _name(given, number),
+        "uid": _uid(given),
+        "creationTimestamp": _creation(given),
+        "labels": texts(given.get("labels"), "metadata.labels"),
+        "annotations": texts(given.get("annotations"), "metadata.annotations"),
+        "ownerReferences": _owners(given),
+        "finalizers": list(text_list(given.get("finalizers"), "metadata.finalizers")),
     }
     metadata.pop("namespace", None)
     if namespaced:
-        metadata["namespace"] = _namespace(said)
+        metadata["namespace"] = _namespace(given)
     return metadata
 
 
-def _name(said: Json, number: int) -> str:
-    name = text(said.get("name"), "metadata.name")
-    prefix = text(said.get("generateName"), "metadata.generateName")
+def _name(given: Json, number: int) -> str:
+    name = text(given.get("name"), "metadata.name")
+    prefix = text(given.get("generateName"), "metadata.generateName")
     if not name and prefix:
         name = f"{prefix}{number:05d}"
     if not name:
@@ -283,22 +283,22 @@ def _name(said: Json, number: int) -> str:
     return name
 
 
-def _namespace(said: Json) -> str:
-    namespace = text(said.get("namespace"), "metadata.namespace") or DEFAULT_NAMESPACE
+def _namespace(given: Json) -> str:
+    namespace = text(given.get("namespace"), "metadata.namespace") or DEFAULT_NAMESPACE
     if not is_object_name(namespace):
         raise InvalidObject("is no name of a namespace", field="metadata.namespace")
     return namespace
 
 
-def _uid(said: Json) -> str:
-    uid = text(said.get("uid"), "metadata.uid")
+def _uid(given: Json) -> str:
+    uid = text(given.get("uid"), "metadata.uid")
     if len(uid) > LONGEST_UID:
         raise InvalidObject(f"has more than {LONGEST_UID} characters", field="metadata.uid")
     return uid
 
 
-def _creation(said: Json) -> str:
-    stamp = text(said.get("creationTimestamp"), "metadata.creationTimestamp") or BEGINNING
+def _creation(given: Json) -> str:
+    stamp = text(given.get("creationTimestamp"), "metadata.creationTimestamp") or EPOCH
     try:
         parse_rfc3339(stamp)
     except (ValueError, OverflowError) as error:
@@ -308,10 +308,10 @@ def _creation(said: Json) -> str:
     return stamp
 
 
-def _owners(said: Json) -> list[dict[str, Any]]:
+def _owners(given: Json) -> list[dict[str, Any]]:
     field = "metadata.ownerReferences"
     found = []
-    for index, one in enumerate(entries(said.get("ownerReferences"), field)):
+    for index, one in enumerate(entries(given.get("ownerReferences"), field)):
         parts = {n: text(one.get(n), f"{field}[{index}].{n}") for n in ("kind", "name", "uid")}
         if not parts["kind"] or not parts["name"]:
             raise InvalidObject("needs kind and name", field=f"{field}[{index}]")

@@ -30,7 +30,7 @@ def only_region(documents: Iterable[object]) -> str:
     return next(iter(found)) if len(found) == 1 else ""
 
 
-def elsewhere(region: str, documents: Iterable[object]) -> str:
+def region_mismatch(region: str, documents: Iterable[object]) -> str:
     """What is wrong with planning for them by a catalogue of this region; empty: nothing."""
     found = regions_in(documents)
     if not region or not found or region in found:

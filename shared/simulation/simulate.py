@@ -16,7 +16,7 @@ from shared.domain.snapshot import moving_pods
 from shared.simulation.answer import answer_of, faults_of
 from shared.simulation.inputs import read_inputs
 from shared.simulation.objects import ObjectFault
-from shared.simulation.regions import elsewhere
+from shared.simulation.regions import region_mismatch
 from shared.simulation.workloads import MOST_PODS
 from shared.solver.solve import SolverSettings, solve
 
@@ -48,7 +48,7 @@ def simulate(
     given = list(documents)
     inputs = read_inputs(given, catalogue, most_pods)
     snapshot = inputs.snapshot
-    problem = elsewhere(snapshot.catalogue.region, given)
+    problem = region_mismatch(snapshot.catalogue.region, given)
     faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
     started = clock.monotonic()
     plan = solve(snapshot, now=0.0, settings=settings, reschedule=moving_pods(snapshot))

@@ -19,7 +19,7 @@ import msgspec
 
 from shared.api.shapes import entries, mapping, text, texts, whole
 from shared.errors import InvalidObject
-from shared.simulation.objects import BEGINNING, KubeObject, Objects
+from shared.simulation.objects import EPOCH, KubeObject, Objects
 
 Json = Mapping[str, Any]
 CONTROLLERS = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job", "Deployment")
@@ -41,7 +41,7 @@ def expand(objects: Objects, most_pods: int = MOST_PODS) -> None:
     owned = Counter(_owners(objects.of("Pod", "ReplicaSet")))
     left = most_pods - len(objects.of("Pod"))
     for controller in objects.of(*CONTROLLERS):
-        with _told_of(controller, objects):
+        with _faults_of(controller, objects):
             wanted = _pods_wanted(controller, owned)
             if wanted > left:
                 raise InvalidObject(
@@ -50,12 +50,12 @@ def expand(objects: Objects, most_pods: int = MOST_PODS) -> None:
             left -= wanted
             _take(list(_made(controller, wanted, objects)), objects)
     for pod in objects.of("Pod"):
-        with _told_of(pod.maker or pod, objects):
+        with _faults_of(pod.controller or pod, objects):
             _take(_own_claims(pod), objects)
 
 
 @contextmanager
-def _told_of(one: KubeObject, objects: Objects) -> Iterator[None]:
+def _faults_of(one: KubeObject, objects: Objects) -> Iterator[None]:
     """What is wrong is a fault of this object, told once."""
     try:
         yield
@@ -115,8 +115,8 @@ def _parallel(job: KubeObject, spec: Json) -> int:
     return min(parallelism, max(_number(spec, "completions", 1) - done, 0))
 
 
-def _number(said: Json, name: str, default: int, at: str = "spec") -> int:
-    found = whole(said.get(name), f"{at}.{name}")
+def _number(given: Json, name: str, default: int, at: str = "spec") -> int:
+    found = whole(given.get(name), f"{at}.{name}")
     if found is not None and found < 0:
         raise InvalidObject("must not be negative", field=f"{at}.{name}")
     return default if found is None else found
@@ -131,7 +131,7 @@ def _made(controller: KubeObject, wanted: int, objects: Objects) -> Iterator[Kub
     meta = mapping(template.get("metadata"), "spec.template.metadata")
     labels = texts(meta.get("labels"), "spec.template.metadata.labels")
     annotations = texts(meta.get("annotations"), "spec.template.metadata.annotations")
-    claims = _few(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates")
+    claims = _bounded_entries(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates")
     namespace = controller.metadata["namespace"]
     if controller.kind == "Deployment":
         labels = {**labels, HASH_LABEL: _digest(template)}
@@ -157,7 +157,7 @@ def _first_number(spec: Json) -> int:
     return _number(ordinals, "start", 0, at="spec.ordinals")
 
 
-def _few(raw: object, field: str) -> list[Json]:
+def _bounded_entries(raw: object, field: str) -> list[Json]:
     """Entries that each make a claim per pod."""
     found = entries(raw, field)
     if len(found) > MOST_VOLUMES:
@@ -187,7 +187,7 @@ def _metadata(controller: KubeObject, name: str, labels: Json, annotations: Json
         "name": name,
         "namespace": meta["namespace"],
         "uid": "",
-        "creationTimestamp": BEGINNING,
+        "creationTimestamp": EPOCH,
         "labels": labels,
         "annotations": annotations,
         "ownerReferences": [owner],
@@ -230,18 +230,18 @@ def _with_claims(spec: Json, claims: list[tuple[str, str]]) -> dict[str, Any]:
 
 def _own_claims(pod: KubeObject) -> Iterator[KubeObject]:
     """POD-07: the claim of each generic ephemeral volume."""
-    template = "spec.template.spec" if pod.maker else "spec"
+    template = "spec.template.spec" if pod.controller else "spec"
     spec = mapping(pod.raw.get("spec"), template)
     volumes = entries(spec.get("volumes"), f"{template}.volumes")
-    _few([one for one in volumes if one.get("ephemeral")], f"{template}.volumes")
+    _bounded_entries([one for one in volumes if one.get("ephemeral")], f"{template}.volumes")
     for index, volume in enumerate(volumes):
         field = f"{template}.volumes[{index}].ephemeral"
-        said = mapping(volume.get("ephemeral"), field).get("volumeClaimTemplate")
-        if said is not None:
+        given = mapping(volume.get("ephemeral"), field).get("volumeClaimTemplate")
+        if given is not None:
             field = f"{field}.volumeClaimTemplate"
             volume_name = text(volume.get("name"), f"{template}.volumes[{index}].name")
             name = f"{pod.metadata['name']}-{volume_name}"
-            yield _claim(pod, mapping(said, field), name, field)
+            yield _claim(pod, mapping(given, field), name, field)
 
 
 def _claim(owner: KubeObject, template: Json, name: str, field: str) -> KubeObject:

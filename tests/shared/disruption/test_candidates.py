@@ -18,7 +18,7 @@ from shared.disruption.candidates import (
 )
 from shared.disruption.costs import disruption_cost, eviction_cost
 from shared.disruption.pod_blocks import ANNOTATED as POD_ANNOTATED
-from shared.disruption.pod_blocks import PDB_BLOCKS, TWO_PDBS, first_block, note_on
+from shared.disruption.pod_blocks import PDB_BLOCKS, TWO_PDBS, annotation_event, first_block
 from shared.disruption.records import COST_UNIT
 from shared.domain import labels as keys
 from shared.domain.expressions import Toleration
@@ -109,9 +109,9 @@ def test_a_pod_holds_its_node_by_annotation_or_budget(pod: dict[str, Any], text:
 def test_a_pod_is_told_what_its_timed_annotation_comes_to(annotation: str, reason: str) -> None:
     """DIS-11: until when, that it is over, or that it cannot be read; a plain yes or no needs no word."""
     pod = make_bound_pod("p", "n1", do_not_disrupt=annotation, started_at=NOW - 60)
-    note = note_on(pod, now=NOW)
+    note = annotation_event(pod, now=NOW)
     assert (note[1] if note else "") == reason
-    assert note_on(replace(pod, terminating=True), now=NOW) is None
+    assert annotation_event(replace(pod, terminating=True), now=NOW) is None
 
 
 def test_two_budgets_for_one_pod_block_because_eviction_knows_one_only() -> None:

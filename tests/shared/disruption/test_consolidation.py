@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from shared.disruption import multi_node, single_node
-from shared.disruption.consolidation import by_worth, eligible, is_balanced
+from shared.disruption.consolidation import by_savings_ratio, eligible, is_balanced
 from shared.disruption.records import Command, World
 from shared.disruption.replacement_price import NOT_CHEAPER, SPOT_BY_SPOT, SPOT_DISABLED
 from shared.disruption.validation import validate
@@ -219,7 +219,7 @@ def test_what_saves_most_per_disruption_comes_first() -> None:
     counts = {"a": 1, "b": 9, "c": 3, "d": 3}
     pods = [pod for name, count in counts.items() for pod in pods_on(name, count)]
     kept, _ = eligible(world(cluster, *pods, of=of))
-    assert [c.node.name for c in by_worth(kept)] == ["a", "c", "d", "b"]
+    assert [c.node.name for c in by_savings_ratio(kept)] == ["a", "c", "d", "b"]
 
 
 def test_a_command_for_some_still_says_why_the_others_stay() -> None:
@@ -277,7 +277,7 @@ def test_balanced_moves_only_what_pays() -> None:
     cluster = [make_running("a", "m5.x016", pool=few), make_running("b", "m5.x016", pool=few)]
     cheap = world(cluster, *pods_on("a", 1), *pods_on("b", 26), of=few)
     assert single_node.propose(cheap).commands
-    (move,) = cheap.weighed
+    (move,) = cheap.balanced_scores
     assert (move.pool, move.approved) == ("default", True)
     assert 0.5 <= move.score <= 10
     dear_pods = pods_on("a", 12, priority=9 * 2**25)
@@ -285,7 +285,7 @@ def test_balanced_moves_only_what_pays() -> None:
     answer = single_node.propose(dear)
     assert not answer.commands
     assert "saves too little for what it disrupts (Balanced)" in texts(answer)
-    (move,) = dear.weighed
+    (move,) = dear.balanced_scores
     assert not move.approved
     assert move.score == pytest.approx(0.25 / 0.8, rel=0.2)
 
@@ -299,7 +299,7 @@ def test_a_balanced_pool_that_costs_nothing_has_no_score_without_end() -> None:
         seen = world(cluster, *pods_on("a", 1), of=few, catalogue=free)
         command = Command("single-node", "Underutilized", seen.candidates, (), (), saving)
         assert is_balanced(seen, command) == (saving == 0)
-        assert [move.score for move in seen.weighed] == [score]
+        assert [move.score for move in seen.balanced_scores] == [score]
 
 
 def command_of(found: World) -> Command:

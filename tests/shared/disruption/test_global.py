@@ -308,8 +308,8 @@ def test_balanced_pools_keep_what_is_not_worth_its_disruption() -> None:
     proposal = global_plan.propose(seen)
     assert not proposal.commands
     assert any("Balanced" in r.text for r in proposal.rejections)
-    assert seen.weighed
-    assert not any(move.approved for move in seen.weighed)
+    assert seen.balanced_scores
+    assert not any(move.approved for move in seen.balanced_scores)
 
 
 def test_pools_that_only_remove_empty_nodes_are_left_alone() -> None:

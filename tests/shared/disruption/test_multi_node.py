@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.disruption import multi_node
-from shared.disruption.consolidation import by_worth, compute, eligible
+from shared.disruption.consolidation import by_savings_ratio, compute, eligible
 from shared.disruption.records import Command, World
 from shared.domain.nodepools import V1, WHEN_UNDERUTILIZED, Budget
 from shared.domain.pods import Pod
@@ -34,7 +34,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 def bisected(world: World) -> Command | None:
     """Every prefix on the way is asked about."""
-    candidates = tuple(by_worth(eligible(world)[0]))
+    candidates = tuple(by_savings_ratio(eligible(world)[0]))
     low, high, best = 2, len(candidates), None
     while low <= high:
         middle = (low + high) // 2

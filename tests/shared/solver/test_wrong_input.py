@@ -107,7 +107,7 @@ def test_an_offering_without_a_price_is_left_out_and_named(price: Any) -> None:
     assert machine.instance_types == ("m5.good", "m5.odd")
     assert plan.cost_micro_usd_per_hour == 5
     assert plan.faults == (
-        f"instance type m5.odd, on-demand in {ZONES[0]}: {price!r} is no price in micro-USD per"
+        f"instance type m5.odd, on-demand in {ZONES[0]}: {price!r} is not a price in micro-USD per"
         " hour; the offering is left out",
     )
 

@@ -65,12 +65,12 @@ def test_subnets_that_tell_no_id_are_named() -> None:
     """T-12: a v1alpha1 class has none."""
     asking = make_pod(node_selector={keys.ZONE_ID: IDS[0]})
     plan = plan_for(make_snapshot(asking, make_pod("other")))
-    assert "do not tell their zone ids" in plan.unschedulable["uid-pod"]
+    assert "the zone ids of the subnets" in plan.unschedulable["uid-pod"]
     assert len(plan.machines) == 1
     wanted = Expression(keys.ZONE_ID, "In", (IDS[0],))
     pool = make_pool(requirements=(*DEFAULT_REQUIREMENTS, wanted))
     plan = plan_for(make_snapshot(make_pod(), pools=(pool,)))
-    assert "do not tell their zone ids" in plan.unschedulable["uid-pod"]
+    assert "the zone ids of the subnets" in plan.unschedulable["uid-pod"]
 
 
 def test_sch_79_pods_spread_over_zone_ids() -> None:
