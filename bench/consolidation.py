@@ -1,10 +1,10 @@
-"""What consolidation saves, how fast, in how many steps: Global beside Karpenter's algorithm, after a scale-in.
+"""Consolidation after a scale-in: savings, time and number of steps of Global and of Karpenter's algorithm.
 
-Run ``python -m bench.consolidation``. Each cluster is built by the planner, loses a part of every deployment, and is
-consolidated until nothing is found, with a budget of so many percent of its nodes at once. Global is the real method
-with the real planner; Karpenter's is ``karpenter_steps``, the same algorithm on arrays, since its thousands of
-simulations would take hours. A step is one command. Parity: when Global has saved as much as Karpenter ends with, in
-how many steps and moves.
+Run ``python -m bench.consolidation``. The planner builds each cluster, every deployment loses a part of its pods, and
+the cluster is consolidated until no command is found, with a budget in percent of its nodes. Global is the real method
+with the real planner. Karpenter's algorithm runs on arrays (``karpenter_steps``), since its thousands of simulations
+would take hours. A step is one command. Parity: the steps and moved pods after which Global has saved as much as
+Karpenter saves in the end.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from shared.memory import settle
 SIZES = (100, 500, 1000, 2000)
 QUICK_SIZES = (100,)
 STEP_SECONDS = 60.0
-"""Between two commands of the simulated cluster."""
+"""Simulated time between two commands."""
 MOST_STEPS = 60
 MOST_KARPENTER_SECONDS = 300.0
 
 
 class Outcome(NamedTuple):
-    """One cluster, consolidated until nothing was found or the time was up."""
+    """The consolidation of one cluster, until no command was found or a limit was reached."""
 
     steps: list[Step]
     cpu: list[float]
-    """Seconds to decide, per step."""
+    """Seconds per decision; the last decision may have no step."""
     wall: list[float]
     finished: bool
 
 
 def world_of(snapshot: Snapshot, now: float) -> World:
-    """What a method may look at; nothing is running."""
+    """The input of a disruption pass, without running commands."""
     prices = offering_prices(snapshot.catalogue)
     found = survey(snapshot, prices, nominated=set(), busy=set(), now=now)
     nodes = {node.name: node for node in snapshot.nodes}
@@ -62,13 +62,13 @@ def world_of(snapshot: Snapshot, now: float) -> World:
 
 
 def with_budget(snapshot: Snapshot, percent: int) -> Snapshot:
-    """So many percent of the nodes may go at once."""
+    """The snapshot with a budget of so many percent of the nodes in every pool."""
     budgets = (Budget(f"{percent}%"),)
     return replace(snapshot, pools=tuple(replace(p, budgets=budgets) for p in snapshot.pools))
 
 
 def consolidate_globally(snapshot: Snapshot, churn: Churn) -> Outcome:
-    """The real method, its commands carried out as the planner foresees."""
+    """Consolidates with the real method. Commands are carried out as planned."""
     steps: list[Step] = []
     cpu, wall = [], []
     now = NOW
@@ -93,7 +93,7 @@ def consolidate_globally(snapshot: Snapshot, churn: Churn) -> Outcome:
 
 
 def after_command(world: World, command: Command, now: float) -> Snapshot:
-    """The cluster afterwards: every pod where the planner puts it, every machine what the command asks for."""
+    """The cluster after a command: pods are where the planner places them, replacements exist."""
     planner = buying(world) if command.method == global_plan.METHOD else world
     outcome = simulate(planner, command.candidates, consolidating=True)
     snapshot = world.snapshot
@@ -127,7 +127,7 @@ def cost_of(snapshot: Snapshot) -> int:
 def consolidate_as_karpenter(
     snapshot: Snapshot, percent: int, most_seconds: float
 ) -> tuple[Outcome, int]:
-    """The reference, and how many simulations it needed."""
+    """(the reference's outcome, its number of simulations)."""
     world = world_of(snapshot, NOW)
     state = cluster_of(encode_cluster(world, world.candidates, snapshot), snapshot, percent)
     steps: list[Step] = []
@@ -147,7 +147,7 @@ def consolidate_as_karpenter(
 def measure(
     cases: Sequence[tuple[Shape, int, int]], aws: Catalogue, churn: Churn, most_seconds: float
 ) -> Iterator[list[Row]]:
-    """Two rows per cluster, Karpenter's and Global's, as soon as they are known."""
+    """Two rows per cluster, Karpenter's and Global's, as soon as both are measured."""
     for shape, size, percent in progress(cases, "consolidation"):
         snapshot = with_budget(cluster(shape, size, aws), percent)
         before = cost_of(snapshot)
@@ -183,7 +183,7 @@ def _row(method: str, outcome: Outcome, before: int) -> Row:
 
 
 def _parity(outcome: Outcome, reference: Outcome | None, simulations: int | None) -> Row:
-    """Steps and moves until the reference's final cost is reached; None: never."""
+    """Steps and moved pods until the reference's final cost is reached; None when it is not."""
     never: Row = {"parity steps": None, "parity moved": None, "simulations": simulations}
     if reference is None or not reference.steps:
         return never
@@ -198,17 +198,17 @@ def _parity(outcome: Outcome, reference: Outcome | None, simulations: int | None
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="100 nodes only")
-    parser.add_argument("--nodes", type=int, nargs="+", help="before the scale-in, about")
+    parser.add_argument("--nodes", type=int, nargs="+", help="approximate, before the scale-in")
     parser.add_argument("--shapes", type=int, nargs="+", help="numbers of shapes, from 1")
     parser.add_argument("--budgets", type=int, nargs="+", default=[10], help="percent")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows to this file")
     parser.add_argument("--reference-seconds", type=float, default=MOST_KARPENTER_SECONDS,
-                        help="give up on Karpenter's reference after so long")  # fmt: skip
+                        help="time limit of Karpenter's reference")  # fmt: skip
     return parser.parse_args()
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measures and prints one table."""
     from tests.support.builders import real_catalogue
 
     chosen = _options()

@@ -1,9 +1,9 @@
-"""Karpenter's consolidation, step by step, on arrays: the reference of the consolidation benchmark.
+"""Karpenter's consolidation on arrays: the reference of the consolidation benchmark.
 
-Emptiness, then the multi-node prefix search, then one node at a time, each as ``shared.disruption`` does it, with a
-simulation that is hundreds of times faster than the planner and leaves out what the benchmark's clusters do not have
-(spot, volumes, taints, several pools). Pods go first-fit onto nodes in the order of their names, the largest first;
-what is left goes to one new node, the cheapest type that holds it, if that costs strictly less (CON-02..10).
+Emptiness, multi-node and single-node consolidation, each as in ``shared.disruption``. The simulation is hundreds of
+times faster than the planner, because it omits what the benchmark's clusters do not have: spot, volumes, taints,
+several pools. Pods go to nodes first-fit in the order of the nodes' names, the largest pods first. The remaining pods
+go to one new node of the cheapest type that holds them, if it costs strictly less (CON-02..10).
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Step(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A valid command: where pods go, and what is bought."""
+    """A possible command: the new nodes of its pods, and the replacement."""
 
     load: tuple[tuple[int, Indices, Amounts], ...]
-    """(class, nodes, how many each takes)"""
+    """(class, nodes, pods per node)"""
     new: tuple[int, int, int, Amounts] | None
-    """Price, type, zone, pods by class."""
+    """(price, type, zone, pods by class) of the replacement; None without one."""
 
 
 @dataclass(slots=True, eq=False)
 class Cluster:
-    """The state. Rows are nodes, in the order of their names; new ones are named after all others."""
+    """The state. Rows are nodes, sorted by name; new nodes come last."""
 
     price: Amounts
     kind: Indices
@@ -63,14 +63,14 @@ class Cluster:
     zones_of: Mask
     """[classes, zones]"""
     percent: int
-    """Of the nodes that may go at once."""
+    """The budget: percent of the nodes."""
     simulations: int = 0
 
     def cost(self) -> int:
         return int(self.price[self.alive].sum())
 
     def step(self) -> Step | None:
-        """Carries out the next command; None when there is none."""
+        """Carries out the next command and returns it; None when there is none."""
         most = math.ceil(int(self.alive.sum()) * self.percent / 100)
         pods = self.load.sum(axis=1)
         empty = np.flatnonzero(self.alive & (pods == 0))[:most]
@@ -116,14 +116,14 @@ class Cluster:
                 if self.arrays.stays_in_zone[one]:
                     zones &= np.arange(len(zones)) == zone
                 if len(rows) == 1 and self._cheapest(left, zones, rows) is None:
-                    return None  # More pods never make it cheaper.
+                    return None  # further pods cannot make the replacement cheaper
         if not left.any():
             return Move(tuple(done), None)
         new = self._cheapest(left, zones, rows)
         return None if new is None else Move(tuple(done), new)
 
     def _queue(self, rows: Indices) -> list[tuple[int, int, int]]:
-        """(class, zone, pods), CPU descending, then memory."""
+        """(class, zone or -1, number of pods), sorted by CPU and memory, descending."""
         found: dict[tuple[int, int], int] = {}
         for row in rows:
             zone = int(self.zone[row])
@@ -137,7 +137,7 @@ class Cluster:
     def _fill(
         self, one: int, zone: int, count: int, staying: Mask, room: Amounts
     ) -> tuple[Indices, Amounts]:
-        """First-fit of equal pods."""
+        """Places equal pods first-fit: (nodes, pods per node)."""
         open_ = staying & self.may[:, one]
         if zone >= 0:
             open_ &= self.zone == zone
@@ -156,7 +156,7 @@ class Cluster:
     def _cheapest(
         self, left: Amounts, zones: Mask, rows: Indices
     ) -> tuple[int, int, int, Amounts] | None:
-        """One new node for these pods, strictly cheaper than the old ones."""
+        """The cheapest new node for these pods, if it is strictly cheaper than the old ones."""
         classes = np.flatnonzero(left)
         if (left[classes] > self.arrays.most[classes]).any() or not zones.any():
             return None
@@ -194,7 +194,7 @@ class Cluster:
 
 
 def cluster_of(arrays: ClusterArrays, snapshot: Snapshot, percent: int) -> Cluster:
-    """The arrays of a cluster whose nodes are all candidates, in one pool without daemons."""
+    """A cluster whose nodes are all candidates, in one pool without daemon sets."""
     axis = ResourceAxis([])
     table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
     (template,), _ = usable_templates(snapshot, table)

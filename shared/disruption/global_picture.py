@@ -1,12 +1,11 @@
-"""A cluster as numbers: classes of pods, room on nodes, who may go where, and what a pod is worth.
+"""A cluster as arrays for global consolidation: classes of pods, free resources of nodes, allowed nodes, worth of pods.
 
-Made of the planner's own encodings, so sizes, daemon overhead, volumes and labels count as they do there. Rules between
-pods are only foreseen (a pod with a rule about zones stays in its zone, one with a rule about hosts counts its like per
-node): what is wrong with that is found when the planner proves the result.
+The arrays come from the planner's own encodings, so sizes, daemon overhead, volumes and labels count as in a plan.
+Topology rules are approximated: a pod with a rule by zone stays in its zone, and one with a rule by host name has a
+limit per node. Errors of this approximation are found when the planner proves the result.
 
-``worth`` is the price per hour that the pod's share of a well-filled new machine has. What may go wrong: no offering
-fits a class, or the linear program has no answer; then its pods are worth nothing, and only moves to existing nodes are
-foreseen for them.
+``worth``: the hourly price of the pod's share of a well-filled new machine. What may go wrong: no offering fits a
+class, or the linear program has no solution; then its pods are worth nothing and may only move to existing nodes.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ from shared.solver.topology_rules import AFFINITY, ANTI_AFFINITY, SPREAD, owned_
 from shared.solver.volumes import Volumes
 
 NO_ROW = -1
-"""The target of a candidate whose node takes no pods."""
+"""The row of a candidate whose node takes no pods."""
 
 
 @dataclass(slots=True, eq=False)
 class ClusterArrays:
-    """Rows of nodes are those that may take pods; amounts as in the planner."""
+    """``nodes`` are those that may take pods; amounts are those of the planner."""
 
     candidates: tuple[Candidate, ...]
     at: Indices
-    """[candidates]: its row among the nodes, or NOWHERE."""
+    """[candidates]: row of its node, or NO_ROW."""
     load: Amounts
-    """[candidates, classes]: its pods."""
+    """[candidates, classes]: number of its pods."""
     price: Amounts
     """[candidates]: micro-USD per hour; 0: not known."""
     zone: Indices
@@ -59,31 +58,32 @@ class ClusterArrays:
     names: tuple[str, ...]
     """[nodes]"""
     node_zone: Indices
+    """[nodes]: number of its zone."""
     room: Amounts
-    """[nodes, resources]"""
+    """[nodes, resources]: free amounts."""
     there: Amounts
     """[nodes, classes]: pods that count for limits per node."""
     requests: Amounts
     """[classes, resources]"""
     may: Mask
-    """[classes, nodes]: labels and taints allow it."""
+    """[classes, nodes]: labels and taints allow the class on the node."""
     most: Amounts
-    """[classes]: how many one node may hold."""
+    """[classes]: the most pods on one node."""
     stays_in_zone: Mask
-    """[classes]"""
+    """[classes]: has a rule by zone."""
     worth: Amounts
     """[classes]: micro-USD per hour of one pod."""
     classes: tuple[PodClass, ...]
 
     @property
     def pods(self) -> Amounts:
-        """[candidates]: how many move with it."""
+        """[candidates]: number of pods that move."""
         found: Amounts = self.load.sum(axis=1)
         return found
 
     @property
     def excess(self) -> Amounts:
-        """[candidates]: how much more it costs than its pods are worth."""
+        """[candidates]: its price minus the worth of its pods."""
         found: Amounts = self.price - self.load @ self.worth
         return found
 
@@ -91,7 +91,7 @@ class ClusterArrays:
 def encode_cluster(
     world: World, candidates: tuple[Candidate, ...], snapshot: Snapshot
 ) -> ClusterArrays:
-    """``snapshot``: the world's, with the nodes closed that may not take pods."""
+    """The arrays of these candidates. ``snapshot``: the world's, with nodes that take no pods cordoned."""
     snapshot = with_running_daemons(snapshot)
     encoded = _Encoded(world, snapshot)
     targets = encoded.open_targets()
@@ -122,7 +122,7 @@ def encode_cluster(
 
 
 class _Encoded:
-    """A snapshot in the planner's terms. Pods whose text is wrong belong to no class; the planner says so later."""
+    """A snapshot encoded with the planner's classes. Invalid pods have no class; the planner reports them later."""
 
     def __init__(self, world: World, snapshot: Snapshot) -> None:
         self._world, self._snapshot = world, snapshot
@@ -160,7 +160,7 @@ class _Encoded:
         return [target for target in found if target.initialized and target.name in nodes]
 
     def count(self, nodes: list[str], *, moving: bool = False) -> Amounts:
-        """[nodes, classes]. ``moving``: without pods that leave anyway."""
+        """[nodes, classes]: number of pods. ``moving``: without terminating pods."""
         width, flat = len(self._rows), []
         for at, name in enumerate(nodes):
             start = at * width
@@ -173,7 +173,7 @@ class _Encoded:
         return counted.astype(np.int64).reshape(len(nodes), width)
 
     def worth(self, counts: Amounts) -> Amounts:
-        """[classes]: in the pool where it is cheapest, rounded down; 0 where nothing can be bought."""
+        """[classes]: the worth in the cheapest pool, rounded down; 0 where no offering fits."""
         found = np.full(len(counts), LARGEST, dtype=np.int64)
         rules = Rules(best_effort=self._world.solver.min_values_policy == BEST_EFFORT)
         templates, _ = usable_templates(
@@ -210,14 +210,14 @@ class _Encoded:
 
 
 def _allowed(classes: list[PodClass], targets: list[ExistingTarget]) -> Mask:
-    """[classes, nodes]. Nodes that differ in nothing that a class asks for are asked once."""
+    """[classes, nodes]: labels and taints allow it. Computed once for nodes with equal taints and relevant labels."""
     asked = sorted({wanted.key for one in classes for wanted in one.requirements})
     kinds: dict[object, int] = {}
     firsts: list[ExistingTarget] = []
     codes = np.zeros(len(targets), dtype=np.intp)
     for at, target in enumerate(targets):
-        look = (target.taints, tuple(target.labels.get(key) for key in asked))
-        codes[at] = kinds.setdefault(look, len(kinds))
+        kind = (target.taints, tuple(target.labels.get(key) for key in asked))
+        codes[at] = kinds.setdefault(kind, len(kinds))
         if codes[at] == len(firsts):
             firsts.append(target)
     found = np.zeros((len(classes), len(targets)), dtype=np.bool_)
@@ -237,7 +237,7 @@ def _suits(one: PodClass, target: ExistingTarget) -> bool:
 
 
 def _most_per_node(pod: Pod) -> int:
-    """What its ports and rules about its own like allow; LARGEST: any number."""
+    """The most pods of its kind on one node, by host ports and rules that select itself; LARGEST: no limit."""
     if pod.host_ports:
         return 1
     found = LARGEST

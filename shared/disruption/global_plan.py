@@ -1,11 +1,12 @@
-"""Global consolidation: one pass over all candidates finds the machines that together save most, and what to buy.
+"""Global consolidation: finds the set of machines whose removal saves most, and the replacements for it.
 
-A fast search over pod classes proposes a set (``global_search``), the planner proves it (``global_proof``). A refused
-set shrinks by those that are in the way, a bounded number of times. Many machines may go for none, one or several new
-ones. Moves are not free: see ``churn``. The result of one command may be many steps of Karpenter's consolidation.
+A fast search over pod classes proposes a set (``global_search``), and the planner proves it (``global_proof``). A
+refused set is reduced by the machines that caused the refusal, a bounded number of times. Many machines may be replaced
+by none, one or several. Moving pods has a cost: see ``churn``. One command may do the work of many steps of Karpenter's
+consolidation.
 
-What may go wrong: the search foresees rules between pods only roughly, so a set may be refused until nothing of it is
-left; its machines are looked at again in the next pass.
+What may go wrong: the search approximates topology rules, so every reduced set may be refused; its machines are
+considered again in the next pass.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from shared.domain.nodepools import UNDERUTILIZED
 __all__ = ["METHOD", "MOST_PROOFS", "propose"]
 
 MOST_PROOFS = 5
-"""Asked of the planner in one pass."""
+"""Sets that the planner simulates in one pass, at most."""
 UNKNOWN_PRICE = "the price of the node is not known"
 
 
 def propose(world: World, churn: Churn | None = None) -> Proposal:
-    """The one command that saves most, if any pays, and why the other machines stay."""
+    """The command that saves most, if any pays for its moves, and why the other machines stay."""
     churn = churn or Churn()
     candidates, rejections = _open(world, churn)
     if not candidates:
@@ -51,7 +52,7 @@ def propose(world: World, churn: Churn | None = None) -> Proposal:
 
 
 def _open(world: World, churn: Churn) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]]:
-    """CON-01, and what this method asks for beside: a known price, and time since it was bought."""
+    """Candidates that are eligible (CON-01), have a known price and are old enough; rejections of the others."""
     known, rejections = eligible(world)
     kept, more = [], []
     for candidate in known:
@@ -70,7 +71,7 @@ def _open(world: World, churn: Churn) -> tuple[tuple[Candidate, ...], tuple[Reje
 def _proved(
     world: World, attempt: Attempt, churn: Churn
 ) -> tuple[Command | None, dict[str, Rejection]]:
-    """The best command that the planner agrees to, and whom it said no to."""
+    """(the best command that the planner accepts, machine UID -> rejection of a refused machine)."""
     best: Command | None = None
     refused: dict[str, Rejection] = {}
     for number in range(MOST_PROOFS):
@@ -96,7 +97,7 @@ def _proved(
 
 
 class Attempt(NamedTuple):
-    """A set to prove. ``drained``: expected to need nothing new; ``replaced``: the others, the most wasteful first."""
+    """A set to prove. ``drained``: expected to need no new machine. ``replaced``: the others, most wasteful first."""
 
     drained: tuple[Candidate, ...]
     replaced: tuple[Candidate, ...]
@@ -106,8 +107,11 @@ class Attempt(NamedTuple):
         return (*self.drained, *self.replaced)
 
     def after(self, refusal: ProofRefusal) -> Attempt:
-        """A smaller set. What costs too much has too many that are replaced; else those in the way go, or, when they
-        are not known, the last half."""
+        """A smaller set after a refusal.
+
+        If the set saves too little, fewer machines are replaced. Otherwise the machines that caused the refusal are
+        left out; if these are not known, the last half.
+        """
         if refusal.too_dear and self.replaced:
             return self._with_fewer_replaced()
         names = self.all
@@ -115,7 +119,7 @@ class Attempt(NamedTuple):
         return self._without(culprits)
 
     def improved(self, command: Command, churn: Churn) -> Attempt | None:
-        """What could be better than a command that the planner agrees to; None: nothing that is easily seen."""
+        """A set that may be better than the accepted command; None when there is no obvious one."""
         if kept := _bought_again(command):
             return self._without(kept)
         alone = sum(c.price_micro_usd_per_hour or 0 for c in self.drained)
@@ -125,12 +129,12 @@ class Attempt(NamedTuple):
         return None
 
     def without(self, smaller: Attempt) -> tuple[Candidate, ...]:
-        """Those of this set that are not in a smaller one."""
+        """The candidates of this set that are not in the smaller one."""
         kept = {c.machine.uid for c in smaller.all}
         return tuple(c for c in self.all if c.machine.uid not in kept)
 
     def _with_fewer_replaced(self) -> Attempt:
-        """A quarter: with few proofs a set of a hundred still comes down to one."""
+        """A quarter of ``replaced``: so few proofs reduce a hundred machines to one."""
         return Attempt(self.drained, self.replaced[: len(self.replaced) // 4])
 
     def _without(self, uids: Set[str]) -> Attempt:
@@ -141,12 +145,12 @@ class Attempt(NamedTuple):
 
 
 def _gain(command: Command, churn: Churn) -> int:
-    """What it saves beyond what its moves must save."""
+    """The saving beyond what the command's moves require."""
     return command.saving_micro_usd_per_hour - churn.required_saving(command.moved_pods)
 
 
 def _bought_again(command: Command) -> frozenset[str]:
-    """Machines of the kind and place that the command buys: to keep them comes to the same, without the moves."""
+    """UIDs of machines that equal a replacement in type and place: keeping them costs the same without moves."""
     found: set[str] = set()
     busiest = sorted(command.candidates, key=lambda c: (-len(c.pods), c.name))
     for planned in command.replacements:
@@ -165,7 +169,7 @@ def _place(candidate: Candidate) -> tuple[str, str, str, str]:
 
 
 def _stay(world: World, arrays: ClusterArrays, churn: Churn) -> dict[str, Rejection]:
-    """Why each candidate is not worth a move, by UID."""
+    """Machine UID -> why moving its pods does not pay."""
     found = {}
     for at, candidate in enumerate(arrays.candidates):
         pods, excess = int(arrays.pods[at]), max(int(arrays.excess[at]), 0)

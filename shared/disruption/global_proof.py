@@ -1,7 +1,7 @@
-"""The exact half of global consolidation: the planner says whether a set of machines can go, and what is bought for it.
+"""The exact half of global consolidation: the planner decides whether a set of machines can go, and its replacements.
 
-Replacements are planned by LowestCost (where a pool does not say otherwise) and may be several. Together they may
-become nothing that does not save what the moves cost: each gets a share of what may be spent as the limit of its types.
+Replacements are planned by LowestCost, unless their pool has another policy. Their types are restricted so that, with
+any choice of EC2, the command saves what its moves cost: each replacement gets a share of the allowed cost as a limit.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ METHOD = "global"
 
 
 class ProofRefusal(msgspec.Struct, frozen=True):
-    """Why a set cannot go, and which of its candidates are in the way; none: all of them together."""
+    """Why a set cannot be removed, and which candidates cause that; empty: not known."""
 
     text: str
     culprits: frozenset[str] = frozenset()
     """UIDs of machines."""
     too_dear: bool = False
-    """The pods have a place; it costs too much."""
+    """True when the pods fit, but the command saves too little."""
 
 
 def buying(world: World) -> World:
-    """The same world for a planner that looks for the cheapest machines."""
+    """The world with the packing policy LowestCost."""
     return replace(world, solver=replace(world.solver, packing_policy=LOWEST_COST))
 
 
 def prove(world: World, candidates: tuple[Candidate, ...], churn: Churn) -> Command | ProofRefusal:
-    """The command that takes these away."""
+    """The command that removes these machines, or why it is refused."""
     outcome = simulate(buying(world), candidates, consolidating=True)
     if outcome.problem:
         return ProofRefusal(outcome.problem, uids_of(without_place(outcome, candidates)))
@@ -65,12 +65,15 @@ def prove(world: World, candidates: tuple[Candidate, ...], churn: Churn) -> Comm
 
 
 def price_of(machines: Iterable[PlannedMachine]) -> int:
-    """Micro-USD per hour, each at its cheapest offering."""
+    """Micro-USD per hour of these machines, each at its cheapest offering."""
     return sum(machine.offering.price_micro_usd_per_hour for machine in machines)
 
 
 def why_not_replaced(world: World, candidate: Candidate) -> str:
-    """CON-08, CON-14: nothing on demand costs less than what runs on spot, so to ask is in vain; empty: it may."""
+    """Why a spot machine may not be replaced (CON-08, CON-14); empty: it may.
+
+    Only spot is cheaper than spot, so without spot-to-spot consolidation no replacement can save anything.
+    """
     if candidate.machine.capacity_type != keys.SPOT:
         return ""
     if candidate.pool.generation_api == V1ALPHA5:
@@ -111,7 +114,7 @@ def _affordable(
 
 
 def command_text(nodes: int, pods: int, bought: tuple[PlannedMachine, ...], saving: int) -> str:
-    """The command in one line, for people. ``saving``: micro-USD per hour."""
+    """A command in one line, for users. ``saving``: micro-USD per hour."""
     kinds = ", ".join(machine.instance_type for machine in bought)
     verb = (
         f"replace {nodes} node(s) by {len(bought)} ({kinds})"
@@ -122,18 +125,16 @@ def command_text(nodes: int, pods: int, bought: tuple[PlannedMachine, ...], savi
 
 
 def without_place(outcome: Simulation, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-    """Those whose pods stay without a place, or would go to a node that is not ready."""
+    """The candidates whose pods are unschedulable; without any, those whose pods go to an uninitialised node."""
     moved = {pod.uid for candidate in candidates for pod in candidate.pods}
-    homeless = moved & outcome.plan.unschedulable.keys()
-    if not homeless:
-        homeless = moved & set(outcome.on_unready)
-    return _of(homeless, candidates)
+    pods = moved & outcome.plan.unschedulable.keys() or moved & set(outcome.on_unready)
+    return _of(pods, candidates)
 
 
 def owners_of(
     machines: Iterable[PlannedMachine], candidates: tuple[Candidate, ...]
 ) -> tuple[Candidate, ...]:
-    """Those whose pods are to go to these machines."""
+    """The candidates whose pods are planned on these machines."""
     return _of({uid for machine in machines for uid in machine.pods}, candidates)
 
 
@@ -142,5 +143,5 @@ def _of(pods: set[str], candidates: tuple[Candidate, ...]) -> tuple[Candidate, .
 
 
 def uids_of(candidates: Iterable[Candidate]) -> frozenset[str]:
-    """Of their machines."""
+    """UIDs of the candidates' machines."""
     return frozenset(candidate.machine.uid for candidate in candidates)

@@ -1,4 +1,4 @@
-"""Several machines at once, for nothing or for one new machine (CON-09)."""
+"""Multi-node consolidation: several machines are deleted, or replaced by one (CON-09)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ LEAST_NODES = 2
 
 
 def propose(world: World) -> Proposal:
-    """The longest prefix of the candidates, most worth first, that can go together: found by bisection. Without one the
-    next method tells why machines stay."""
+    """A command for the longest prefix of the candidates, by savings ratio, that can be removed; found by bisection.
+
+    Without one, single-node consolidation reports why machines stay.
+    """
     candidates, rejections = eligible(world)
     chosen = within_budgets(by_savings_ratio(candidates), world, UNDERUTILIZED)[:MOST_NODES]
     command = _longest(world, chosen)
@@ -21,7 +23,7 @@ def propose(world: World) -> Proposal:
 
 
 def _longest(world: World, candidates: tuple[Candidate, ...]) -> Command | None:
-    """All of them first: after a scale-in that is the answer, for one simulation instead of seven."""
+    """Tries all candidates first: after a scale-in they often go together, and that saves six simulations."""
     low, high, best = LEAST_NODES, len(candidates), None
     if high < low:
         return None

@@ -1,8 +1,8 @@
-"""Machines that EC2 recommends to leave: replaced before they are drained, where their pool wants that (INT-43).
+"""Rebalance recommendations: spot machines are replaced before they are drained, if their pool is set to (INT-43).
 
-The interruption service writes the recommendation on the machine; without it nothing happens here. Within the pool's
-budgets: a recommendation is no notice, and half a zone may get one at once. Who is interrupted meanwhile is deleted
-without waiting for any of this.
+The interruption service writes the recommendation on the machine as an annotation. Budgets apply: a recommendation is
+not an interruption notice, and half of a zone may get one at once. A machine that is interrupted meanwhile is deleted
+at once by the interruption service.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_SIMULATIONS = 20
 
 
 def propose(world: World) -> Proposal:
-    """One command for the machine that was recommended first, of those whose pods find another place."""
+    """One command for the machine with the oldest recommendation among those whose pods fit elsewhere."""
     rejections: list[Rejection] = []
     found = [c for c in recommended(world) if world.left(c.machine.pool_key, REBALANCE) > 0]
     for candidate in found[:MOST_SIMULATIONS]:
@@ -30,7 +30,7 @@ def propose(world: World) -> Proposal:
 
 
 def recommended(world: World) -> list[Candidate]:
-    """Candidates that carry a recommendation, unless their pool says by now that it does not want to follow any."""
+    """Candidates with a recommendation, oldest first, unless their pool is now set to ignore recommendations."""
     found = [
         c
         for c in world.candidates

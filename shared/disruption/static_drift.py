@@ -1,4 +1,4 @@
-"""Drifted machines of static pools: one new for one old, whatever their pods need (DRF-07)."""
+"""Drift of static pools: each drifted machine is replaced by one machine, whatever its pods need (DRF-07)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NODES = "nodes"
 
 
 def propose(world: World) -> Proposal:
-    """One command for the static machine that drifted first."""
+    """One command for the machine of a static pool that drifted first."""
     if not world.gates.static_capacity:
         return Proposal()
     rejections: list[Rejection] = []
@@ -48,7 +48,7 @@ def propose(world: World) -> Proposal:
 
 
 def _has_surplus(world: World, pool: NodePool) -> bool:
-    """More machines than replicas, those in commands aside: one goes anyway, and nothing takes its place."""
+    """Does the pool have more machines than replicas? Then static capacity deletes one without replacing it."""
     return sum(c.pool.key == pool.key for c in world.candidates) > (pool.replicas or 0)
 
 

@@ -1,7 +1,7 @@
-"""Objects -> the snapshot that is planned on, and everything that is wrong with them.
+"""Reads objects into a snapshot, and collects their faults.
 
-An object with faults is left out and the rest is planned, as in a cluster. Two kinds stay visible: a pod with faults
-gets its verdict in the plan, and a pool whose node class has faults is refused because of that class.
+An object with faults is left out and the rest is planned, as in a cluster. Two kinds stay in the plan: a pod with
+faults gets a verdict, and a pool whose node class has faults cannot be used because of that class.
 """
 
 from __future__ import annotations
@@ -54,35 +54,35 @@ Json = Mapping[str, Any]
 Record = TypeVar("Record", bound=msgspec.Struct)
 GENERATIONS = {kind: generation for generation, kind in CLASS_KINDS.items()}
 ALREADY_OVERLAID = (
-    "the cluster's own overlays have corrected this catalogue already; send InstanceTypes along to "
-    "try out another"
+    "the catalogue has the prices and capacities of the cluster's own NodeOverlays; add InstanceType objects to "
+    "simulate another NodeOverlay"
 )
-CAPACITY_UNKNOWN = "is required: how much room the node has cannot be guessed"
+CAPACITY_UNKNOWN = "is required: the size of the node is not known"
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a simulation plans with."""
+    """The input of a simulation."""
 
     snapshot: Snapshot
     faults: tuple[ObjectFault, ...] = ()
     ignored: Counter[str] = field(default_factory=Counter)
-    """Kinds that play no part in planning."""
+    """Kind -> number of objects that planning does not use."""
     usable: int = 0
-    """How many objects count in the plan."""
+    """Number of objects that the plan uses."""
 
 
 def read_inputs(
     documents: Iterable[object], catalogue: Callable[[], Catalogue], most_pods: int
 ) -> Inputs:
-    """The snapshot of all objects. ``catalogue`` is asked when they bring no InstanceType. Never raises by itself."""
+    """The snapshot of all objects. ``catalogue``: called without an InstanceType; only its errors are raised."""
     objects = collect(documents)
     expand(objects, most_pods)
     return _Inputs(objects).read(catalogue)
 
 
 class _Inputs:
-    """Parses kind by kind and counts what can be used."""
+    """Parses the objects kind by kind, and counts those that are usable."""
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
@@ -113,7 +113,7 @@ class _Inputs:
         return Inputs(snapshot, tuple(self.faults), ignored, self.usable)
 
     def _all(self, kind: str, parse: Callable[[Json], Record]) -> list[Record]:
-        """Records of a kind whose parser raises InvalidObject."""
+        """The records of a kind whose parser raises InvalidObject."""
         found = []
         for one in self.objects.of(kind):
             try:
@@ -125,8 +125,8 @@ class _Inputs:
         return found
 
     def _checked(self, one: KubeObject, parsed: Parsed[Record]) -> Record | None:
-        """The record of a parser that finds all faults at once. Fields that nobody reads are told beside them: an API
-        server would drop them."""
+        """The record of a parser that returns all faults at once. Unknown fields are faults too: an API server would
+        drop them."""
         unread = [fault for fault in check(one.raw) if fault.message.startswith(UNKNOWN_FIELD)]
         self.faults += one.faults([*parsed.faults, *unread])
         self.usable += parsed.record is not None
@@ -151,7 +151,7 @@ class _Inputs:
         return Catalogue(_region(types), "given", tuple(types)), sold_out
 
     def _corrected(self, catalogue: Catalogue) -> Catalogue:
-        """NO-01: by the NodeOverlays of the inputs, as with the gate NodeOverlay in a cluster."""
+        """The catalogue with the NodeOverlays of the inputs, as with the gate NodeOverlay in a cluster (NO-01)."""
         given = {one.metadata["name"]: one for one in self.objects.of("NodeOverlay")}
         read = [(one, parse_node_overlay(one.raw)) for one in given.values()]
         overlays = [one for pair in read if (one := self._checked(*pair)) is not None]
@@ -214,7 +214,7 @@ class _Inputs:
         return _sorted(list(found.values()))
 
     def _listed_reservations(self) -> dict[str, frozenset[str]]:
-        """Key of a class among the inputs -> ids of ``status.capacityReservations``."""
+        """Key of each class among the inputs -> ids in its ``status.capacityReservations``."""
         kind = CLASS_KINDS[V1]
         given = self.objects.of(kind)
         return {f"{kind}/{one.metadata['name']}": reservations_of(one.raw) for one in given}
@@ -233,7 +233,7 @@ class _Inputs:
 
 
 def _pod_faults(one: KubeObject, pod: Pod) -> Iterator[ObjectFault]:
-    """Those of pods that a controller would make are its own: they are in its template."""
+    """The pod's faults; for a pod made from a template they are faults of the controller."""
     for fault in pod.faults:
         place, _, message = fault.partition(": ")
         if one.controller is None:
@@ -253,7 +253,7 @@ def _faulty_class(one: KubeObject, parsed: Parsed[NodeClass]) -> NodeClass:
 
 
 def _region(types: Iterable[InstanceType]) -> str:
-    """Of zones such as eu-west-1b that name one region; empty when they do not."""
+    """The region in zone names such as eu-west-1b; empty when they do not name exactly one."""
     zones = {offering.zone for kind in types for offering in kind.offerings}
     regions = {zone.rstrip("abcdefghijklmnopqrstuvwxyz") for zone in zones}
     return regions.pop() if len(regions) == 1 else ""

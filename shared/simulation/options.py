@@ -1,4 +1,4 @@
-"""How a simulation is to plan: the same words on the command line and in a request."""
+"""Options of a simulation, with the same names on the command line and in a request."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ NAMES = (
 
 @dataclass(frozen=True)
 class Options:
-    """What may be chosen. ``region`` empty: that of the catalogue at hand."""
+    """The options. ``region``: empty means the region of the available catalogue."""
 
     settings: SolverSettings
     region: str
 
 
 def read_options(given: Mapping[str, str]) -> Options:
-    """Options by their names in NAMES. Raises ConfigurationError that names option and choices."""
+    """Reads options by name (see NAMES). Raises ConfigurationError that names the option and its choices."""
     unknown = sorted(set(given) - set(NAMES))
     if unknown:
         raise ConfigurationError(
-            f"unknown option {unknown[0][:40]!r}; there are {', '.join(NAMES)}"
+            f"unknown option {unknown[0][:40]!r}; the options are {', '.join(NAMES)}"
         )
     usual = SolverSettings()
     settings = SolverSettings(

@@ -1,9 +1,10 @@
-"""Deployments, ReplicaSets, StatefulSets and Jobs -> the pods and claims that their controllers would make.
+"""Expands Deployments, ReplicaSets, StatefulSets and Jobs into the pods and PersistentVolumeClaims that they make.
 
-What is there already is not made again: pods among the inputs that a controller owns count against its replicas, and a
-Deployment whose ReplicaSets are given leaves the pods to them.
+Pods among the inputs that a controller owns count against its replicas. A Deployment whose ReplicaSets are among the
+inputs makes no pods of its own.
 
-What may go wrong: a replica count that no cluster has. Pods are bounded, and a fault says where it ended.
+What may go wrong: a huge replica count. The number of pods is bounded, and a controller that would exceed it is a
+fault.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Json = Mapping[str, Any]
 CONTROLLERS = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job", "Deployment")
 MOST_PODS = 100_000
 MOST_VOLUMES = 64
-"""Of one pod. Each may make a claim, and a template is read once per replica."""
+"""Bound per pod: each volume may make a claim, and a template is read once per replica."""
 HASH_LABEL = "pod-template-hash"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
@@ -33,10 +34,9 @@ JOB_LABEL = "batch.kubernetes.io/job-name"
 
 
 def expand(objects: Objects, most_pods: int = MOST_PODS) -> None:
-    """Add the pods of all controllers to the objects, and the claims of StatefulSets and of pods' own volumes. Faults
-    are added there too.
+    """Adds the pods of all controllers, the claims of StatefulSets and of ephemeral volumes, and the faults.
 
-    ``most_pods``: of all pods together; a controller that would exceed it makes none.
+    ``most_pods``: bound of all pods together; a controller that would exceed it makes none.
     """
     owned = Counter(_owners(objects.of("Pod", "ReplicaSet")))
     left = most_pods - len(objects.of("Pod"))
@@ -56,7 +56,7 @@ def expand(objects: Objects, most_pods: int = MOST_PODS) -> None:
 
 @contextmanager
 def _faults_of(one: KubeObject, objects: Objects) -> Iterator[None]:
-    """What is wrong is a fault of this object, told once."""
+    """Turns InvalidObject into a fault of this object, once."""
     try:
         yield
     except InvalidObject as error:
@@ -73,7 +73,7 @@ def _take(made: Iterable[KubeObject], objects: Objects) -> None:
 
 
 def _owners(owned: Iterable[KubeObject]) -> Iterator[tuple[str, str, str]]:
-    """(kind, namespace, name) of the controller of each object that is not finished."""
+    """(kind, namespace, name) of the owners of each object that is not finished."""
     for one in owned:
         status = one.raw.get("status")
         if isinstance(status, Mapping) and status.get("phase") in ("Succeeded", "Failed"):
@@ -104,7 +104,7 @@ def _pods_wanted(controller: KubeObject, owned: Counter[tuple[str, str, str]]) -
 
 
 def _parallel(job: KubeObject, spec: Json) -> int:
-    """Pods that a Job runs at once."""
+    """The number of pods that a Job runs at once."""
     if spec.get("suspend") is True:
         return 0
     parallelism = _number(spec, "parallelism", 1)
@@ -152,13 +152,13 @@ def _made(controller: KubeObject, wanted: int, objects: Objects) -> Iterator[Kub
 
 
 def _first_number(spec: Json) -> int:
-    """Of a StatefulSet's pods; the others' names are free."""
+    """The number of a StatefulSet's first pod; zero for other controllers."""
     ordinals = mapping(spec.get("ordinals"), "spec.ordinals")
     return _number(ordinals, "start", 0, at="spec.ordinals")
 
 
 def _bounded_entries(raw: object, field: str) -> list[Json]:
-    """Entries that each make a claim per pod."""
+    """Entries of which each makes a claim per pod. Raises InvalidObject for more than MOST_VOLUMES."""
     found = entries(raw, field)
     if len(found) > MOST_VOLUMES:
         raise InvalidObject(f"more than {MOST_VOLUMES}; no machine attaches so many", field=field)
@@ -166,13 +166,13 @@ def _bounded_entries(raw: object, field: str) -> list[Json]:
 
 
 def _pod_name(controller: KubeObject, index: int) -> str:
-    """StatefulSets count so; for the others any name does that sorts like the index."""
+    """The name that a StatefulSet would use; for other controllers a name that sorts like the index."""
     name = controller.metadata["name"]
     return f"{name}-{index}" if controller.kind == "StatefulSet" else f"{name}-{index:05d}"
 
 
 def _own_labels(controller: KubeObject, pod: str, index: int) -> dict[str, str]:
-    """Labels that a controller adds, as far as selectors use them."""
+    """Labels that the controller adds to its pods and that selectors may use."""
     if controller.kind == "StatefulSet":
         return {POD_NAME_LABEL: pod, INDEX_LABEL: str(index)}
     if controller.kind == "Job":
@@ -196,13 +196,13 @@ def _metadata(controller: KubeObject, name: str, labels: Json, annotations: Json
 
 
 def _digest(template: Json) -> str:
-    """Changes with the template."""
+    """A digest of the template."""
     content = msgspec.json.encode(template, order="deterministic")
     return hashlib.sha256(content).hexdigest()[:10]
 
 
 def _claim_names(claims: list[Json], pod: str) -> list[tuple[str, str]]:
-    """(volume, claim) of each template: the claim is ``<template>-<pod>``."""
+    """(volume, claim name) of each claim template; the claim is named ``<template>-<pod>``."""
     found = []
     for index, claim in enumerate(claims):
         field = f"spec.volumeClaimTemplates[{index}].metadata"
@@ -229,7 +229,7 @@ def _with_claims(spec: Json, claims: list[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _own_claims(pod: KubeObject) -> Iterator[KubeObject]:
-    """POD-07: the claim of each generic ephemeral volume."""
+    """The claim of each generic ephemeral volume (POD-07)."""
     template = "spec.template.spec" if pod.controller else "spec"
     spec = mapping(pod.raw.get("spec"), template)
     volumes = entries(spec.get("volumes"), f"{template}.volumes")

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.launching import GROUPS, RUNNING, Sightings, apart, most_a_minute, most_within, pinned
+from bench.launching import GROUPS, RUNNING, Observed, apart, most_a_minute, most_within, pinned
 from shared.domain.machines import INITIALIZED, LAUNCHED
 
 
@@ -34,7 +34,7 @@ def test_calls_a_minute_are_counted_by_client_token() -> None:
 
 def test_a_machine_and_a_pod_are_told_apart() -> None:
     """A pod has a condition Initialized as well."""
-    seen = Sightings()
+    seen = Observed()
     true = {"type": "Initialized", "status": "True"}
     seen.note({"metadata": {"name": "pod"}, "status": {"phase": "Running", "conditions": [true]}})
     launched = {"type": "MachineLaunched", "status": "True"}

@@ -34,7 +34,7 @@ def test_a_story_has_what_the_report_has(report: dict[str, Any]) -> None:
     assert len(story.machines) == report["launched"]
     assert story.cost[-1][1] == 0.0
     assert max(value for _, value in story.wanted) == 400
-    assert [said for _, said in story.acts] == ["400 pods", "200 pods", "0 pods"]
+    assert [label for _, label in story.acts] == ["400 pods", "200 pods", "0 pods"]
     assert report["hourlyCost"] in [value for _, value in story.cost]
 
 
