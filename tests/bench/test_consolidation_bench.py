@@ -1,4 +1,4 @@
-"""The consolidation benchmark measures what it says: its reference decides as Karpenter's methods do."""
+"""The consolidation benchmark: its reference makes the same decisions as Karpenter's methods."""
 
 from __future__ import annotations
 

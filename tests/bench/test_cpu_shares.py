@@ -1,4 +1,4 @@
-"""CPU seconds by process are counted from when counting began, and kept when a process ends."""
+"""CPU seconds of a process count from the beginning of the measurement, and stay when it ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from bench.cpu_shares import CpuShares, cpu_seconds
 
 NOBODY = 2**22 + 1
-"""Above the largest pid that Linux gives."""
+"""A pid above the largest one that Linux assigns."""
 
 
 def test_what_ran_before_does_not_count_and_what_is_new_counts_from_its_start() -> None:

@@ -1,4 +1,4 @@
-"""The interruption benchmark sends what it says, through a queue that behaves like SQS."""
+"""The interruption benchmark sends the intended messages, through a queue that behaves like SQS."""
 
 from __future__ import annotations
 

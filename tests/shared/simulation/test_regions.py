@@ -1,4 +1,4 @@
-"""Zones tell the region that the catalogue must be of."""
+"""The region of the catalogue must match the zones of the inputs."""
 
 from __future__ import annotations
 
