@@ -18,7 +18,6 @@ import numpy as np
 from shared.disruption.candidates import pods_by_node
 from shared.disruption.records import Candidate, World
 from shared.domain import labels as keys
-from shared.domain.expressions import first_untolerated
 from shared.domain.pods import Pod, is_reschedulable
 from shared.domain.pool_usage import replacing
 from shared.domain.snapshot import Snapshot
@@ -225,15 +224,10 @@ def _allowed(classes: list[PodClass], targets: list[ExistingTarget]) -> Mask:
     for row, one in enumerate(classes):
         question = (one.requirements, one.pod.tolerations)
         if question not in known:
-            verdicts = [_suits(one, target) for target in firsts]
+            verdicts = [target.allows(*question) for target in firsts]
             known[question] = np.array(verdicts, dtype=np.bool_)
         found[row] = known[question][codes]
     return found
-
-
-def _suits(one: PodClass, target: ExistingTarget) -> bool:
-    tolerated = first_untolerated(target.taints, one.pod.tolerations) is None
-    return tolerated and target.suits(one.requirements)
 
 
 def _most_per_node(pod: Pod) -> int:

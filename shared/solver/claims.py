@@ -151,7 +151,7 @@ class Admitter:
         if has_min_values:
             table = machine.template.table
             if self._best_effort and not machine.pods:
-                requirements = with_lowered_min_values(requirements, rows[capacity >= 1], table)
+                requirements = lowered_min_values(requirements, rows[capacity >= 1], table)
             placed = _count_meeting_min_values(requirements, rows, capacity, placed, table)
             if placed < 1:
                 lacking = unmet_min_values(requirements, rows[capacity >= 1], table)
@@ -225,7 +225,7 @@ def unmet_min_values(
     return found
 
 
-def with_lowered_min_values(
+def lowered_min_values(
     requirements: Requirements, types: Indices, table: TypeTable
 ) -> Requirements:
     """Requirements with each minValues lowered to the number that these types reach (BestEffort, SCH-12)."""

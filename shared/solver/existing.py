@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.domain.expressions import Expression, Taint
+from shared.domain.expressions import Expression, Taint, Toleration, first_untolerated
 from shared.domain.machines import INITIALIZED as MACHINE_INITIALIZED
 from shared.domain.machines import Machine
 from shared.domain.nodepools import NodeClass
@@ -59,6 +59,10 @@ class ExistingTarget:
     def suits(self, wanted: Requirements) -> bool:
         """Strict compatibility (SCH-09): where a machine may get several values of a label, each must be allowed."""
         return all(map(self._always_meets, wanted))
+
+    def allows(self, wanted: Requirements, tolerations: tuple[Toleration, ...]) -> bool:
+        """Do its taints and labels allow a pod with these requirements and tolerations?"""
+        return first_untolerated(self.taints, tolerations) is None and self.suits(wanted)
 
     def possible(self, key: str) -> tuple[Requirement | None, PossibleValues | None]:
         """The requirement on a label, and the values that the machine's types may still give it."""

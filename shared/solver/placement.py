@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.domain.expressions import Toleration, first_untolerated
+from shared.domain.expressions import Toleration
 from shared.domain.requirements import Requirements
 from shared.errors import InvalidObject
 from shared.solver import reasons
@@ -27,8 +27,8 @@ from shared.solver.claims import (
     Admission,
     Admitter,
     OpenMachine,
+    lowered_min_values,
     unmet_min_values,
-    with_lowered_min_values,
 )
 from shared.solver.encode import Amounts, Indices, Mask, TypeTable, times
 from shared.solver.existing import ExistingTarget
@@ -93,19 +93,14 @@ class Placement:
     _ruled_out: dict[PodClass, Mask] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        width = len(self.table.axis.names)
-        best_effort = self.min_values_policy == BEST_EFFORT
+        width, best_effort = len(self.table.axis.names), self.min_values_policy == BEST_EFFORT
         self._admitter = Admitter(self.topology, best_effort=best_effort)
         self._columns = MachineColumns.empty(width)
-        rows = [target.room for target in self.targets]
-        by_target = np.array(rows, dtype=np.int64).reshape(len(rows), width)
-        self._room = np.ascontiguousarray(by_target.T)
+        by_target = np.array([target.room for target in self.targets], dtype=np.int64)
+        self._room = np.ascontiguousarray(by_target.reshape(len(self.targets), width).T)
 
     def run(self, queue: list[Run]) -> None:
-        """Places what can be placed.
-
-        It terminates: every cycle but the last places a pod or drops one of finitely many preferences.
-        """
+        """Places all pods that fit. Every cycle but the last places a pod or drops one of finitely many preferences."""
         changed = True
         while queue and changed:
             changed = False
@@ -138,10 +133,8 @@ class Placement:
                 self.verdicts.setdefault(uid, reasons.OUT_OF_TIME)
 
     def _has_choice(self, machine: OpenMachine) -> bool:
-        """Do the first ``max_instance_types`` types still meet minValues? (SCH-103)
-
-        If not, the machine's minValues are lowered (BestEffort), or its pods get a verdict.
-        """
+        """Do the first ``max_instance_types`` types meet minValues (SCH-103), if need be lowered (BestEffort)?
+        If not, the machine's pods get a verdict."""
         has_min_values = machine.requirements.asks_for_values
         if not has_min_values or len(machine.types) <= self.max_instance_types:
             return True
@@ -150,7 +143,7 @@ class Placement:
         ]
         lacking = unmet_min_values(machine.requirements, kept, self.table)
         if lacking and self.min_values_policy == BEST_EFFORT:
-            machine.requirements = with_lowered_min_values(machine.requirements, kept, self.table)
+            machine.requirements = lowered_min_values(machine.requirements, kept, self.table)
         elif lacking:
             cause = "; ".join(lacking.values())
             verdict = reasons.min_values_unmet_by_pool(machine.template.pool, cause)
@@ -173,8 +166,7 @@ class Placement:
 
     def _place(self, pods: PodClass, uids: list[str]) -> list[str]:
         """Places pods of one class and returns the UIDs that do not fit: when one does not, neither do the rest."""
-        single = self.topology.concerns(pods) or bool(pods.pod.host_ports) or pods.attaches
-        at = 0
+        single, at = self.is_single(pods), 0
         while at < len(uids):
             batch = uids[at : at + 1] if single else uids[at:]
             placed = self._on_existing(pods, batch) or self._on_open_machines(pods, batch)
@@ -187,6 +179,10 @@ class Placement:
                 self.verdicts.pop(uid, None)
             at += placed
         return uids[at:]
+
+    def is_single(self, pods: PodClass) -> bool:
+        """True when pods of the class must be placed one by one."""
+        return self.topology.concerns(pods) or bool(pods.pod.host_ports) or pods.attaches
 
     def _on_existing(self, pods: PodClass, uids: list[str]) -> int:
         """Places pods from the front of ``uids`` on the first target with room (SCH-50). Returns how many."""
@@ -208,7 +204,8 @@ class Placement:
                 self._commit_existing(index, pods, uids[:count])
                 return count
             allowed[index] = not refusal.is_final
-            domains = self._domains(refusal.key)
+            # A topology refusal rules out all targets of the same domain, for example a whole zone.
+            domains = None if refusal.key in ("", keys.HOSTNAME) else self._codes(refusal.key)
             same = left[:1] if domains is None else left[domains[left] == domains[index]]
             left = left[1:] if same.size == 1 else left[~np.isin(left, same)]
         return 0
@@ -220,18 +217,10 @@ class Placement:
             volumes = self.registry.volumes[uid]
             if excess := target.attachments.excess(volumes.attached):
                 return Refusal(excess, is_final=not volumes.shared)
-        conflict = first_conflict(pods.pod.host_ports, target.ports)
-        if conflict is not None:
+        if conflict := first_conflict(pods.pod.host_ports, target.ports):
             return Refusal(reasons.port_conflict(conflict), is_final=True)
         narrowed = self.topology.narrow(pods, target.host, target.labels)
         return narrowed if isinstance(narrowed, Refusal) else None
-
-    def _domains(self, key: str) -> Indices | None:
-        """[targets]: a number per domain of a topology key, so that one refusal rules out a whole zone.
-
-        None where each target is a domain of its own.
-        """
-        return None if key in ("", keys.HOSTNAME) else self._codes(key)
 
     def _codes(self, key: str) -> Indices:
         """[targets]: numbers that are equal for equal values of a label, or for equal taints with ``_TAINTS``."""
@@ -258,13 +247,10 @@ class Placement:
             both = combined * (int(codes.max()) + 1) + codes
             combined = np.unique(both, return_inverse=True)[1]
         _, firsts, kinds = np.unique(combined, return_index=True, return_inverse=True)
-        verdicts = [self._allows(self.targets[int(first)], pods) for first in firsts]
+        asked = (pods.requirements, pods.pod.tolerations)
+        verdicts = [self.targets[int(first)].allows(*asked) for first in firsts]
         allowed: Mask = np.array(verdicts, dtype=np.bool_)[kinds]
         return allowed & (self._room >= 0).all(axis=0)
-
-    def _allows(self, target: ExistingTarget, pods: PodClass) -> bool:
-        tolerated = first_untolerated(target.taints, pods.pod.tolerations) is None
-        return tolerated and target.suits(pods.requirements)
 
     def _commit_existing(self, index: int, pods: PodClass, uids: list[str]) -> None:
         target = self.targets[index]
@@ -328,8 +314,7 @@ class Placement:
 
     def _commit(self, index: int, admission: Admission, pods: PodClass, uids: list[str]) -> None:
         machine = self.machines[index]
-        is_new = not machine.pods
-        other_place = is_new or machine.requirements is not admission.requirements
+        other_place = not machine.pods or machine.requirements is not admission.requirements
         machine.commit(admission, pods, uids[: admission.count])
         if other_place:
             self._columns.set_zone(index, machine)
@@ -352,18 +337,15 @@ class Placement:
             self._commit(len(self.machines) - 1, admission, pods, uids)
             template.count_new_machine(machine.types)
             return admission.count
-        causes += [self.no_template] if self.no_template else []
-        verdict = "; ".join(causes)
+        verdict = "; ".join(filter(None, (*causes, self.no_template)))
         self.verdicts.update(dict.fromkeys(uids, verdict))
         return 0
 
     def _open(
         self, template: PoolTemplate, pods: PodClass, count: int
     ) -> tuple[OpenMachine, Admission] | str:
-        """A new machine with its first pods, or the reason why there is none (SCH-33).
-
-        A pool with limits admits one pod only: usage counts the types that the machine has after its first pod.
-        """
+        """A new machine with its first pods, or the reason why there is none (SCH-33). In a pool with limits it takes
+        one pod only: usage counts the types that remain after the first pod."""
         if template.nodes_exhausted:
             return self._cache_verdict(template, pods, reasons.node_limit_exhausted(template.pool))
         types = self._types_within_limits(template)

@@ -26,7 +26,7 @@ from shared.solver.default_spread import with_default_spread
 from shared.solver.encode import ResourceAxis, TypeTable
 from shared.solver.existing import existing_targets, group_by_node, host_name, node_labels
 from shared.solver.hosts import Host
-from shared.solver.lowest_cost.choice import cheaper
+from shared.solver.lowest_cost.choice import Choice, cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
 from shared.solver.namespaces import with_namespaces
 from shared.solver.output import PlanWriter, machine_name, plan_id
@@ -113,12 +113,22 @@ def solve(
         settings.packing_policy, settings.effort, settings.most_node_cpu_milli, free
     )
     choice = cheaper(fewest, queue, packing, lambda: _prepare(*given), paid if free else None)
-    placement = choice.placement
-    planned = _machines(placement, identity, settings.max_instance_types)
+    planned = _machines(choice.placement, identity, settings.max_instance_types)
     machines, refused = reserve(planned, snapshot)
-    for uid, text in placement.verdicts.items():
+    for uid, text in choice.placement.verdicts.items():
         verdicts[uid] = text + volumes.explanation(uid) + sharing.get(uid, "")
-    verdicts.update(refused)
+    return _plan(identity, snapshot, choice, machines, verdicts | refused)
+
+
+def _plan(
+    identity: str,
+    snapshot: Snapshot,
+    choice: Choice,
+    machines: tuple[PlannedMachine, ...],
+    verdicts: dict[str, str],
+) -> Plan:
+    """The record of the chosen placement, with nodes and pods sorted."""
+    placement = choice.placement
     return Plan(
         id=identity,
         generation=snapshot.generation,
@@ -184,10 +194,7 @@ def _prepare(
     table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
     templates, refusals = usable_templates(snapshot, table, settings.counting)
     selected = frozenset[str]().union(*map(label_keys, _with_rules([*chosen, *owners])))
-    topology = _topology(snapshot, templates, bound, selected)
-    for pod in owners:
-        if pod.node_name in topology.hosts:
-            topology.add_bound_owner(pod, pod.node_name)
+    topology = _topology(snapshot, templates, bound, selected, owners)
     registry = ClassRegistry(axis, selected, volumes.resolved)
     queue = _queue(chosen, registry, verdicts, settings)
     for pods, _ in queue:
@@ -245,17 +252,20 @@ def _topology(
     templates: list[PoolTemplate],
     bound: dict[str, list[Pod]],
     selected: frozenset[str],
+    owners: list[Pod],
 ) -> Topology:
+    """``owners``: running pods with anti-affinity."""
     hosts = {
         node.name: Host(host_name(node), node_labels(node), taints=node.taints)
         for node in snapshot.nodes
     }
     staying = [hosts[n.name] for n in snapshot.nodes if not n.terminating]
-    return Topology(
-        lambda key: domain_sources(templates, staying, key),
-        hosts,
-        _bound_pods(bound, hosts, selected),
-    )
+    running = _bound_pods(bound, hosts, selected)
+    topology = Topology(lambda key: domain_sources(templates, staying, key), hosts, running)
+    for pod in owners:
+        if pod.node_name in hosts:
+            topology.add_bound_owner(pod, pod.node_name)
+    return topology
 
 
 def _bound_pods(

@@ -103,10 +103,7 @@ class _Filling:
 
     def run(self, limit: Counts, effort: Effort) -> None:
         """Adds, step by step, the class that is worth most for the scarce room that it uses, until no pod fits.
-
-        ``limit``: [offers, classes], the most pods. Rows and columns without a possible pod are dropped from time to
-        time, since the arrays shrink quickly.
-        """
+        ``limit``: [offers, classes], the most pods."""
         open_to = self._possible & (limit > self.taken)
         if self._grouped.size:
             groups = self._problem.groups[self._grouped]

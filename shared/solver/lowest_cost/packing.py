@@ -114,10 +114,6 @@ class PackedPlacement(Placement):
             uids = uids[placed:]
         return pods, uids
 
-    def is_single(self, pods: PodClass) -> bool:
-        """True when pods of the class must be placed one by one."""
-        return self.topology.concerns(pods) or bool(pods.pod.host_ports) or pods.attaches
-
     def _packed(self, runs: list[Run], rules: Rules, effort: Effort) -> list[Run]:
         """Packs into pools in order of preference; each gets the pods that no earlier pool can run (NP-22)."""
         waiting = [self._waiting_class(pods, uids, rules) for pods, uids in runs]
