@@ -1,7 +1,7 @@
-"""How long a cluster in trouble waits for its answer: many pools, every node full, a third of the pods impossible.
+"""Planning time for a large backlog: many pools, every node full, and a third of the pods cannot be placed.
 
-Run ``python -m bench.backlog``. The number that counts is seconds until every pending pod has a verdict: a place, or
-the reason why it has none. Built after field reports in which the same sizes took many minutes.
+Run ``python -m bench.backlog``. It measures the seconds until every pending pod is placed or has a reason why it is
+not. The sizes come from field reports in which planning took many minutes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def measure(
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measures and prints one table."""
     chosen = options(__doc__)
     rows = measure(SIZES[:1] if chosen.quick else SIZES, runs=1 if chosen.quick else RUNS)
     show("Backlog: seconds until every pod has its verdict", rows)

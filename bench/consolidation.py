@@ -1,10 +1,10 @@
-"""What consolidation saves, how fast, in how many steps: Global beside Karpenter's algorithm, after a scale-in.
+"""Consolidation after a scale-in: savings, time and number of steps of Global and of Karpenter's algorithm.
 
-Run ``python -m bench.consolidation``. Each cluster is built by the planner, loses a part of every deployment, and is
-consolidated until nothing is found, with a budget of so many percent of its nodes at once. Global is the real method
-with the real planner; Karpenter's is ``karpenter_steps``, the same algorithm on arrays, since its thousands of
-simulations would take hours. A step is one command. Parity: when Global has saved as much as Karpenter ends with, in
-how many steps and moves.
+Run ``python -m bench.consolidation``. The planner builds each cluster, every deployment loses a part of its pods, and
+the cluster is consolidated until no command is found, with a budget in percent of its nodes. Global is the real method
+with the real planner. Karpenter's algorithm runs on arrays (``karpenter_steps``), since its thousands of simulations
+would take hours. A step is one command. Parity: the steps and moved pods after which Global has saved as much as
+Karpenter saves in the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from shared.disruption.budgets import allowed_now
 from shared.disruption.candidates import offering_prices, survey
 from shared.disruption.global_consolidation import plan
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.global_consolidation.picture import take
+from shared.disruption.global_consolidation.picture import encode_cluster
 from shared.disruption.global_consolidation.proof import buying
 from shared.disruption.methods import emptiness
 from shared.disruption.records import Command, World
@@ -38,23 +38,23 @@ from shared.runtime.ram import settle
 SIZES = (100, 500, 1000, 2000)
 QUICK_SIZES = (100,)
 STEP_SECONDS = 60.0
-"""Between two commands of the simulated cluster."""
+"""Simulated time between two commands."""
 MOST_STEPS = 60
 MOST_KARPENTER_SECONDS = 300.0
 
 
 class Outcome(NamedTuple):
-    """One cluster, consolidated until nothing was found or the time was up."""
+    """The consolidation of one cluster, until no command was found or a limit was reached."""
 
     steps: list[Step]
     cpu: list[float]
-    """Seconds to decide, per step."""
+    """Seconds per decision; the last decision may have no step."""
     wall: list[float]
     finished: bool
 
 
 def world_of(snapshot: Snapshot, now: float) -> World:
-    """What a method may look at; nothing is running."""
+    """The input of a disruption pass, without running commands."""
     prices = offering_prices(snapshot.catalogue)
     found = survey(snapshot, prices, nominated=set(), busy=set(), now=now)
     nodes = {node.name: node for node in snapshot.nodes}
@@ -63,13 +63,13 @@ def world_of(snapshot: Snapshot, now: float) -> World:
 
 
 def with_budget(snapshot: Snapshot, percent: int) -> Snapshot:
-    """So many percent of the nodes may go at once."""
+    """The snapshot with a budget of so many percent of the nodes in every pool."""
     budgets = (Budget(f"{percent}%"),)
     return replace(snapshot, pools=tuple(replace(p, budgets=budgets) for p in snapshot.pools))
 
 
-def globally(snapshot: Snapshot, churn: Churn) -> Outcome:
-    """The real method, its commands carried out as the planner foresees."""
+def consolidate_globally(snapshot: Snapshot, churn: Churn) -> Outcome:
+    """Consolidates with the real method. Commands are carried out as planned."""
     steps: list[Step] = []
     cpu, wall = [], []
     now = NOW
@@ -86,15 +86,15 @@ def globally(snapshot: Snapshot, churn: Churn) -> Outcome:
             return Outcome(steps, cpu, wall, True)
         (command,) = proposal.commands
         now += STEP_SECONDS
-        snapshot = carried_out(world, command, now)
+        snapshot = after_command(world, command, now)
         steps.append(
             Step(command.method, len(command.candidates), command.moved_pods, cost_of(snapshot))
         )
     return Outcome(steps, cpu, wall, False)
 
 
-def carried_out(world: World, command: Command, now: float) -> Snapshot:
-    """The cluster afterwards: every pod where the planner puts it, every machine what the command asks for."""
+def after_command(world: World, command: Command, now: float) -> Snapshot:
+    """The cluster after a command: pods are where the planner places them, replacements exist."""
     planner = buying(world) if command.method == plan.METHOD else world
     outcome = simulate(planner, command.candidates, consolidating=True)
     snapshot = world.snapshot
@@ -125,10 +125,12 @@ def cost_of(snapshot: Snapshot) -> int:
     return sum(prices[m.instance_type, m.zone, m.capacity_type] for m in snapshot.machines)
 
 
-def as_karpenter(snapshot: Snapshot, percent: int, most_seconds: float) -> tuple[Outcome, int]:
-    """The reference, and how many simulations it needed."""
+def consolidate_as_karpenter(
+    snapshot: Snapshot, percent: int, most_seconds: float
+) -> tuple[Outcome, int]:
+    """(the reference's outcome, its number of simulations)."""
     world = world_of(snapshot, NOW)
-    state = cluster_of(take(world, world.candidates, snapshot), snapshot, percent)
+    state = cluster_of(encode_cluster(world, world.candidates, snapshot), snapshot, percent)
     steps: list[Step] = []
     cpu, wall = [], []
     begun = time.process_time()
@@ -146,12 +148,12 @@ def as_karpenter(snapshot: Snapshot, percent: int, most_seconds: float) -> tuple
 def measure(
     cases: Sequence[tuple[Shape, int, int]], aws: Catalogue, churn: Churn, most_seconds: float
 ) -> Iterator[list[Row]]:
-    """Two rows per cluster, Karpenter's and Global's, as soon as they are known."""
+    """Two rows per cluster, Karpenter's and Global's, as soon as both are measured."""
     for shape, size, percent in progress(cases, "consolidation"):
         snapshot = with_budget(cluster(shape, size, aws), percent)
         before = cost_of(snapshot)
-        reference, simulations = as_karpenter(snapshot, percent, most_seconds)
-        ours = globally(snapshot, churn)
+        reference, simulations = consolidate_as_karpenter(snapshot, percent, most_seconds)
+        ours = consolidate_globally(snapshot, churn)
         about: Row = {
             "cluster": shape.name,
             "budget %": percent,
@@ -182,7 +184,7 @@ def _row(method: str, outcome: Outcome, before: int) -> Row:
 
 
 def _parity(outcome: Outcome, reference: Outcome | None, simulations: int | None) -> Row:
-    """Steps and moves until the reference's final cost is reached; None: never."""
+    """Steps and moved pods until the reference's final cost is reached; None when it is not."""
     never: Row = {"parity steps": None, "parity moved": None, "simulations": simulations}
     if reference is None or not reference.steps:
         return never
@@ -197,17 +199,17 @@ def _parity(outcome: Outcome, reference: Outcome | None, simulations: int | None
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="100 nodes only")
-    parser.add_argument("--nodes", type=int, nargs="+", help="before the scale-in, about")
+    parser.add_argument("--nodes", type=int, nargs="+", help="approximate, before the scale-in")
     parser.add_argument("--shapes", type=int, nargs="+", help="numbers of shapes, from 1")
     parser.add_argument("--budgets", type=int, nargs="+", default=[10], help="percent")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows to this file")
     parser.add_argument("--reference-seconds", type=float, default=MOST_KARPENTER_SECONDS,
-                        help="give up on Karpenter's reference after so long")  # fmt: skip
+                        help="time limit of Karpenter's reference")  # fmt: skip
     return parser.parse_args()
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measures and prints one table."""
     from tests.support.planning.builders import real_catalogue
 
     chosen = _options()

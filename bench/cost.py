@@ -1,8 +1,8 @@
-"""What plans cost: FewestNodes and LowestCost beside a proved lower bound, on many workloads.
+"""Cost of plans by FewestNodes and LowestCost, compared with a proved lower bound, on many workloads.
 
-Run ``python -m bench.cost``. Cost is the price of the planned machines per hour, each at its cheapest offering; the
-bound is what no plan for the same pods can undercut, ``-`` where none was computed. The last table counts seeded mixes
-in which LowestCost came out dearer than FewestNodes, which must be none.
+Run ``python -m bench.cost``. Cost is the hourly price of the planned machines, each at its cheapest offering. No plan
+for the same pods can cost less than the bound; ``-`` where none was computed. The last table counts the seeded mixes in
+which LowestCost costs more than FewestNodes; there must be none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lowest(effort: int) -> SolverSettings:
 
 
 def cases(aws: Catalogue, *, quick: bool) -> list[tuple[str, Snapshot]]:
-    """(workload, snapshot)."""
+    """(name of the workload, snapshot)."""
     general = workloads.pool(requirements=workloads.general_requirements())
     found = [
         (name, workloads.snapshot(pods, aws.types, pools=(general,)))
@@ -88,7 +88,7 @@ def _row(workload: str, policy: str, seconds: float, plan: Plan, bound: int, ref
 
 
 def compare_mixes(types: tuple[InstanceType, ...], seeds: Sequence[int], effort: int) -> list[Row]:
-    """One row: how often and by how much LowestCost differs, over seeded mixes with the same pods placed."""
+    """One row: how often and by how much the costs differ, over the seeded mixes in which equally many pods fit."""
     dearer, cheaper, fewer, ratios = [], 0, [], []
     for seed in progress(seeds, "mixes"):
         snapshot = workloads.random_mix(seed, types)
@@ -113,7 +113,7 @@ def compare_mixes(types: tuple[InstanceType, ...], seeds: Sequence[int], effort:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measures and prints two tables."""
     chosen = options(__doc__)
     aws = bundled_catalogue()
     efforts = EFFORTS[:1] if chosen.quick else EFFORTS

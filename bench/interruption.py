@@ -1,10 +1,10 @@
-"""Interruption notices at the size of a spot storm: how many per second, and how long until each Machine is deleted.
+"""Throughput of interruption notices: messages per second, and the time until each Machine or NodeClaim is deleted.
 
-The mix is that of Karpenter's own benchmark, in thirds: spot warnings, scheduled changes, state changes; of each
-third some name foreign instances, some come twice, some cannot be read. A local stack of Redis, API server, AWS
-emulator, watcher and interruption service is started for each size, so its numbers count the emulators in. Run
-`python -m bench.interruption`, with `--sizes 100 1000` for less, `--kills 0` to leave the service alive. The largest
-size is run while the service is killed with SIGKILL; then all notices must be acted on within 60 s.
+The messages are those of Karpenter's benchmark, a third each of spot warnings, scheduled changes and state changes.
+Some of each third name foreign instances, some are duplicates, some are malformed. Each size runs on its own local
+stack of Redis, API server, AWS emulator, watcher and interruption service, so the numbers include the emulators. Run
+`python -m bench.interruption`; `--sizes 100 1000` runs smaller sizes, `--kills 0` does not kill the service. During the
+largest size the service is killed with SIGKILL several times; all notices must still be handled within 60 s.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BAR_SECONDS = 60.0
 BAR_MEMORY_MIB = 200
 PATIENCE_SECONDS = 300.0
 FOREIGN, TWICE, MALFORMED = 10, 20, 50
-"""Every so many messages one is of this sort."""
+"""One of so many messages names a foreign instance, is sent twice, or is malformed."""
 BYSTANDERS = 20
 """Machines that no message names."""
 AT_ONCE = 32
@@ -56,7 +56,7 @@ TYPES = [f"m{n}.large" for n in range(60)]
 
 @dataclass(frozen=True)
 class Mix:
-    """Bodies to send, the instances whose Machines must go, and how many cannot be read."""
+    """Bodies to send, the instances whose Machines must be deleted, and the number of malformed bodies."""
 
     bodies: list[str]
     ours: set[str]
@@ -64,12 +64,12 @@ class Mix:
 
 
 def instance_id(number: int) -> str:
-    """An id that EC2 could have given."""
+    """A valid EC2 instance id."""
     return f"i-{number:017x}"
 
 
 def mix(count: int) -> Mix:
-    """``count`` messages, the same for the same count; times are those of this moment."""
+    """``count`` messages, equal for equal counts except for their times, which are the current time."""
     bodies: list[str] = []
     ours: set[str] = set()
     malformed = 0
@@ -90,7 +90,7 @@ def mix(count: int) -> Mix:
 
 
 def body_of(number: int) -> str:
-    """What EventBridge writes: by turns a spot warning, a scheduled change, a state change."""
+    """An EventBridge event: a spot warning, a scheduled change or a state change, in turn."""
     instance, now = instance_id(number), time.time()
     source, kind, detail = (
         ("aws.ec2", "EC2 Spot Instance Interruption Warning", {
@@ -120,7 +120,7 @@ def body_of(number: int) -> str:
 
 
 def machine_body(number: int, generation: str) -> dict[str, Any]:
-    """A Machine or NodeClaim as the scheduler writes it, with sixty types to choose from."""
+    """A Machine or NodeClaim as the scheduler creates it, with sixty instance types."""
     old = generation == "Machine"
     pool = "karpenter.sh/provisioner-name" if old else "karpenter.sh/nodepool"
     reference = {
@@ -155,7 +155,7 @@ class Watcher:
     deleted: dict[str, float] = field(default_factory=dict)
 
     async def run(self, resource: Resource) -> None:
-        """Watch one kind until cancelled."""
+        """Watches one kind until cancelled."""
         while True:
             listed = await self.kube.list(resource)
             for raw in listed.items:
@@ -173,7 +173,7 @@ class Watcher:
 
 @dataclass
 class Storm:
-    """One size on one stack."""
+    """The messages of one size on one stack."""
 
     stack: Stack
     kube: Kube
@@ -185,7 +185,7 @@ class Storm:
     cpu: CpuShares = field(default_factory=lambda: CpuShares({}))
 
     async def create(self, numbers: Sequence[int]) -> None:
-        """Machines of both generations by turns, each with its instance."""
+        """Creates Machines and NodeClaims in turn, each with its instance."""
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def create(number: int) -> None:
@@ -199,19 +199,19 @@ class Storm:
         await asyncio.gather(*(create(number) for number in numbers))
 
     def send(self, bodies: Sequence[str]) -> None:
-        """All of them at this moment."""
+        """Sends all bodies at once."""
         now = time.time()
         self.sent = {name: now for body in bodies for name in _named(body)}
         self.queue.send(bodies)
 
     def start(self) -> None:
-        """The service as a process of our own: the stack's supervisor would wait longer after each kill."""
+        """Starts the service outside the stack, whose supervisor would wait longer after each kill."""
         command = [sys.executable, "-m", "services.interruption"]
         log = (self.stack.directory / "interruption.log").open("ab")
         self.process = subprocess.Popen(command, env=self.environment, cwd=PROJECT, stdout=log)
 
     def count_cpu(self) -> None:
-        """From now on."""
+        """Starts counting CPU time."""
         self.cpu = CpuShares(self._pids())
 
     def _pids(self) -> dict[str, int]:
@@ -219,20 +219,20 @@ class Storm:
         ours = {OURS: self.process.pid} if self.process else {}
         return {**parts, "bench": os.getpid(), **ours}
 
-    def look(self) -> None:
-        """Keep the largest resident size of any incarnation, and what each process used."""
+    def record(self) -> None:
+        """Records the service's largest resident size over all restarts, and each process' CPU time."""
         if self.process is None:
             return
         for name, pid in self._pids().items():
-            self.cpu.look(name, pid)
+            self.cpu.record(name, pid)
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 self.memory_mib = max(self.memory_mib, int(line.split()[1]) // 1024)
 
     def end(self) -> None:
-        """SIGKILL, as a node that loses its power."""
+        """Kills the service with SIGKILL, as a power failure would."""
         if self.process is not None:
-            self.look()
+            self.record()
             self.process.kill()
             self.process.wait()
 
@@ -243,7 +243,7 @@ def _named(body: str) -> list[str]:
 
 
 async def play(storm: Storm, count: int, kills: int) -> Row:
-    """One storm from the first message to the empty queue. Raises TimeoutError when it does not end."""
+    """Runs one size from the first message to the empty queue. Raises TimeoutError after PATIENCE_SECONDS."""
     wanted = mix(count)
     numbers = sorted(int(name[2:], 16) for name in wanted.ours)
     bystanders = range(numbers[-1] + 1, numbers[-1] + 1 + BYSTANDERS)
@@ -258,7 +258,7 @@ async def play(storm: Storm, count: int, kills: int) -> Row:
         async with asyncio.timeout(PATIENCE_SECONDS):
             await _until_empty(storm, watcher, len(wanted.ours), kills)
         ended = time.time()
-        storm.look()
+        storm.record()
         for task in watching:
             task.cancel()
     lost = wanted.ours - watcher.deleted.keys()
@@ -275,23 +275,21 @@ async def play(storm: Storm, count: int, kills: int) -> Row:
         **_shares(storm.cpu.seconds()),
         "lost": len(lost),
         "touched": len(touched),
-        "broken": wanted.malformed,
-        "letters": await letters(storm),
+        "malformed": wanted.malformed,
+        "dead letters": await dead_letters(storm),
     }
 
 
 def faults(row: Row) -> list[str]:
-    """What must not be, whatever the machine: a notice lost, a bystander touched, an unreadable message kept not or
-    twice.
-    """
+    """Errors: lost notices, deleted bystanders, and dead letters that do not match the malformed messages."""
     found = [f"{row[name]} {name}" for name in ("lost", "touched") if row[name]]
-    if row["letters"] != row["broken"]:
-        found.append(f"{row['letters']} letters of {row['broken']} unreadable messages")
+    if row["dead letters"] != row["malformed"]:
+        found.append(f"{row['dead letters']} dead letters of {row['malformed']} malformed messages")
     return [f"{row['messages']} messages: {fault}" for fault in found]
 
 
 def _shares(seconds: dict[str, float]) -> Row:
-    """CPU seconds: the service, the API server, the watcher, and this process with its queue and its watch."""
+    """CPU seconds of the service, the API server, the watcher, and this process with its queue and watches."""
     names = {"CPU s": OURS, "API server": "cluster", "watcher": "watcher", "bench": "bench"}
     return {column: round(seconds.get(name, 0.0), 1) for column, name in names.items()}
 
@@ -299,7 +297,7 @@ def _shares(seconds: dict[str, float]) -> Row:
 async def _until_empty(storm: Storm, watcher: Watcher, ours: int, kills: int) -> None:
     killed = 0
     while len(watcher.deleted) < ours or storm.queue.bodies:
-        storm.look()
+        storm.record()
         if killed < kills and len(watcher.deleted) > ours * (killed + 1) / (kills + 2):
             storm.end()
             storm.start()
@@ -307,8 +305,8 @@ async def _until_empty(storm: Storm, watcher: Watcher, ours: int, kills: int) ->
         await asyncio.sleep(0.2)
 
 
-async def letters(storm: Storm) -> int:
-    """Dead letters on the stream of interruptions."""
+async def dead_letters(storm: Storm) -> int:
+    """The number of dead letters of the stream ``interruptions``."""
     url = storm.stack.running().environment["REDIS_URL"]
     bus = Bus(url, "dovetail-local", clock=SystemClock(), random=random.Random(0))
     try:
@@ -318,7 +316,7 @@ async def letters(storm: Storm) -> int:
 
 
 async def one_size(count: int, kills: int) -> Row:
-    """Start a stack, play, stop it."""
+    """Runs one size on a new stack."""
     queue = Queue()
     with tempfile.TemporaryDirectory() as directory:
         async with served(queue) as url:
@@ -363,7 +361,7 @@ async def _on_stack(directory: Path, queue: Queue, url: str, count: int, kills: 
 
 
 def main() -> None:
-    """Run the sizes and print them."""
+    """Runs the sizes and prints one table. Exits with an error when a notice is lost or mishandled."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--kills", type=int, default=KILLS, help="at the largest size")
@@ -376,8 +374,8 @@ def main() -> None:
     show("interruption notices", rows)
     save(chosen.json, {"interruption": rows})
     print(
-        f"bars: the largest in {BAR_SECONDS:.0f} s, below {BAR_MEMORY_MIB} MiB, none lost or touched,"
-        " every unreadable one kept once"
+        f"targets: the largest size in {BAR_SECONDS:.0f} s, below {BAR_MEMORY_MIB} MiB, none lost or touched,"
+        " one dead letter per malformed message"
     )
     found = [fault for row in rows for fault in faults(row)]
     if found:

@@ -1,8 +1,8 @@
-"""From the last of 400 pods to CreateFleet: the batch window, and what Dovetail adds to it.
+"""Latency from the last of 400 pods to CreateFleet, without the batch window.
 
-Start a stack (`dovetail up --detach`), source its environment, run `python bench/latency.py`. Prints, per round
-and as a median, the time beyond the idle window. Pods are timed as a watch sees them, CreateFleet as the AWS
-emulator records it; both read this machine's clock.
+Start a stack (`dovetail up --detach`), source its environment, and run `python bench/latency.py`. It prints the time
+beyond the idle window, per round and as a median. Pods are timed by a watch, CreateFleet by the AWS emulator; both use
+this machine's clock.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROUND_SECONDS = 120
 
 
 async def apply(kube: Kube) -> None:
-    """The demo's pool, class and workload, with a short TTL."""
+    """Applies the demo's pool, class and workload, with a short TTL."""
     for name, resource in (
         ("awsnodetemplate", AWS_NODE_TEMPLATES),
         ("provisioner", PROVISIONERS),
@@ -47,7 +47,7 @@ async def apply(kube: Kube) -> None:
 
 
 async def scale(kube: Kube, replicas: int) -> None:
-    """Set the Deployment's size."""
+    """Sets the Deployment's replicas."""
     await kube.patch(DEPLOYMENTS, "inflate", {"spec": {"replicas": replicas}}, "default")
 
 
@@ -76,13 +76,13 @@ async def create_fleet_at(session: aiohttp.ClientSession, since: float) -> float
 
 
 async def machines_gone(kube: Kube) -> None:
-    """Wait until the next round starts from nothing."""
+    """Waits until there are no machines, so that every round starts from an empty cluster."""
     while (await kube.list(MACHINES)).items:  # noqa: ASYNC110  # the cluster has no event for this
         await asyncio.sleep(0.5)
 
 
 async def one_round(kube: Kube, session: aiohttp.ClientSession) -> float:
-    """Milliseconds beyond the window."""
+    """Milliseconds beyond the idle window."""
     added = await last_pod_added(kube)
     launched = await create_fleet_at(session, added)
     await scale(kube, 0)
@@ -91,7 +91,7 @@ async def one_round(kube: Kube, session: aiohttp.ClientSession) -> float:
 
 
 async def main() -> None:
-    """Play the rounds and print them."""
+    """Runs the rounds and prints their latencies."""
     clock = SystemClock()
     kube = await Kube.connect(
         os.environ["KUBECONFIG"], clock=clock, random=random.Random(0), user_agent="bench"
@@ -107,7 +107,7 @@ async def main() -> None:
                 results.append(await one_round(kube, session))
             print(f"round {number + 1}: window + {results[-1]:.0f} ms")
     await kube.close()
-    print(f"median: window + {statistics.median(results):.0f} ms (bar: window + 300 ms)")
+    print(f"median: window + {statistics.median(results):.0f} ms (target: window + 300 ms)")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
-"""From pods to initialised nodes through the whole local stack: how long, with how many calls, in how much memory.
+"""Launching through the whole local stack, from pods to initialised nodes: seconds, EC2 calls and memory.
 
-Every pod needs a machine of its own (anti-affinity by hostname), so N pods are N machines. A stack of Redis, AWS
-emulator, API server, controllers, kubelets and Dovetail's five services is started for each size with the settings of
-`dovetail up`; all of them share this machine's cores. Run `python -m bench.launching`, `--sizes 100` for less.
+Every pod needs a machine of its own (anti-affinity by hostname), so N pods need N machines. Each size runs on its own
+stack of Redis, AWS emulator, API server, controllers, kubelets and Dovetail's five services, with the settings of
+`dovetail up`; all of them share this machine's cores. Run `python -m bench.launching`; `--sizes 100` runs less.
 
-    --throttle 43    CreateFleet is refused for so many seconds, from the first call on
-    --empty 95       so many per cent of the spot and on-demand pools have no capacity
+    --throttle 43    CreateFleet is refused for so many seconds from the first call on
+    --empty 95       so many percent of the capacity pools (type, zone, capacity type) have no capacity
 
-What may go wrong: the machines are not all there after PATIENCE_SECONDS; the row then says how many are, and the
-program ends with status 1.
+What may go wrong: machines are missing after PATIENCE_SECONDS; the row then shows how many, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ Times = dict[str, dict[str, float]]
 
 
 def apart(pods: int) -> Object:
-    """A Deployment each of whose pods needs a machine of its own; the cluster's fixed node takes none."""
+    """A Deployment of pods that need a machine each; the cluster's fixed node takes none of them."""
     term = {"labelSelector": {"matchLabels": {"app": "apart"}}, "topologyKey": keys.HOSTNAME}
     ours = {"matchExpressions": [{"key": keys.CAPACITY_TYPE, "operator": "Exists"}]}
     rules = {
@@ -97,7 +96,7 @@ def apart(pods: int) -> Object:
 
 
 def pinned(pods: int, groups: Sequence[tuple[str, str]]) -> list[Object]:
-    """A Deployment for each (instance family, zone), all of one size: no two of them share a call."""
+    """A Deployment of equal size for each (instance family, zone), so that no two share a CreateFleet call."""
     each = pods // len(groups)
     selectors = [{FAMILY: family, keys.ZONE: zone} for family, zone in groups]
     return [
@@ -107,7 +106,7 @@ def pinned(pods: int, groups: Sequence[tuple[str, str]]) -> list[Object]:
 
 
 def deployment(name: str, pods: int, placement: Object) -> Object:
-    """Pods of half a core that may be placed so."""
+    """A Deployment of pods with half a core and these placement fields."""
     labels = {"app": name}
     container = {"name": "pause", "image": "pause", "resources": {"requests": {"cpu": "500m"}}}
     spec = {"terminationGracePeriodSeconds": 0, "containers": [container], **placement}
@@ -122,13 +121,13 @@ def deployment(name: str, pods: int, placement: Object) -> Object:
 
 
 @dataclass
-class Sightings:
-    """When each machine reached each step and each pod ran, as watches of the API server show it."""
+class Observed:
+    """When each machine reached each step and each pod ran, as watches of the API server show."""
 
     times: Times = field(default_factory=lambda: defaultdict(dict))
 
     async def follow(self, kube: Kube, resource: Resource) -> None:
-        """Watch one kind until cancelled."""
+        """Watches one kind until cancelled."""
         namespace = "default" if resource.namespaced else None
         while True:
             with contextlib.suppress(DovetailError):
@@ -142,7 +141,7 @@ class Sightings:
                             self.note(event.object)
 
     def note(self, raw: Object) -> None:
-        """One object as it is now."""
+        """Records the steps that an object has reached."""
         name, now, status = raw["metadata"]["name"], time.time(), raw.get("status") or {}
         conditions = status.get("conditions") or ()
         true = {
@@ -153,17 +152,17 @@ class Sightings:
             self.times[step].setdefault(name, now)
 
     def count(self, step: str) -> int:
-        """How many got there."""
+        """How many objects have reached the step."""
         return len(self.times[step])
 
     def seconds(self, step: str, since: float) -> float | None:
-        """From ``since`` until the last so far got there."""
+        """Seconds from ``since`` until the last object so far reached the step; None without any."""
         return round(max(self.times[step].values()) - since, 1) if self.times[step] else None
 
 
 @dataclass(frozen=True)
 class Play:
-    """What is measured: pods of these Deployments, and how many machines or pods must reach the end."""
+    """One measurement: the Deployments, and how many machines or pods must reach which step."""
 
     deployments: Sequence[Object]
     generation: str
@@ -172,12 +171,12 @@ class Play:
 
     @property
     def pods(self) -> int:
-        """All that are wanted."""
+        """The number of pods of all Deployments."""
         return sum(int(one["spec"]["replicas"]) for one in self.deployments)
 
 
 async def prepared(bench: Bench, generation: str) -> None:
-    """Pool and class, both markets; the class is looked up before the first pod comes."""
+    """Applies pool and class, for spot and on-demand, and waits until the class is ready."""
     market = {
         "key": "karpenter.sh/capacity-type",
         "operator": "In",
@@ -198,40 +197,40 @@ async def _class_is_ready(bench: Bench) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-async def played(bench: Bench, play: Play, started: float) -> Sightings:
-    """Create the Deployments and watch until the end or until patience is over."""
-    sightings = Sightings()
+async def played(bench: Bench, play: Play, started: float) -> Observed:
+    """Creates the Deployments and watches until all steps are reached, at most PATIENCE_SECONDS."""
+    observed = Observed()
     kinds = (MACHINES if play.generation == V1ALPHA5 else NODE_CLAIMS, PODS)
     async with asyncio.TaskGroup() as group:
-        watching = [group.create_task(sightings.follow(bench.kube, kind)) for kind in kinds]
+        watching = [group.create_task(observed.follow(bench.kube, kind)) for kind in kinds]
         for deployment in play.deployments:
             await apply(bench.kube, DEPLOYMENTS, deployment)
-        await _shown(sightings, play.ends, started + PATIENCE_SECONDS)
+        await _shown(observed, play.ends, started + PATIENCE_SECONDS)
         for task in watching:
             task.cancel()
-    return sightings
+    return observed
 
 
-async def _shown(sightings: Sightings, ends: dict[str, int], until: float) -> None:
-    """Bars on stderr, until all steps are at their ends or it is ``until``."""
+async def _shown(observed: Observed, ends: dict[str, int], until: float) -> None:
+    """Shows progress bars on stderr until all steps are reached or it is ``until``."""
     console = Console(stderr=True)
     columns = ("{task.description:<12}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bars:
         tasks = {step: bars.add_task(step, total=wanted) for step, wanted in ends.items()}
-        while any(sightings.count(step) < n for step, n in ends.items()) and time.time() < until:
+        while any(observed.count(step) < n for step, n in ends.items()) and time.time() < until:
             for step, task in tasks.items():
-                bars.update(task, completed=sightings.count(step))
+                bars.update(task, completed=observed.count(step))
             await asyncio.sleep(0.2)
 
 
 async def fleets(bench: Bench) -> list[dict[str, Any]]:
-    """Every CreateFleet so far but dry runs, oldest first."""
+    """Every CreateFleet call so far except dry runs, oldest first."""
     calls = (await bench.emulator("calls?action=CreateFleet"))["calls"]
     return [call for call in calls if str(call["parameters"].get("DryRun")).lower() != "true"]
 
 
 async def many(size: int, generation: str) -> tuple[Row, list[Row]]:
-    """``size`` machines for as many pods: (row, processes)."""
+    """Launches ``size`` machines for as many pods: (row, rows of the processes)."""
     async with running(log_level="warning") as bench:
         await prepared(bench, generation)
         ends = dict.fromkeys((*STEPS, RUNNING), size)
@@ -251,7 +250,7 @@ async def many(size: int, generation: str) -> tuple[Row, list[Row]]:
 
 
 async def throttled(seconds: float, generation: str) -> Row:
-    """2,000 pods that need 40 calls at least; EC2 refuses every call for so long, from the first on."""
+    """2,000 pods that need at least 40 calls, while EC2 refuses every call for so many seconds from the first one."""
     async with running(log_level="warning") as bench:
         await prepared(bench, generation)
         await bench.emulator("faults", {**THROTTLED, "seconds": PATIENCE_SECONDS})
@@ -276,7 +275,7 @@ async def throttled(seconds: float, generation: str) -> Row:
 
 
 async def lifted(bench: Bench, seconds: float) -> tuple[float, float]:
-    """Ends the throttling so long after the first refused call: (begin, end). Raises TimeoutError without a call."""
+    """Ends the throttling so many seconds after the first refused call: (begin, end). Raises TimeoutError."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not (calls := await fleets(bench)):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -287,7 +286,7 @@ async def lifted(bench: Bench, seconds: float) -> tuple[float, float]:
 
 
 async def empty(percent: float, generation: str) -> Row:
-    """So many per cent of the pools have nothing; whose family and zone have one pool left must run."""
+    """So many percent of the capacity pools are empty; pods whose family and zone have a pool left must run."""
     async with running(log_level="warning") as bench:
         await prepared(bench, generation)
         everything = {"instanceType": "*", "zone": "*", "capacityType": "*"}
@@ -313,7 +312,7 @@ async def empty(percent: float, generation: str) -> Row:
 
 
 async def with_capacity(bench: Bench, percent: float) -> list[tuple[str, str]]:
-    """The groups of which a pool that holds a pod has something left, as the emulator draws them."""
+    """The groups of (family, zone) with a capacity pool that is not empty, by the emulator's own draw."""
     environment = bench.stack.running().environment
     bus = Bus(
         environment["REDIS_URL"], bench.cluster_name, clock=SystemClock(), random=random.Random(0)
@@ -333,7 +332,7 @@ async def with_capacity(bench: Bench, percent: float) -> list[tuple[str, str]]:
 
 
 def most_within(times: Sequence[float], seconds: float) -> int:
-    """The most of these moments that lie in a span of this length."""
+    """The largest number of these times in any span of this length."""
     ordered = sorted(times)
     return max(
         (sum(first <= at < first + seconds for at in ordered) for first in ordered), default=0
@@ -341,7 +340,7 @@ def most_within(times: Sequence[float], seconds: float) -> int:
 
 
 def most_a_minute(calls: Sequence[dict[str, Any]]) -> int:
-    """With one client token, which stands for the machines of a call and their attempt."""
+    """The most calls in a minute with one client token, which identifies an attempt for certain machines."""
     by_token: dict[str, list[float]] = defaultdict(list)
     for call in calls:
         by_token[call["parameters"]["ClientToken"]].append(call["at"])
@@ -349,7 +348,7 @@ def most_a_minute(calls: Sequence[dict[str, Any]]) -> int:
 
 
 def main() -> None:
-    """Run what was asked for and print it. Ends with status 1 when something is missing."""
+    """Runs the chosen measurements and prints them. Exits with status 1 when machines or pods are missing."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--throttle", type=float, metavar="SECONDS")
@@ -370,7 +369,7 @@ def main() -> None:
         show(title, rows)
     save(chosen.json, tables)
     print(
-        f"bars: 1,000 machines in {BAR_SECONDS:.0f} s and the launcher below {BAR_MEMORY_MIB} MiB; "
+        f"targets: 1,000 machines in {BAR_SECONDS:.0f} s and the launcher below {BAR_MEMORY_MIB} MiB; "
         f"one call a second while throttled, all launched {BAR_AFTER_THROTTLING_SECONDS:.0f} s "
         f"later; {BAR_CALLS_PER_MINUTE} calls a minute for a machine"
     )

@@ -1,9 +1,8 @@
-"""How long the event loop stands still while the catalogue of instance types is read, written and decoded.
+"""How long the event loop is blocked while the catalogue of instance types is read, written and decoded.
 
-A task sleeps for 5 ms again and again; the longest time between two of its turns is the gap. Beside wall-clock time
-stands the processor time that this process used in that gap: what other programs on a busy machine take is not ours.
-The catalogue is the emulator's, some 900 types, read by the launcher's own reader and taken by the scheduler's.
-Run `python -m bench.loop_gaps`.
+A task sleeps for 5 ms repeatedly; the gap is the longest time between two wake-ups. The table also shows this process'
+processor time in the gap, which excludes other programs on a busy machine. The catalogue is the emulator's, about 900
+types, written by the launcher's code and read by the scheduler's. Run `python -m bench.loop_gaps`.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ Work = Callable[[], Awaitable[object]]
 
 @dataclass
 class Ticker:
-    """The longest pause between two turns."""
+    """The longest gap between two wake-ups."""
 
     wall_seconds: float = 0.0
     cpu_seconds: float = 0.0
-    """The most processor time in one pause, which may be another one."""
+    """The most processor time in one gap, not necessarily the longest one."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Sleeps and measures until cancelled."""
         wall, cpu = time.monotonic(), time.process_time()
         while True:
             await asyncio.sleep(TICK_SECONDS)
@@ -59,7 +58,7 @@ class Ticker:
 
 
 async def watched(what: str, work: Work) -> Row:
-    """The work beside a ticker."""
+    """Runs the work beside a ticker, and returns its row."""
     ticker = Ticker()
     async with asyncio.TaskGroup() as group:
         ticking = group.create_task(ticker.run())
@@ -79,20 +78,20 @@ async def watched(what: str, work: Work) -> Row:
 
 @dataclass
 class World:
-    """The stores of one stack, as both services hold them."""
+    """Redis and catalogue reader of one stack, as the launcher and the scheduler use them."""
 
     bus: Bus
     reading: CatalogueRequest
 
     def launcher(self) -> Catalogues:
-        """A launcher that has just started."""
+        """The catalogues of a launcher that has just started."""
         store = CatalogueStore(self.bus.redis, self.bus.prefix)
         clock = SystemClock()
         memory = MemorySizes(LearnedMemory(self.bus.redis, self.bus.prefix), clock)
         return Catalogues(store, self.reading, clock, memory)
 
     async def cases(self) -> list[Row]:
-        """Every way that the catalogue goes, one after the other."""
+        """Every way in which the catalogue is read or written, one after the other."""
         settle()
         launcher = self.launcher()
         rows = [
@@ -120,7 +119,7 @@ class World:
 
 
 def reservations() -> list[Reservation]:
-    """Some that match types of the catalogue."""
+    """Reservations of types in the catalogue."""
     return [
         Reservation(
             id=f"cr-{number}",
@@ -135,7 +134,7 @@ def reservations() -> list[Reservation]:
 
 @asynccontextmanager
 async def connected(bench: Bench) -> AsyncIterator[World]:
-    """The stack's Redis, and its AWS for the reading process."""
+    """Connects to the stack's Redis, and sets the environment for its AWS emulator."""
     environment = bench.stack.running().environment
     os.environ.update({name: text for name, text in environment.items() if name.startswith("AWS_")})
     bus = Bus(environment["REDIS_URL"], "bench", clock=SystemClock(), random=random.Random(0))
@@ -149,7 +148,7 @@ async def connected(bench: Bench) -> AsyncIterator[World]:
 
 
 async def measure(runs: int) -> list[Row]:
-    """Per case the run whose gap is the median."""
+    """Per case, the row of the run with the median gap."""
     async with running(services=(), log_level="warning") as bench, connected(bench) as world:
         tried = [await world.cases() for _ in range(runs)]
     return [sorted(rows, key=_ours)[len(rows) // 2] for rows in zip(*tried, strict=True)]
@@ -160,7 +159,7 @@ def _ours(row: Row) -> float:
 
 
 def main() -> None:
-    """Prints one table."""
+    """Measures and prints one table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows to this file")
@@ -168,7 +167,7 @@ def main() -> None:
     rows = asyncio.run(measure(chosen.runs))
     show("the loop's largest gaps", rows)
     save(chosen.json, {"loop_gaps": rows})
-    print(f"bar: {BAR_SECONDS * 1000:.0f} ms")
+    print(f"target: {BAR_SECONDS * 1000:.0f} ms")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Does kube-scheduler realise the plan? Planned against realised cost, with the placement handed over and without.
+"""Realised cost compared with planned cost, with and without nominating pods to their planned nodes.
 
 Run ``python -m bench.realised`` from the repository. Pods without rules are planned, the planned machines become nodes
-(all at once, or one after the other in the order of their names), and the local cluster's scheduler places the pods in
-random order. Pods that fit nowhere are planned once more beside what runs; what the realised nodes cost together is
-compared with the first plan. With the placement handed over, pods of a node are nominated when it joins.
+(all at once, or one after the other by name), and the local cluster's scheduler places the pods in random order. Pods
+that fit nowhere are planned again on the running cluster, and the cost of all nodes is compared with the first plan.
+With the handover, the planned pods of a node are nominated to it when it joins.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from shared.solver.solve import SolverSettings, solve
 
 PODS, QUICK_PODS = 1000, 300
 TYPES = 32
-"""Up to 32 vCPU: nodes as large as the largest type would make one plan one node."""
+"""Up to 32 vCPU: with larger types a plan would have a single node."""
 POLICIES = ("FewestNodes", "LowestCost")
 
 
 def demand(count: int) -> list[Pod]:
-    """200 deployments without rules."""
+    """Pods of 200 deployments without rules."""
     found = workloads.zipf(count)
     return [Pod(p.uid, p.namespace, p.name, requests=p.requests, unschedulable=True) for p in found]
 
 
 def node_of(machine: PlannedMachine, catalogue: Catalogue) -> Node:
-    """The cheapest type that the machine may become."""
+    """The node of the cheapest type that the machine may become."""
     kind = next(t for t in catalogue.types if t.name == machine.instance_type)
     size = {name: amount - kind.overhead.get(name, 0) for name, amount in kind.capacity.items()}
     labels = {"kubernetes.io/hostname": machine.name}
@@ -69,7 +69,7 @@ def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def place(state: ClusterState, pods: Iterable[Pod], draw: random.Random) -> list[Pod]:
-    """What the local scheduler does with pods in this order; each with the node it got, or none."""
+    """Places the pods, in this order, with the local scheduler. Returns them with their nodes, if they got one."""
     infos = [(pod, state.info(kube_pod(pod))) for pod in pods]
     for _, info in infos:
         state.nominate(info)
@@ -106,7 +106,7 @@ class NoVolumes:
 def realise(
     pods: list[Pod], plan: Plan, nodes: list[Node], *, at_once: bool, nominate: bool, seed: int
 ) -> list[Pod]:
-    """The pods after all nodes came up."""
+    """The pods, with their nodes, after all nodes have joined."""
     draw, state = random.Random(seed), ClusterState(NoVolumes())
     promised = {uid: m.name for m in plan.machines for uid in m.pods}
     placed, waiting = [], draw.sample(pods, len(pods))
@@ -126,7 +126,7 @@ def realise(
 
 
 def measure(count: int, policy: str) -> list[Row]:
-    """One row per arrival of nodes, with and without the handover."""
+    """One row for each way in which nodes join, with and without the handover."""
     pods, settings = demand(count), SolverSettings(packing_policy=policy)
     snapshot = workloads.snapshot(pods, workloads.karpenter_types(TYPES))
     plan = solve(snapshot, now=0.0, settings=settings)
@@ -151,7 +151,7 @@ def measure(count: int, policy: str) -> list[Row]:
 
 
 def main() -> None:
-    """Prints one table."""
+    """Measures and prints one table."""
     chosen = options(__doc__ or "")
     count = QUICK_PODS if chosen.quick else PODS
     rows = [row for policy in progress(POLICIES, "realised") for row in measure(count, policy)]

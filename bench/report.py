@@ -1,7 +1,7 @@
-"""How benchmarks run and are shown: medians of several runs, one table, and the same as JSON.
+"""Runs and reports of benchmarks: medians of several runs, printed as tables and written as JSON.
 
-The planner is one thread that computes and waits for nothing, so its speed is told in seconds of CPU time: what it
-takes on a core of its own. Wall-clock time is shown beside it; on a busy machine it is larger.
+The planner is one thread that never waits, so its speed is measured in CPU seconds: its time on a core of its own.
+Wall-clock time is reported too; it is larger on a busy machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Row = dict[str, object]
 
 
 def options(description: str) -> argparse.Namespace:
-    """``--quick``: smaller and fewer. ``--json FILE``: write the rows too."""
+    """Parses ``--quick`` and ``--json FILE``."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, one run each")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rows to this file")
@@ -44,7 +44,8 @@ class Seconds(NamedTuple):
 
 
 def timed(work: Callable[[], T], runs: int) -> tuple[Seconds, T]:
-    """How long one run takes, and the last result. What is alive before a run is settled, as at a service's start."""
+    """(median seconds of one run, the last result). Objects that exist before a run are excluded from garbage
+    collection, as at a service's start."""
     found = []
     for _ in range(runs):
         settle()
@@ -56,25 +57,25 @@ def timed(work: Callable[[], T], runs: int) -> tuple[Seconds, T]:
 
 
 def peak_memory_mib() -> int:
-    """The largest resident size of this process so far: measure small cases before large ones."""
+    """The largest resident size of this process so far. It only grows, so small cases must be measured first."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak // (1024**2 if sys.platform == "darwin" else 1024)
 
 
 def growth_exponent(sizes: tuple[float, float], seconds: tuple[float, float]) -> float | None:
-    """1: twice the pods take twice the time. None where there is nothing to compare."""
+    """The exponent of time by size (1: linear) between two measurements; None when they cannot be compared."""
     if min(*sizes, *seconds) <= 0 or sizes[0] == sizes[1]:
         return None
     return math.log(seconds[1] / seconds[0]) / math.log(sizes[1] / sizes[0])
 
 
 def progress(items: Sequence[T], description: str) -> Iterable[T]:
-    """The items, with a bar on stderr."""
+    """The items, with a progress bar on stderr."""
     return track(items, description, console=Console(stderr=True))
 
 
 def show(title: str, rows: list[Row]) -> Table:
-    """Prints a table and returns it; numbers to the right."""
+    """Prints a table and returns it."""
     table = Table(title=title, title_justify="left")
     for column in rows[0] if rows else ():
         is_text = isinstance(rows[0][column], str)
@@ -94,6 +95,6 @@ def _text(value: object) -> str:
 
 
 def save(path: Path | None, tables: dict[str, list[Row]]) -> None:
-    """Title -> rows, as JSON."""
+    """Writes the tables, rows by title, as JSON; without a path it does nothing."""
     if path is not None:
         path.write_text(json.dumps(tables, indent=2) + "\n")

@@ -1,7 +1,7 @@
-"""How fast a plan is made: Karpenter's benchmark mix, pods with preferences, and many pods of few kinds.
+"""Planning speed: Karpenter's benchmark mix, pods with preferences, and many pods of few deployments.
 
-Run ``python -m bench.scheduling`` from the repository. The reference is what Karpenter's own benchmark of the same mix
-reaches in Go, about 1,300 pods per second on a fast laptop core (see docs/benchmarks.md); its floor is 100.
+Run ``python -m bench.scheduling`` from the repository. The reference is Karpenter's own benchmark of the same mix, in
+Go: about 1,300 pods per second on a fast laptop core (see docs/benchmarks.md), with a minimum of 100.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RUNS = 3
 
 
 def cases(*, quick: bool) -> list[tuple[str, list[Pod]]]:
-    """(workload, pods), the small ones first: peak memory only grows."""
+    """(name of the workload, pods); small ones come first because peak memory only grows."""
     sizes = QUICK_SIZES if quick else SIZES
     found = [("mix", workloads.karpenter_mix(size)) for size in sizes]
     found.append(("preferences", workloads.karpenter_preferences(400 if quick else 4000)))
@@ -70,7 +70,7 @@ def _growth(before: tuple[str, int, float], size: int, seconds: float) -> float 
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measures and prints one table."""
     chosen = options(__doc__)
     rows = measure(cases(quick=chosen.quick), runs=1 if chosen.quick else RUNS)
     title = f"Scheduling, FewestNodes, 400 types (reference: {KARPENTER_PODS_PER_SECOND} pods/s)"

@@ -1,7 +1,7 @@
-"""``python -m bench.story_picture REPORT --output docs/story.svg``: a demo's report as a picture.
+"""``python -m bench.story_picture REPORT --output docs/story.svg``: draws a demo's report as an SVG picture.
 
-Three strips above one time axis: pods, machines, and what the machines cost. Everything comes from the JSON that
-``dovetail demo --report`` wrote. The picture follows the reader's light or dark theme.
+It has three charts above one time axis: pods, machines, and the cost of the machines. The data is the JSON document of
+``dovetail demo --report``. The picture follows the reader's light or dark theme.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT = 860, 430
 LEFT, RIGHT = 96, 836
 PODS, MACHINES, COST = (70, 190), (222, 286), (318, 392)
-"""Top and bottom of each strip, in pixels."""
+"""Top and bottom of each chart, in pixels."""
 LIGHT = {
     "paper": "#ffffff", "ink": "#1f2328", "soft": "#59636e", "line": "#d1d9e0",
     "wait": "#d6e4f7", "run": "#2a78d6", "machine": "#1a7f64", "cost": "#b35900",
@@ -29,12 +29,12 @@ DARK = {
 }  # fmt: skip
 FILLED = ("paper", "wait", "run", "machine")
 Point = tuple[float, float]
-"""Seconds since the start, and a value from then on."""
+"""(seconds since the start, value from then on)."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One instance: from the launch to its end, in seconds, and when its node was ready."""
+    """One instance, from launch to termination, in seconds since the start."""
 
     name: str
     start: float
@@ -43,7 +43,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Story:
-    """What is drawn."""
+    """The data of the picture."""
 
     seconds: float
     wanted: list[Point]
@@ -51,11 +51,11 @@ class Story:
     cost: list[Point]
     machines: list[Machine]
     acts: list[tuple[float, str]]
-    """When how many pods were asked for, such as "400 pods"."""
+    """(seconds, text) of each change of the workload's size, such as "400 pods"."""
 
 
 def story_of(report: dict[str, Any]) -> Story:
-    """Raises KeyError for what is no report."""
+    """The story of a demo's report. Raises KeyError for other documents."""
     events = [(float(e["at"]), str(e["event"]), str(e["object"])) for e in report["timeline"]]
     return Story(
         seconds=float(report["seconds"]),
@@ -96,21 +96,21 @@ def _acts(phases: Iterable[dict[str, Any]]) -> list[tuple[float, str]]:
 
 
 def style(light: dict[str, str], dark: dict[str, str]) -> str:
-    """Colours by class, without CSS variables, which few programs but browsers know."""
+    """Colours by class, without CSS variables, which most programs except browsers do not support."""
     shape = (
         'text { font: 13px system-ui, "DejaVu Sans", sans-serif; } '
         ".title { font-size: 16px; font-weight: 600; } "
-        ".cost { fill: none; stroke-width: 2.5; } .mark { stroke-dasharray: 3 3; }"
+        ".cost { fill: none; stroke-width: 2.5; } .act { stroke-dasharray: 3 3; }"
     )
     return f"{shape} {_colours(light)} @media (prefers-color-scheme: dark) {{ {_colours(dark)} }}"
 
 
 def _colours(of: dict[str, str]) -> str:
     filled = " ".join(f".{name} {{ fill: {of[name]}; }}" for name in FILLED)
-    lines = f".axis {{ stroke: {of['line']}; }} .mark {{ stroke: {of['soft']}; }}"
-    # A rim in the colour of the paper keeps words readable where a line crosses them.
-    rim = f"paint-order: stroke; stroke: {of['paper']}; stroke-width: 4;"
-    words = f"text {{ fill: {of['soft']}; }} .said, .title {{ fill: {of['ink']}; {rim} }}"
+    lines = f".axis {{ stroke: {of['line']}; }} .act {{ stroke: {of['soft']}; }}"
+    # An outline in the background's colour keeps text readable where a line crosses it.
+    outline = f"paint-order: stroke; stroke: {of['paper']}; stroke-width: 4;"
+    words = f"text {{ fill: {of['soft']}; }} .label, .title {{ fill: {of['ink']}; {outline} }}"
     return f"{filled} {lines} {words} .cost {{ stroke: {of['cost']}; }}"
 
 
@@ -136,12 +136,12 @@ def _x(story: Story, at: float) -> float:
 
 
 def _text(x: float, y: float, words: str, name: str = "", anchor: str = "start") -> str:
-    said = f' class="{name}"' if name else ""
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{said}>{escape(words)}</text>'
+    attribute = f' class="{name}"' if name else ""
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{attribute}>{escape(words)}</text>'
 
 
 def _steps(story: Story, points: Sequence[Point], strip: tuple[int, int], most: float) -> str:
-    """A line that keeps each value until the next."""
+    """The points of a step line, which keeps each value until the next."""
     top, bottom = strip
     corners: list[str] = []
     y = float(bottom)
@@ -153,10 +153,10 @@ def _steps(story: Story, points: Sequence[Point], strip: tuple[int, int], most: 
 
 
 def _acts_drawn(story: Story) -> Iterable[str]:
-    for at, said in story.acts:
+    for at, label in story.acts:
         x = _x(story, at)
-        yield f'<line class="mark" x1="{x}" y1="50" x2="{x}" y2="{COST[1]}"/>'
-        yield _text(x + 5, 60, said, "said")
+        yield f'<line class="act" x1="{x}" y1="50" x2="{x}" y2="{COST[1]}"/>'
+        yield _text(x + 5, 60, label, "label")
 
 
 def _pods(story: Story) -> Iterable[str]:
@@ -166,9 +166,9 @@ def _pods(story: Story) -> Iterable[str]:
         shape = _steps(story, points, PODS, most)
         yield f'<polygon class="{name}" points="{shape} {end}"/>'
     yield from _label(PODS, "pods", f"up to {most:.0f}")
-    for x, name, said in ((RIGHT - 170, "wait", "waiting"), (RIGHT - 80, "run", "running")):
+    for x, name, label in ((RIGHT - 170, "wait", "waiting"), (RIGHT - 80, "run", "running")):
         yield f'<rect class="{name}" x="{x}" y="18" width="12" height="12" rx="2"/>'
-        yield _text(x + 18, 29, said)
+        yield _text(x + 18, 29, label)
 
 
 def _bars(story: Story) -> Iterable[str]:
@@ -179,7 +179,7 @@ def _bars(story: Story) -> Iterable[str]:
         yield (
             f'<rect class="machine" x="{x}" y="{y}" width="{width}" height="{min(10, height - 4):.1f}" rx="3"/>'
         )
-        yield _text(x, y + 24, machine.name, "said")
+        yield _text(x, y + 24, machine.name, "label")
     yield from _label(MACHINES, "machines", f"{len(story.machines)} in all")
 
 
@@ -191,13 +191,13 @@ def _cost(story: Story) -> Iterable[str]:
     ):
         if value and until - at > story.seconds / 12:
             y = round(COST[1] - (COST[1] - COST[0]) * value / most - 6, 1)
-            yield _text(_x(story, at) + 5, y, f"${value:.2f} an hour", "said")
+            yield _text(_x(story, at) + 5, y, f"${value:.2f} an hour", "label")
     yield from _label(COST, "cost", "list price")
 
 
 def _label(strip: tuple[int, int], name: str, more: str) -> Iterable[str]:
     middle = (strip[0] + strip[1]) / 2
-    yield _text(20, middle - 2, name, "said")
+    yield _text(20, middle - 2, name, "label")
     yield _text(20, middle + 15, more)
     yield f'<line class="axis" x1="{LEFT}" y1="{strip[1]}" x2="{RIGHT}" y2="{strip[1]}"/>'
 
@@ -208,9 +208,9 @@ def _axis(story: Story) -> Iterable[str]:
 
 
 def main() -> None:
-    """Read, draw, write."""
+    """Reads the report, draws it, and writes the SVG file."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("report", type=Path, help="what `dovetail demo --report` wrote")
+    parser.add_argument("report", type=Path, help="the file written by `dovetail demo --report`")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--title", required=True)
     given = parser.parse_args()

@@ -1,7 +1,7 @@
 """Seeded running clusters after a scale-in, for the consolidation benchmark.
 
-A cluster is built by the planner itself (FewestNodes as Karpenter builds it, or LowestCost) for a Zipf workload on the
-AWS types up to a size, every machine as its cheapest offering. Then each deployment keeps a random part of its pods.
+The planner builds the cluster (with FewestNodes, as Karpenter would, or LowestCost) for a Zipf workload on the AWS
+types up to a size, each machine at its cheapest offering. Then each deployment keeps a random part of its pods.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ TRUE_CONDITIONS = (LAUNCHED, REGISTERED, INITIALIZED, CONSOLIDATABLE)
 
 
 class Shape(NamedTuple):
-    """How a cluster came to be."""
+    """How a cluster is built."""
 
     name: str
     packing: str
     kept: tuple[float, float]
-    """Each deployment keeps a share between these."""
+    """Each deployment keeps a share of its pods between these."""
     most_cpu: int
     pods_per_node: float
-    """Before the scale-in, about."""
+    """About so many, before the scale-in."""
 
 
 SHAPES = (
@@ -72,7 +72,7 @@ def types_up_to(catalogue: Catalogue, most_cpu: int) -> tuple[InstanceType, ...]
 
 
 def cluster(shape: Shape, nodes: int, aws: Catalogue, seed: int = 1) -> Snapshot:
-    """About so many nodes before the scale-in; all stay, however few pods they keep."""
+    """A cluster of about ``nodes`` nodes before the scale-in. All nodes stay, even those without pods."""
     types = types_up_to(aws, shape.most_cpu)
     pods = _in_proportion(workloads.zipf(round(nodes * shape.pods_per_node), seed=seed), nodes)
     empty = workloads.snapshot(pods, types, pools=(general_pool(),))
@@ -99,7 +99,7 @@ def cluster(shape: Shape, nodes: int, aws: Catalogue, seed: int = 1) -> Snapshot
 def running(
     planned: PlannedMachine, name: str, kinds: dict[str, InstanceType], since: float = LONG_AGO
 ) -> tuple[Machine, Node]:
-    """A planned machine as the node that its cheapest offering becomes."""
+    """A planned machine, launched as its cheapest offering, and its node."""
     kind = kinds[planned.instance_type]
     zone = planned.offering.zone
     labels = {k: v[0] for k, v in kind.labels.items() if len(v) == 1} | planned.labels
@@ -128,7 +128,7 @@ def running(
 
 
 def _in_proportion(pods: list[Pod], nodes: int) -> list[Pod]:
-    """Without rules that would ask for a large part of all nodes: they would make a small cluster one of such pods."""
+    """The pods without rules that would need most nodes: in a small cluster these would decide its size."""
     sizes = Counter(pod.labels["app"] for pod in pods)
     return [
         replace(pod, spread=(), anti_affinity=())

@@ -1,9 +1,9 @@
-"""Karpenter's consolidation, step by step, on arrays: the reference of the consolidation benchmark.
+"""Karpenter's consolidation on arrays: the reference of the consolidation benchmark.
 
-Emptiness, then the multi-node prefix search, then one node at a time, each as ``shared.disruption`` does it, with a
-simulation that is hundreds of times faster than the planner and leaves out what the benchmark's clusters do not have
-(spot, volumes, taints, several pools). Pods go first-fit onto nodes in the order of their names, the largest first;
-what is left goes to one new node, the cheapest type that holds it, if that costs strictly less (CON-02..10).
+Emptiness, multi-node and single-node consolidation, each as in ``shared.disruption``. The simulation is hundreds of
+times faster than the planner, because it omits what the benchmark's clusters do not have: spot, volumes, taints,
+several pools. Pods go to nodes first-fit in the order of the nodes' names, the largest pods first. The remaining pods
+go to one new node of the cheapest type that holds them, if it costs strictly less (CON-02..10).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shared.disruption.global_consolidation.picture import Picture
+from shared.disruption.global_consolidation.picture import ClusterArrays
 from shared.domain.snapshot import Snapshot
 from shared.solver.encode import LARGEST, NO_PRICE, Amounts, Indices, Mask, ResourceAxis, TypeTable
 from shared.solver.lowest_cost.rules import Rules
@@ -34,17 +34,17 @@ class Step(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A valid command: where pods go, and what is bought."""
+    """A possible command: the new nodes of its pods, and the replacement."""
 
     load: tuple[tuple[int, Indices, Amounts], ...]
-    """(class, nodes, how many each takes)"""
+    """(class, nodes, pods per node)"""
     new: tuple[int, int, int, Amounts] | None
-    """Price, type, zone, pods by class."""
+    """(price, type, zone, pods by class) of the replacement; None without one."""
 
 
 @dataclass(slots=True, eq=False)
 class Cluster:
-    """The state. Rows are nodes, in the order of their names; new ones are named after all others."""
+    """The state. Rows are nodes, sorted by name; new nodes come last."""
 
     price: Amounts
     kind: Indices
@@ -54,7 +54,7 @@ class Cluster:
     may: Mask
     """[nodes, classes]"""
     alive: Mask
-    picture: Picture
+    arrays: ClusterArrays
     types: Mask
     """[classes, types]"""
     size: Amounts
@@ -63,14 +63,14 @@ class Cluster:
     zones_of: Mask
     """[classes, zones]"""
     percent: int
-    """Of the nodes that may go at once."""
+    """The budget: percent of the nodes."""
     simulations: int = 0
 
     def cost(self) -> int:
         return int(self.price[self.alive].sum())
 
     def step(self) -> Step | None:
-        """Carries out the next command; None when there is none."""
+        """Carries out the next command and returns it; None when there is none."""
         most = math.ceil(int(self.alive.sum()) * self.percent / 100)
         pods = self.load.sum(axis=1)
         empty = np.flatnonzero(self.alive & (pods == 0))[:most]
@@ -107,45 +107,45 @@ class Cluster:
         zones = np.ones(self.prices.shape[1], dtype=np.bool_)
         for one, zone, count in self._queue(rows):
             nodes, taken = self._fill(one, zone, count, staying, room)
-            room[nodes] -= taken[:, None] * self.picture.requests[one]
+            room[nodes] -= taken[:, None] * self.arrays.requests[one]
             done.append((one, nodes, taken))
             missing = count - int(taken.sum())
             if missing:
                 left[one] += missing
                 zones &= self.zones_of[one]
-                if self.picture.stays_in_zone[one]:
+                if self.arrays.stays_in_zone[one]:
                     zones &= np.arange(len(zones)) == zone
                 if len(rows) == 1 and self._cheapest(left, zones, rows) is None:
-                    return None  # More pods never make it cheaper.
+                    return None  # further pods cannot make the replacement cheaper
         if not left.any():
             return Move(tuple(done), None)
         new = self._cheapest(left, zones, rows)
         return None if new is None else Move(tuple(done), new)
 
     def _queue(self, rows: Indices) -> list[tuple[int, int, int]]:
-        """(class, zone, pods), CPU descending, then memory."""
+        """(class, zone or -1, number of pods), sorted by CPU and memory, descending."""
         found: dict[tuple[int, int], int] = {}
         for row in rows:
             zone = int(self.zone[row])
             for one in np.flatnonzero(self.load[row]):
-                at = (int(one), zone if self.picture.stays_in_zone[one] else -1)
+                at = (int(one), zone if self.arrays.stays_in_zone[one] else -1)
                 found[at] = found.get(at, 0) + int(self.load[row, one])
-        requests = self.picture.requests
+        requests = self.arrays.requests
         order = sorted(found, key=lambda at: (-requests[at[0], 0], -requests[at[0], 1], at))
         return [(one, zone, found[one, zone]) for one, zone in order]
 
     def _fill(
         self, one: int, zone: int, count: int, staying: Mask, room: Amounts
     ) -> tuple[Indices, Amounts]:
-        """First-fit of equal pods."""
+        """Places equal pods first-fit: (nodes, pods per node)."""
         open_ = staying & self.may[:, one]
         if zone >= 0:
             open_ &= self.zone == zone
-        request = self.picture.requests[one]
+        request = self.arrays.requests[one]
         open_ &= (room >= request).all(axis=1)
         nodes = open_.nonzero()[0]
         fits = (room[nodes] // np.maximum(request, 1)).min(axis=1, initial=count)
-        most = int(self.picture.most[one])
+        most = int(self.arrays.most[one])
         if most < LARGEST:
             fits = np.maximum(np.minimum(fits, most - self.load[nodes, one]), 0)
         ends = fits.cumsum()
@@ -156,12 +156,12 @@ class Cluster:
     def _cheapest(
         self, left: Amounts, zones: Mask, rows: Indices
     ) -> tuple[int, int, int, Amounts] | None:
-        """One new node for these pods, strictly cheaper than the old ones."""
+        """The cheapest new node for these pods, if it is strictly cheaper than the old ones."""
         classes = np.flatnonzero(left)
-        if (left[classes] > self.picture.most[classes]).any() or not zones.any():
+        if (left[classes] > self.arrays.most[classes]).any() or not zones.any():
             return None
         usable = np.asarray(self.types[classes].all(axis=0))
-        usable &= np.asarray((self.size >= left @ self.picture.requests).all(axis=1))
+        usable &= np.asarray((self.size >= left @ self.arrays.requests).all(axis=1))
         prices = np.where(usable[:, None] & zones[None, :], self.prices, NO_PRICE)
         kind, zone = np.unravel_index(int(prices.argmin()), prices.shape)
         price = int(prices[kind, zone])
@@ -178,7 +178,7 @@ class Cluster:
         self.load[rows] = 0
         for one, nodes, taken in move.load:
             self.load[nodes, one] += taken
-            self.room[nodes] -= taken[:, None] * self.picture.requests[one]
+            self.room[nodes] -= taken[:, None] * self.arrays.requests[one]
         if move.new is not None:
             self._add(*move.new)
         return Step(method, len(rows), moved, self.cost())
@@ -189,32 +189,32 @@ class Cluster:
         self.zone = np.append(self.zone, zone)
         self.alive = np.append(self.alive, True)
         self.load = np.vstack([self.load, load])
-        self.room = np.vstack([self.room, self.size[kind] - load @ self.picture.requests])
+        self.room = np.vstack([self.room, self.size[kind] - load @ self.arrays.requests])
         self.may = np.vstack([self.may, self.types[:, kind] & self.zones_of[:, zone]])
 
 
-def cluster_of(picture: Picture, snapshot: Snapshot, percent: int) -> Cluster:
-    """The arrays of a cluster whose nodes are all candidates, in one pool without daemons."""
+def cluster_of(arrays: ClusterArrays, snapshot: Snapshot, percent: int) -> Cluster:
+    """A cluster whose nodes are all candidates, in one pool without daemon sets."""
     axis = ResourceAxis([])
     table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
     (template,), _ = usable_templates(snapshot, table)
     rules = Rules(best_effort=False)
-    allowed = [rules.allowed(one, template) for one in picture.classes]
-    order = sorted(range(len(picture.candidates)), key=lambda i: picture.candidates[i].node.name)
-    rows = picture.at[order]
-    machines = [picture.candidates[i].machine for i in order]
+    allowed = [rules.allowed(one, template) for one in arrays.classes]
+    order = sorted(range(len(arrays.candidates)), key=lambda i: arrays.candidates[i].node.name)
+    rows = arrays.at[order]
+    machines = [arrays.candidates[i].machine for i in order]
     on_demand = table.capacity_types.index("on-demand")
     size = template.available
     kind = np.array([table.index[m.instance_type] for m in machines], dtype=np.intp)
     return Cluster(
-        price=picture.price[order],
+        price=arrays.price[order],
         kind=kind,
         zone=np.array([table.zones.index(m.zone) for m in machines], dtype=np.intp),
-        room=picture.room[rows].copy(),
-        load=picture.load[order].copy(),
-        may=np.ascontiguousarray(picture.may[:, rows].T),
+        room=arrays.room[rows].copy(),
+        load=arrays.load[order].copy(),
+        may=np.ascontiguousarray(arrays.may[:, rows].T),
         alive=np.ones(len(order), dtype=np.bool_),
-        picture=picture,
+        arrays=arrays,
         percent=percent,
         types=np.array([a.types if a else np.zeros(len(size), np.bool_) for a in allowed]),
         size=size,

@@ -1,9 +1,9 @@
 """Seeded workloads and catalogues for the planner's benchmarks and for tests: equal arguments give equal pods.
 
 ``karpenter_*`` follow the scheduling benchmark of Karpenter's repository: five equal parts of pods (generic, spread
-over zones, spread over hosts, together in a zone, apart on hosts) on generated types with linear prices. The others
-are shaped after the workloads that this project has to handle: bursts of equal pods, heterogeneous fleets, and
-clusters where few deployments hold most of the pods.
+over zones, spread over hosts, affinity by zone, anti-affinity by host) on generated types with linear prices. The
+others are typical for this project: bursts of equal pods, heterogeneous fleets, and clusters where few deployments have
+most of the pods.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def replicas(count: int, name: str, cpu_milli: int, memory_mib: int, **changes: 
 
 
 def snapshot(pods: list[Pod], types: tuple[InstanceType, ...], **changes: Any) -> Snapshot:
-    """One pool without wishes, nothing running."""
+    """A snapshot with these pending pods, one pool without requirements, and no nodes."""
     node_class = NodeClass(
         uid="class",
         name="default",
@@ -100,7 +100,7 @@ def _karpenter_type(i: int) -> InstanceType:
 
 
 def karpenter_mix(count: int, seed: int = 42) -> list[Pod]:
-    """Five equal parts; what is left over is generic. Selectors are drawn independently of the pod's own label."""
+    """Five equal parts; the remainder is generic. Selectors are drawn independently of the pod's own label."""
     draw = random.Random(seed)
     fifth = count // 5
     kinds = ["zone", "host", "together", "apart"]
@@ -129,12 +129,12 @@ def _mixed(draw: random.Random, kind: str, i: int) -> Pod:
 
 
 def karpenter_preferences(count: int = 4000, seed: int = 42) -> list[Pod]:
-    """Pods with four preferred node-affinity terms of which only the lightest can be had: each relaxes three times."""
+    """Pods with four preferred node-affinity terms of which only the last can be met: each is relaxed three times."""
     draw = random.Random(seed)
-    wishes = ("nowhere-1", "nowhere-2", "nowhere-3", ZONES[0])
+    zones = ("nowhere-1", "nowhere-2", "nowhere-3", ZONES[0])
     terms = tuple(
         PreferredTerm(100 - i, (Expression(keys.ZONE, "In", (zone,)),))
-        for i, zone in enumerate(wishes)
+        for i, zone in enumerate(zones)
     )
     return [
         pod(
@@ -168,8 +168,8 @@ def bursts() -> dict[str, list[Pod]]:
 
 
 def burst_beside_agents(types: tuple[InstanceType, ...]) -> Snapshot:
-    """The first burst where every node also runs five agents (280 m, 300 MiB together); types of generation 6 and up,
-    with GPU types among them."""
+    """The first burst, with five daemon sets (280 m, 300 MiB together) on every node; types of generation 6 and up,
+    including GPU types."""
     agents = tuple(
         DaemonSet(f"agent-{i}", "kube-system", f"agent-{i}", {"cpu": 56, "memory": 60 * MIB})
         for i in range(5)
@@ -220,7 +220,7 @@ def heterogeneous() -> list[Pod]:
 
 
 def heterogeneous_pools() -> tuple[NodePool, ...]:
-    """GPU types stand behind a taint, as people set them up."""
+    """A general pool, and a GPU pool with a taint, as is usual."""
     has_gpu = keys.AWS_PREFIX + "instance-gpu-count"
     general = pool(
         "general", requirements=(*general_requirements(), Expression(has_gpu, "DoesNotExist"))
@@ -240,7 +240,7 @@ def _on_demand() -> tuple[Expression, ...]:
 
 
 def general_requirements() -> tuple[Expression, ...]:
-    """On demand, current compute, general and memory types, no bare metal."""
+    """On-demand, current compute, general-purpose and memory types, no bare metal."""
     return (
         *_on_demand(),
         Expression(keys.AWS_PREFIX + "instance-category", "In", ("c", "m", "r")),
@@ -249,7 +249,8 @@ def general_requirements() -> tuple[Expression, ...]:
 
 
 def zipf(total: int, deployments: int = 200, seed: int = 11) -> list[Pod]:
-    """Deployments whose sizes fall off as 1/rank**1.05; most have no rules, some are spread, apart or pinned."""
+    """Deployments of sizes proportional to 1/rank**1.05. Most have no rules; some have spread constraints, affinity,
+    anti-affinity or a node selector."""
     draw = random.Random(seed)
     weights = [1 / rank**1.05 for rank in range(1, deployments + 1)]
     sizes = [max(1, round(total * w / sum(weights))) for w in weights]
@@ -293,7 +294,7 @@ def _deployment_rules(draw: random.Random, i: int, count: int) -> dict[str, Any]
 def backlog(
     types: tuple[InstanceType, ...], pending: int = 2170, nodes: int = 1060, pools: int = 20
 ) -> Snapshot:
-    """A cluster in trouble: every node full, many pools, 30 % of the pending pods cannot be placed anywhere."""
+    """A cluster with many pools and only full nodes, in which 30 % of the pending pods cannot be placed."""
     draw = random.Random(3)
     found = [
         _stuck(draw, i, pools) if i % 10 < 3 else _waiting(draw, i, pools) for i in range(pending)
@@ -351,21 +352,21 @@ def _waiting(draw: random.Random, i: int, pools: int) -> Pod:
 
 
 def _stuck(draw: random.Random, i: int, pools: int) -> Pod:
-    """Too large for every type, a label that no pool has, a zone that no subnet has, or nobody to be near."""
+    """A pod that is too large for every type, or whose label, zone or affinity no pool can satisfy."""
     impossible: tuple[dict[str, Any], ...] = (
         {"cpu_milli": 2_000_000},
         {"node_selector": {"team": f"team-{pools + draw.randrange(9)}"}},
         {"node_selector": {keys.ZONE: "us-east-1f"}},
         {"affinity": (AffinityTerm(keys.ZONE, match_labels={"app": f"none-{i % 7}"}),)},
     )
-    wish = {"cpu_milli": draw.choice(CPU_MILLI), **impossible[i // 10 % len(impossible)]}
+    changes = {"cpu_milli": draw.choice(CPU_MILLI), **impossible[i // 10 % len(impossible)]}
     return pod(
-        f"stuck-{i:05d}", memory_mib=draw.choice(MEMORY_MIB), labels={"app": "stuck"}, **wish
+        f"stuck-{i:05d}", memory_mib=draw.choice(MEMORY_MIB), labels={"app": "stuck"}, **changes
     )
 
 
 def random_mix(seed: int, types: tuple[InstanceType, ...]) -> Snapshot:
-    """A small mix of everything: several pools, weights, limits, taints, spread, anti-affinity, spot."""
+    """A small mix of several pools, weights, limits, taints, spread, anti-affinity and spot."""
     draw = random.Random(seed)
     pods: list[Pod] = []
     for i in range(draw.randint(1, 12)):

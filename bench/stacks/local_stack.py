@@ -1,6 +1,6 @@
-"""A local stack for one measurement: started, connected to, watched for memory and processor time, stopped.
+"""A local stack for one measurement, with memory and processor time of its processes.
 
-The stack's processes share the machine's cores with each other, so wall-clock times count the emulators in.
+All processes of the stack share the machine's cores, so wall-clock times include the emulators.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from shared.kube.client import Kube
 
 @dataclass(frozen=True)
 class Bench:
-    """A running stack and ways to look at it from outside."""
+    """A running stack, with clients of its API server and AWS emulator."""
 
     stack: Stack
     kube: Kube
 
     @property
     def cluster_name(self) -> str:
-        """As tags and classes name it."""
+        """The cluster's name in tags and node classes."""
         return self.stack.running().environment["CLUSTER_NAME"]
 
     async def emulator(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        """GET, or POST with a body, of the AWS emulator's control endpoint. Raises Unreachable."""
+        """Calls the AWS emulator's control endpoint with GET, or with POST and a body. Raises Unreachable."""
         url = self.stack.running().environment["AWS_ENDPOINT_URL"] + "/_dovetail/" + path
         return await asyncio.to_thread(request_json, url, body=body)
 
     def processes(self) -> list[Row]:
-        """Per process of the stack: the largest resident size so far, processor seconds, and how often it died."""
+        """Per process of the stack: the largest resident size so far, processor seconds, and number of restarts."""
         rows = []
         for part in self.stack.running().parts:
             peak, seconds = peak_mib(part.process.pid), round(cpu_seconds(part.process.pid), 1)
@@ -73,7 +73,7 @@ async def running(**settings: Any) -> AsyncIterator[Bench]:
 
 
 def peak_mib(pid: int) -> int:
-    """The kernel's high-water mark of a process' resident size."""
+    """The largest resident size of a process so far, as the kernel reports it."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) // 1024

@@ -1,7 +1,7 @@
-"""One SQS queue that is fast: the AWS emulator's looks at every message for every call, which takes minutes at 15,000.
+"""A fast SQS queue for benchmarks: the AWS emulator visits every message on every call, too slow for 15,000 messages.
 
-Speaks SQS's JSON protocol as far as Dovetail does: standard queue, long poll, visibility timeout, receipts per
-delivery, batches. An older delivery's receipt still deletes its message, as on AWS.
+It implements the part of SQS's JSON protocol that Dovetail uses: standard queue, long poll, visibility timeout,
+receipts per delivery, batches. The receipt of an older delivery still deletes its message, as on AWS.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Json = dict[str, Any]
 
 
 class Queue:
-    """Messages by id; each is in line, or with a receiver until its visibility timeout is over."""
+    """Messages by id. Each one is visible, or received until its visibility timeout ends."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, tuple[str, float]] = {}
-        """Everything that is not deleted: body, and when it was sent in seconds since the epoch."""
+        """Message id -> (body, time of sending in seconds since the epoch), for messages that are not deleted."""
         self.deliveries = 0
         self._line: deque[str] = deque()
         self._held: list[tuple[float, str]] = []
@@ -35,7 +35,7 @@ class Queue:
         self._news = asyncio.Event()
 
     def send(self, bodies: Iterable[str]) -> None:
-        """Put these into the line."""
+        """Adds messages with these bodies."""
         now = time.time()
         for body in bodies:
             name = f"message-{next(self._numbers)}"
@@ -83,13 +83,13 @@ class Queue:
         return found
 
     def delete(self, receipt: str) -> None:
-        """Delete the message of this delivery."""
+        """Deletes the message of this delivery."""
         self.bodies.pop(receipt.split("/")[0], None)
 
 
 @asynccontextmanager
 async def served(queue: Queue) -> AsyncIterator[str]:
-    """Serve ``queue`` under any name on a free port of this machine; yields the endpoint's URL."""
+    """Serves the queue under any name on a free port of this machine; yields the endpoint's URL."""
 
     async def answer(request: web.Request) -> web.Response:
         asked = json.loads(await request.read())

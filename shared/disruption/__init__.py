@@ -1,5 +1,5 @@
-"""Which machines to take away, and why not the others: pure functions over a snapshot (docs/spec/disruption.md).
+"""Decides which machines to disrupt, and why not the others: pure functions over a snapshot (docs/spec/disruption.md).
 
-``candidates`` says what may be disrupted at all; one module per method proposes commands; ``simulation`` asks the
-solver whether the pods would find a place. Nothing here writes, waits or knows the time: the scheduler does.
+``candidates`` finds the machines that may be disrupted. One module per method proposes commands. ``simulation`` asks
+the solver whether the pods fit elsewhere. Time is a parameter, and the scheduler carries out the commands.
 """

@@ -1,6 +1,6 @@
-"""The smallest change that would let a machine go, where it follows from why it stays.
+"""Advice for users: the smallest change that would let a machine be disrupted, by the reason why it is not.
 
-For people who ask; nothing is decided by it. A text that is not known gets no advice, never a guess.
+No decision depends on it. A reason that is not in the table gets no advice.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ _ADVICE = (
     (SWITCHED_OFF, "set DISRUPTION=on, or take the key disruption out of the settings' ConfigMap"),
     (POOL_SWITCHED_OFF, "dovetail resume --pool {pool_kind}/{pool}"),
     (NO_BUDGET, "{budgets}"),
-    (candidates.NO_NODE, "wait until the node joins; kubectl describe {kind} {machine} tells more"),
+    (candidates.NO_NODE, "wait until the node joins; see kubectl describe {kind} {machine}"),
     (
         candidates.NOT_INITIALIZED,
         "wait until the node is Ready, has its resources, and its startup taints are removed",
     ),
     (
         candidates.LEAVING,
-        "nothing, it goes; kubectl describe node {node} says what its drain waits for",
+        "nothing: the node is being deleted; kubectl describe node {node} shows what its drain waits for",
     ),
-    (candidates.NOMINATED, "wait some seconds: pods that are to run here are not bound yet"),
+    (
+        candidates.NOMINATED,
+        "wait some seconds until the pods that are nominated to the node are bound",
+    ),
     (candidates.ANNOTATED, f"kubectl annotate node {{node}} {keys.DO_NOT_DISRUPT}-"),
-    (candidates.BUSY, "nothing, a command is under way"),
+    (candidates.BUSY, "nothing: the machine is being disrupted"),
     (candidates.NO_POOL, "create {pool_kind} {pool} again, or kubectl delete node {node}"),
     (pod_blocks.ANNOTATED, "{unpin}, or wait until the pod ends"),
     (
@@ -50,7 +53,7 @@ _ADVICE = (
         f"kubectl annotate node {{node}} {keys.DO_NOT_CONSOLIDATE}-",
     ),
     ("Node does not have label", "put the label back on node {node}"),
-    ("not all pods would schedule", "make room for that pod: the reason names what is missing"),
+    ("not all pods would schedule", "make room for that pod: the reason names what it lacks"),
     ("would schedule against uninitialized node", "wait until that node is initialised"),
     (
         "Can't remove without creating",
@@ -66,17 +69,20 @@ _ADVICE = (
     ),
     (
         replacement_price.SPOT_BY_SPOT,
-        "a Provisioner never does this; a NodePool does, with the gate SpotToSpotConsolidation",
+        "use a NodePool with the gate SpotToSpotConsolidation; Provisioners do not support this",
     ),
     ("SpotToSpotConsolidation requires", "allow {pool_kind} {pool} more instance types"),
-    ("saves too little", "consolidationPolicy: WhenEmptyOrUnderutilized moves pods for less"),
+    (
+        "saves too little",
+        "set consolidationPolicy: WhenEmptyOrUnderutilized, which accepts smaller savings",
+    ),
 )
 
 _EITHER = [keys.DO_NOT_DISRUPT, keys.DO_NOT_EVICT]
 
 
 def change_for(text: str, machine: Machine, pod: str = "") -> str:
-    """What to do about this reason; empty when nothing follows from it. ``pod``: namespace/name of one that blocks."""
+    """The advice for this reason; empty when there is none. ``pod``: namespace/name of the pod that blocks."""
     advice = next((advice for known, advice in _ADVICE if known in text), "")
     namespace, _, name = pod.partition("/")
     pinned = [keys.DO_NOT_DISRUPT] if machine.generation_api == V1 else _EITHER
@@ -89,7 +95,7 @@ def change_for(text: str, machine: Machine, pod: str = "") -> str:
 
 
 def _words(machine: Machine) -> dict[str, str]:
-    """What the advice names, in the words of the machine's generation."""
+    """Values of the placeholders in ``_ADVICE``, with the field names of the machine's API generation."""
     is_v1 = machine.generation_api == V1
     return {
         "kind": machine.kind.lower(),

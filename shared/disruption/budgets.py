@@ -1,6 +1,7 @@
-"""How many more machines of each pool may be disrupted now (DIS-22..26).
+"""Disruption budgets: how many more machines of each pool may be disrupted now (DIS-22..26).
 
-Beside Karpenter's budgets, which say how many at once: a rate per hour, and a kill switch for a pool or for all.
+In addition to Karpenter's budgets, which limit concurrent disruptions, there are a rate per hour and a switch that
+turns disruption off for one pool or for all.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ def allowed_now(
     off: bool = False,
     spent: Mapping[str, int] = NOTHING_SPENT,
 ) -> dict[tuple[str, str], int]:
-    """(pool key, reason) -> how many more. ``nodes`` by name, ``busy``: UIDs of machines that a command holds,
-    ``off``: the kill switch for all pools, ``spent``: pool key -> machines disrupted in the last hour."""
+    """(pool key, reason) -> how many more machines may be disrupted.
+
+    ``nodes``: by name. ``busy``: UIDs of machines in running commands. ``off``: disruption is off for all pools.
+    ``spent``: pool key -> machines disrupted in the last hour.
+    """
     counted, consuming = usage(machines, nodes, busy)
     found = {}
     for pool in pools:
@@ -48,8 +52,8 @@ def allowed_now(
     return found
 
 
-def told_reasons(pool: NodePool) -> tuple[str, ...]:
-    """Those that are worth telling of this pool: Karpenter's, and ours where they can happen. A NodePool's machines
+def reported_reasons(pool: NodePool) -> tuple[str, ...]:
+    """The reasons that events and metrics of this pool report: Karpenter's, and ours where they can happen. A NodePool's machines
     expire without asking a budget (DIS-60), and few pools follow recommendations.
     """
     ours = ((EXPIRED, pool.generation_api == V1ALPHA5), (REBALANCE, pool.rebalance == DRAIN))
@@ -57,35 +61,37 @@ def told_reasons(pool: NodePool) -> tuple[str, ...]:
 
 
 class Allowance(NamedTuple):
-    """What the budgets of a pool allow at once, whoever is on the way out already. ``most``: as many as there are
-    where none applies."""
+    """The concurrent disruptions that a pool's budgets allow, current ones included.
+
+    ``most``: equal to ``machines`` when no budget applies.
+    """
 
     most: int
     machines: int
-    """That count."""
+    """Number of the pool's machines that budgets count."""
 
     @property
     def blocks(self) -> bool:
-        """Do they let none of its machines go?"""
+        """True when the budgets allow no disruption although the pool has machines."""
         return self.machines > 0 and self.most == 0
 
 
 def by_budget(
     pools: Iterable[NodePool], machines: Iterable[Machine], nodes: Mapping[str, Node], *, now: float
 ) -> dict[tuple[str, str], Allowance]:
-    """(pool key, reason) -> what is allowed, of the reasons that are told. ``nodes`` by name."""
+    """(pool key, reason) -> the allowance of its budgets, for ``reported_reasons``. ``nodes``: by name."""
     counted, _ = usage(machines, nodes, frozenset())
     found = {}
     for pool in pools:
         total = counted[pool.key]
-        for reason in told_reasons(pool):
+        for reason in reported_reasons(pool):
             most = allowed_disruptions(pool.budgets, reason, total=total, consuming=0, now=now)
             found[pool.key, reason] = Allowance(total if most == UNLIMITED else most, total)
     return found
 
 
 def _ceiling(pool: NodePool, spent: int) -> int:
-    """What the pool's own switch and rate leave."""
+    """The number of disruptions that the pool's own switch and rate per hour allow."""
     if pool.disruption_off:
         return 0
     most = pool.most_disruptions_per_hour
@@ -95,7 +101,7 @@ def _ceiling(pool: NodePool, spent: int) -> int:
 def usage(
     machines: Iterable[Machine], nodes: Mapping[str, Node], busy: Set[str]
 ) -> tuple[Counter[str], Counter[str]]:
-    """DIS-24: by pool key, the machines that count, and those of them that are down or on their way out."""
+    """(machines that budgets count, those of them that are not ready or being disrupted), each by pool key (DIS-24)."""
     counted: Counter[str] = Counter()
     consuming: Counter[str] = Counter()
     for machine in machines:

@@ -1,4 +1,4 @@
-"""Which machines may be disrupted at all, and why not the others (DIS-10..16)."""
+"""Candidates: the machines that may be disrupted, and why the others may not (DIS-10..16)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Prices = Mapping[tuple[str, str, str], int]
 
 
 class Survey(NamedTuple):
-    """The outcome."""
+    """Every machine of the snapshot, either as a candidate or as a rejection."""
 
     candidates: tuple[Candidate, ...]
     rejections: tuple[Rejection, ...]
@@ -39,8 +39,11 @@ class Survey(NamedTuple):
 def survey(
     snapshot: Snapshot, prices: Prices, *, nominated: Set[str], busy: Set[str], now: float
 ) -> Survey:
-    """Every machine of ours, in the snapshot's order. ``nominated``: names of nodes and machines that are promised to
-    pods; ``busy``: UIDs of machines that a command holds; ``now``: seconds since the epoch."""
+    """Sorts all machines into candidates and rejections, in the snapshot's order.
+
+    ``nominated``: names of nodes and machines nominated for pods. ``busy``: UIDs of machines in running commands.
+    ``now``: seconds since the epoch.
+    """
     nodes = {node.name: node for node in snapshot.nodes}
     pools = {pool.key: pool for pool in snapshot.pools}
     pods = pods_by_node(snapshot.pods)
@@ -66,7 +69,7 @@ def pods_by_node(pods: Sequence[Pod]) -> Mapping[str, list[Pod]]:
 
 
 def offering_prices(catalogue: Catalogue) -> Prices:
-    """What each offering costs."""
+    """The price of each offering."""
     return {
         (kind.name, offering.zone, offering.capacity_type): offering.price_micro_usd_per_hour
         for kind in catalogue.types
@@ -77,7 +80,7 @@ def offering_prices(catalogue: Catalogue) -> Prices:
 def _why_not(
     machine: Machine, node: Node | None, pool: NodePool | None, nominated: Set[str]
 ) -> str:
-    """DIS-10; empty for a candidate."""
+    """The reason why a machine may not be disrupted (DIS-10); empty for a candidate."""
     if node is None:
         return NO_NODE
     if machine.terminating or node.terminating:
@@ -92,7 +95,7 @@ def _why_not(
 
 
 def _price(machine: Machine, prices: Prices) -> int | None:
-    """CON-07: nothing is cheaper than a reservation that is paid for, whatever is left of it."""
+    """Micro-USD per hour; zero in a capacity reservation, which is paid for anyway (CON-07)."""
     if machine.capacity_type == keys.RESERVED:
         return 0
     return prices.get((machine.instance_type, machine.zone, machine.capacity_type))

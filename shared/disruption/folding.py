@@ -1,9 +1,10 @@
-"""Pods that stay where they are, folded for simulations: one pod per node for all that only take room there.
+"""Folding for simulations: pods that only use resources on their node are replaced by one pod with their sum.
 
-A look at the cluster simulates many times, each time without other machines, and nearly all pods stay in all of them.
-Of most of these a plan reads nothing but what they request: no rule selects them, and they bring no rule, port or
-volume. Their sum says the same, to the last unit. What may go wrong: a plan learns to read more of a bound pod. Then
-``_is_plain`` must name it; a property test compares the plans of folded and of whole clusters.
+A disruption pass simulates many times, each time without other machines, and nearly all pods stay on their nodes in all
+simulations. The planner reads only the requests of most of these pods: no rule selects them, and they have no rule,
+host port or volume. Their sum gives exactly the same plan. What may go wrong: the planner starts to read another field
+of a bound pod; then ``_is_plain`` must check that field. A property test compares plans of folded and of whole
+clusters.
 """
 
 from __future__ import annotations
@@ -19,21 +20,26 @@ from shared.domain.snapshot import Snapshot, moving_pods
 from shared.domain.workloads.pods import Pod
 from shared.solver.pod_classes import effective_requests
 from shared.solver.topology.namespaces import with_namespaces
-from shared.solver.topology.selectors import Selector, label_keys, of_spread, of_term
+from shared.solver.topology.selectors import (
+    Selector,
+    affinity_selector,
+    label_keys,
+    spread_selector,
+)
 
 _FOLDED = "folded"
 _ENCODER = msgspec.msgpack.Encoder()
 
 
 class FoldedPods(msgspec.Struct, frozen=True):
-    """The pods of one snapshot by the name of their node, without a node under the empty name."""
+    """The pods of one snapshot by node name; pods without a node have the empty name."""
 
     snapshot: Snapshot
-    """Folded, its terms name their namespaces, which may be those of any pod."""
+    """When folded, affinity terms list their namespaces, since namespaces of folded pods are lost."""
     whole: Mapping[str, Sequence[Pod]]
     folded: Mapping[str, Sequence[Pod]]
     moving: frozenset[str]
-    """POD-09: UIDs of pods of other machines on their way out; they are not folded."""
+    """UIDs of pods on terminating machines (POD-09); they are not folded."""
 
     def without(self, names: Set[str]) -> Snapshot:
         """The snapshot for a simulation in which the pods of these nodes move."""
@@ -46,7 +52,7 @@ class FoldedPods(msgspec.Struct, frozen=True):
 
 
 class Folding:
-    """Folds a snapshot once for all simulations of one look; a world's copies share it."""
+    """Folds a snapshot once for all simulations of one pass. Copies of a ``World`` share it."""
 
     __slots__ = ("_found", "_is_folded", "_of")
 
@@ -56,8 +62,11 @@ class Folding:
         self._is_folded = False
 
     def pods_of(self, snapshot: Snapshot, *, keep_whole: bool = False) -> FoldedPods:
-        """Whole for the first simulation, which is often the last: to fold costs about as much as it saves there.
-        ``keep_whole``: plans may give pods rules that nobody wrote (SCH-85)."""
+        """The pods of a snapshot, folded from the second call on.
+
+        The first simulation is often the only one, and folding costs about as much as it saves there. ``keep_whole``:
+        never fold, because the planner adds rules to pods (default spread constraints, SCH-85).
+        """
         if self._found is None or self._of is not snapshot:
             self._of, self._found, self._is_folded = snapshot, _whole(snapshot), keep_whole
         elif not self._is_folded:
@@ -71,7 +80,7 @@ def _whole(snapshot: Snapshot) -> FoldedPods:
 
 
 def fold(snapshot: Snapshot) -> FoldedPods:
-    """One pod per node for all that only take room; those of machines on their way out stay as they are."""
+    """Replaces plain pods by one pod per node; the pods of terminating machines stay as they are."""
     snapshot = with_namespaces(snapshot)
     moving = moving_pods(snapshot)
     whole = _by_node(snapshot)
@@ -98,13 +107,14 @@ def _folded(name: str, pods: Sequence[Pod], rules: _Rules, moving: frozenset[str
 
 
 def _is_plain(pod: Pod) -> bool:
-    """Does it take nothing but room, and look at nobody? The newest daemon says what its daemon set asks (SCH-46)."""
+    """Does the planner read only the pod's requests? Not for daemon pods: the newest one sets its daemon set's requests
+    (SCH-46)."""
     special = pod.anti_affinity or pod.host_ports or pod.volume_claims
     return not (special or pod.is_daemon or pod.is_terminal)
 
 
 def _sum(name: str, pods: Sequence[Pod]) -> Pod:
-    """One pod with what all of them request. It counts as terminating: then no rule counts it."""
+    """One pod with the sum of all requests. It is terminating, so that no topology rule counts it."""
     return Pod(
         uid=f"{_FOLDED}/{name}",
         namespace="",
@@ -117,7 +127,7 @@ def _sum(name: str, pods: Sequence[Pod]) -> Pod:
 
 
 class _Rules:
-    """Everything that some pod's rules select, whichever pods a simulation moves."""
+    """The selectors of all pods' rules."""
 
     def __init__(self, pods: Iterable[Pod]) -> None:
         self._by_label: dict[tuple[str, str], list[Selector]] = defaultdict(list)
@@ -127,8 +137,8 @@ class _Rules:
         seen: set[Selector] = set()
         for pod in _with_different_rules(pods):
             keys |= label_keys(pod)
-            found = {of_spread(pod, one) for one in pod.spread}
-            found |= {of_term(pod, term) for term in (*pod.affinity, *pod.anti_affinity)}
+            found = {spread_selector(pod, one) for one in pod.spread}
+            found |= {affinity_selector(pod, term) for term in (*pod.affinity, *pod.anti_affinity)}
             for selector in found - seen:
                 self._add(selector)
             seen |= found
@@ -141,7 +151,7 @@ class _Rules:
             self._others.append(selector)
 
     def select(self, pod: Pod) -> bool:
-        """Does any of them talk about this pod?"""
+        """Does any selector select this pod?"""
         labels = pod.labels
         at = pod.namespace, *map(labels.get, self._keys)
         if at not in self._known:
@@ -152,7 +162,7 @@ class _Rules:
 
 
 def _with_different_rules(pods: Iterable[Pod]) -> Iterable[Pod]:
-    """One pod of each set of rules; what a rule takes from its pod's own labels makes it another."""
+    """One pod of each distinct set of rules, including the own label values that matchLabelKeys adds."""
     seen: set[bytes] = set()
     for pod in pods:
         if not (pod.spread or pod.affinity or pod.anti_affinity):

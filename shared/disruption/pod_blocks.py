@@ -1,7 +1,7 @@
-"""Pods that must not be moved now: annotations and disruption budgets (DIS-11, DIS-12, DIS-14).
+"""Pods that block the disruption of their node: annotations and PodDisruptionBudgets (DIS-11, DIS-12, DIS-14).
 
-An annotation that cannot be read is ignored and told, as Karpenter does: a spelling mistake must not pin a node for
-ever without anybody knowing.
+An invalid annotation is ignored with a warning event, as in Karpenter: a typing error must not silently block a node
+for ever.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TWO_PDBS = "eviction does not support multiple PDBs"
 
 
 class Block(NamedTuple):
-    """A pod that stays, and why."""
+    """A pod that blocks its node's disruption, and why."""
 
     pod: Pod
     text: str
@@ -31,7 +31,7 @@ class Block(NamedTuple):
 def first_block(
     pods: Iterable[Pod], pdbs: Iterable[PodDisruptionBudget], *, now: float
 ) -> Block | None:
-    """The first of a node's pods that must not be moved now; None when all may go."""
+    """The first of a node's pods that blocks its disruption; None when no pod does."""
     budgets = list(pdbs)
     for pod in pods:
         text = (ANNOTATED if holds(pod, now=now) else "") or pdb_block(pod, budgets)
@@ -41,12 +41,12 @@ def first_block(
 
 
 def is_active(pod: Pod) -> bool:
-    """Neither finished nor on its way out."""
+    """Neither finished nor terminating."""
     return not pod.is_terminal and not pod.terminating
 
 
 def holds(pod: Pod, *, now: float) -> bool:
-    """Does its do-not-disrupt annotation hold now? Daemons and mirrors count too (DIS-12)."""
+    """Does the pod's do-not-disrupt annotation block now? Daemon and mirror pods count too (DIS-12)."""
     if not pod.do_not_disrupt or not is_active(pod):
         return False
     until = held_until(pod)
@@ -54,26 +54,26 @@ def holds(pod: Pod, *, now: float) -> bool:
 
 
 def held_until(pod: Pod) -> float | None:
-    """Seconds since the epoch until which a timed annotation holds (ACC-76); None: for ever, or not at all."""
+    """When an annotation with a duration ends, in seconds since the epoch (ACC-76); None without a duration."""
     seconds = go_duration_seconds(pod.do_not_disrupt)
     return None if seconds is None else (pod.started_at or pod.created_at) + seconds
 
 
 def is_valid(pod: Pod) -> bool:
-    """Is the annotation ``true`` or a duration? ``false`` is a plain way to say no."""
+    """Is the annotation absent, ``true``, ``false`` or a duration?"""
     written = pod.do_not_disrupt
     return written in ("", "true", "false") or go_duration_seconds(written) is not None
 
 
-def note_on(pod: Pod, *, now: float) -> tuple[str, str, str] | None:
-    """DIS-11: (type, reason, message) of the event about a pod's timed or unreadable annotation; None: it has none."""
+def annotation_event(pod: Pod, *, now: float) -> tuple[str, str, str] | None:
+    """(type, reason, message) of the event about an annotation that has a duration or is invalid (DIS-11); or None."""
     if not is_active(pod) or pod.do_not_disrupt in ("", "true", "false"):
         return None
     until = held_until(pod)
     if until is None:
-        told = f"{pod.do_not_disrupt[:40]!r} is neither true nor a duration such as 30m"
-        wrong = f"ignoring the annotation {keys.DO_NOT_DISRUPT}: {told}"
-        return "Warning", "InvalidDoNotDisruptAnnotation", wrong
+        fault = f"{pod.do_not_disrupt[:40]!r} is neither true nor a duration such as 30m"
+        text = f"ignoring the annotation {keys.DO_NOT_DISRUPT}: {fault}"
+        return "Warning", "InvalidDoNotDisruptAnnotation", text
     if now < until:
         return "Normal", "DoNotDisruptUntil", f"Pod must not be disrupted until {rfc3339(until)}"
     elapsed = f"Pod may be disrupted since {rfc3339(until)}"
@@ -81,7 +81,7 @@ def note_on(pod: Pod, *, now: float) -> tuple[str, str, str] | None:
 
 
 def pdb_block(pod: Pod, pdbs: Iterable[PodDisruptionBudget]) -> str:
-    """Why the Eviction API would refuse this pod; empty when it would not (DIS-12: evictable pods only)."""
+    """Why the Eviction API would refuse this pod; empty when it would not, or the pod is not evictable (DIS-12)."""
     if not is_evictable(pod):
         return ""
     budgets = budgets_of(pod, pdbs)
@@ -94,7 +94,7 @@ def pdb_block(pod: Pod, pdbs: Iterable[PodDisruptionBudget]) -> str:
 
 
 def is_evictable(pod: Pod) -> bool:
-    """Active, no mirror, and not tolerating the disrupted taint."""
+    """Active, not a mirror pod, and without a toleration for the disrupted taint."""
     return (
         is_active(pod)
         and not pod.is_mirror

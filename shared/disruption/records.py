@@ -1,4 +1,4 @@
-"""The words of disruption: candidate, command, rejection, and the picture that a pass looks at."""
+"""Records of disruption: candidate, rejection, command, proposal, and the input of a pass."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from shared.solver.solve import SolverSettings
 
 BLOCKED, UNCONSOLIDATABLE = "DisruptionBlocked", "Unconsolidatable"
 REJECTED = "ConsolidationRejected"
-"""Events about machines that stay."""
+"""Reasons of events about machines that are not disrupted."""
 
 PROPOSED, APPROVED = "ConsolidationCandidate", "ConsolidationApproved"
-"""Events about machines of a command, before and after its second look (CON-15)."""
+"""Reasons of events about machines of a command, before and after its validation (CON-15)."""
 
 EXPIRED = "Expired"
-"""A reason beside those of budgets: v1alpha5 replaces expired machines gracefully (DIS-61)."""
+"""The disruption reason of graceful expiration in v1alpha5 (DIS-61); budgets cannot name it."""
 
 REBALANCE = "Rebalance"
-"""The same for machines that EC2 recommends to leave."""
+"""The disruption reason of EC2 rebalance recommendations; budgets cannot name it."""
 
 COST_UNIT = 2**27
-"""Disruption costs are counted in 1/2^27: the spec's cost 1 is this many (DIS-15)."""
+"""Disruption costs are integers in units of 1/2^27; this is the cost 1 (DIS-15)."""
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -41,16 +41,16 @@ class Candidate(msgspec.Struct, frozen=True):
     node: Node
     pool: NodePool
     pods: tuple[Pod, ...] = ()
-    """Its reschedulable pods, by UID."""
+    """Its reschedulable pods, sorted by UID."""
     price_micro_usd_per_hour: int | None = None
-    """Of its offering in the catalogue; None: the catalogue does not know it."""
+    """The price of its offering; None when it is not in the catalogue."""
     cost: int = COST_UNIT
     """Disruption cost in 1/2^27 (DIS-15)."""
     empty: bool = False
-    """DIS-16: when a node is empty."""
+    """No pod needs to move (DIS-16)."""
     blocker: str = ""
-    """Why its pods must not be moved now (DIS-11): holds graceful methods, and drift unless the machine has a
-    termination grace period (DIS-13)."""
+    """Why a pod blocks the disruption (DIS-11). Drift and rebalance ignore it for a machine with a
+    terminationGracePeriod (DIS-13)."""
     blocking_pod: str = ""
     """``namespace/name`` of the pod behind ``blocker``."""
 
@@ -59,12 +59,12 @@ class Candidate(msgspec.Struct, frozen=True):
         return self.machine.name
 
     def refused(self, text: str, *, event: str, reason: str = "", pod: str = "") -> Rejection:
-        """Why it is not disrupted."""
+        """A rejection of this candidate."""
         return Rejection(self.machine.key, self.node.name, event, text, reason, pod)
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """Why a machine is not disrupted: becomes an Event, a line of ``/status`` and of ``dovetail explain node``."""
+    """Why a machine is not disrupted. It is shown as an event, in ``/status`` and by ``dovetail explain node``."""
 
     machine_key: str
     node: str
@@ -72,13 +72,13 @@ class Rejection(msgspec.Struct, frozen=True):
     """DisruptionBlocked, Unconsolidatable or ConsolidationRejected."""
     text: str
     reason: str = ""
-    """Empty, Drifted, Underutilized, Expired: what it is about; empty: every voluntary disruption."""
+    """The disruption reason that it concerns, such as Drifted; empty: every voluntary disruption."""
     pod: str = ""
-    """``namespace/name`` of the pod that blocks, if it is one."""
+    """``namespace/name`` of the pod that blocks; empty for other causes."""
 
 
 class Command(msgspec.Struct, frozen=True):
-    """Machines to take away together, and those to buy first."""
+    """Machines to remove together, and the machines to create first."""
 
     method: str
     """emptiness, expiration, rebalance, drift, static-drift, multi-node, single-node or global."""
@@ -86,45 +86,45 @@ class Command(msgspec.Struct, frozen=True):
     candidates: tuple[Candidate, ...]
     replacements: tuple[PlannedMachine, ...] = ()
     targets: tuple[str, ...] = ()
-    """Nodes that are to take pods: nominated while the command runs (EXE-02)."""
+    """Nodes that will take pods; they stay nominated while the command runs (EXE-02)."""
     saving_micro_usd_per_hour: int = 0
     moved_pods: int = 0
     text: str = ""
-    """One line for people: what it does and what it saves."""
+    """One line for users: what the command does and what it saves."""
 
     @property
     def id(self) -> str:
-        """The same machines for the same reason, whichever process proposes it."""
+        """Digest of method, reason and machines: equal in every process that proposes the command."""
         parts = [self.method, self.reason, *sorted(c.machine.uid for c in self.candidates)]
         return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]
 
     @property
     def decision(self) -> str:
-        """EXE-01: delete or replace."""
+        """``delete`` or ``replace`` (EXE-01)."""
         return "replace" if self.replacements else "delete"
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What one method says in one pass."""
+    """The result of one method in one pass."""
 
     commands: tuple[Command, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     unseen: tuple[str, ...] = ()
-    """Keys of machines that the pass had no time for: they come first in the next one (CON-10)."""
+    """Keys of machines that this pass did not reach; they come first in the next one (CON-10)."""
 
 
-class Weighed(msgspec.Struct, frozen=True):
-    """One move as a pool of the policy Balanced sees it (CON-12); nothing is decided by it."""
+class BalancedScore(msgspec.Struct, frozen=True):
+    """The score of a command in one pool of the policy Balanced (CON-12), for metrics."""
 
     pool: str
-    """Its name."""
+    """Name of the pool."""
     score: float
-    """Share of the pool's cost that is saved, over the share of its disruption that is paid."""
+    """Saved share of the pool's cost, divided by the share of its disruption cost."""
     approved: bool
 
 
 class World(msgspec.Struct, frozen=True):
-    """What a method may look at."""
+    """The input of a pass; every method gets the same."""
 
     snapshot: Snapshot
     candidates: tuple[Candidate, ...]
@@ -135,17 +135,17 @@ class World(msgspec.Struct, frozen=True):
     gates: FeatureGates = FeatureGates()
     solver: SolverSettings = SolverSettings()
     folding: Folding = msgspec.field(default_factory=Folding)
-    """What simulations of this snapshot share."""
-    weighed: list[Weighed] = msgspec.field(default_factory=list)
-    """Every move that was weighed since somebody emptied it: for the metrics alone (MET-06)."""
+    """Folded pods, shared by all simulations of this snapshot."""
+    balanced_scores: list[BalancedScore] = msgspec.field(default_factory=list)
+    """Collected scores of Balanced pools, for metrics only (MET-06); the reader clears the list."""
 
     def left(self, pool_key: str, reason: str) -> int:
-        """What the budgets of this pool still allow for this reason; nothing for a pool that is not known."""
+        """How many more disruptions the pool's budgets allow for this reason; zero for an unknown pool."""
         return self.allowed.get((pool_key, reason), 0)
 
 
 def effect(moved_pods: int, saving_micro_usd_per_hour: int) -> str:
-    """What a command comes to, for its text."""
+    """Moved pods and saving, for a command's text."""
     verb = "saving" if saving_micro_usd_per_hour >= 0 else "costing"
     dollars = abs(saving_micro_usd_per_hour) / 1e6
     more = "" if saving_micro_usd_per_hour >= 0 else "more "
@@ -155,7 +155,7 @@ def effect(moved_pods: int, saving_micro_usd_per_hour: int) -> str:
 def within_budgets(
     candidates: Iterable[Candidate], world: World, reason: str
 ) -> tuple[Candidate, ...]:
-    """The candidates, in their order, as far as each pool's budget goes (DIS-26)."""
+    """The first candidates of each pool, in the given order, that its budget allows (DIS-26)."""
     left: dict[str, int] = {}
     kept = []
     for candidate in candidates:

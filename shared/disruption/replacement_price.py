@@ -1,4 +1,4 @@
-"""Which of a planned machine's types are sure to be cheaper than what they replace (CON-05..08, CON-14)."""
+"""Restricts a replacement to the types that are certainly cheaper than what it replaces (CON-05..08, CON-14)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shared.solver.plan import PlannedMachine
 from shared.solver.reservations.places import allows
 
 SPOT_TYPES = 15
-"""CON-08: as many cheaper types must be on offer, and are asked for."""
+"""A spot machine is replaced by spot only if so many cheaper types are available; the launch lists as many (CON-08)."""
 NOT_CHEAPER = "Can't replace with a cheaper node"
 SPOT_DISABLED = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
 SPOT_BY_SPOT = "Can't replace a spot node with a spot node"
@@ -30,8 +30,10 @@ def cheaper(
     *,
     budget: int | None = None,
 ) -> PlannedMachine | str:
-    """The planned machine with only those types that cost strictly less than all candidates together, or than
-    ``budget``; or why there is none."""
+    """The planned machine with only the types that cost strictly less than ``budget``, or why there are none.
+
+    ``budget``: micro-USD per hour; None: the price of all candidates together.
+    """
     budget = total_price(candidates) if budget is None else budget
     if budget is None:
         return "the price of the node is not known"
@@ -44,20 +46,23 @@ def cheaper(
     if not kept:
         return NOT_CHEAPER
     if spot_allowed and (capacity is None or capacity.has(keys.ON_DEMAND)):
-        # CON-06: an on-demand fallback could cost more than what it replaces.
+        # CON-06: EC2 may fall back to on-demand, which could cost more than what it replaces.
         planned = _only_spot(planned)
     return _narrowed(world, planned, kept)
 
 
 def total_price(candidates: Iterable[Candidate]) -> int | None:
-    """What they cost together per hour, in micro-USD; None when one has no known price."""
+    """The sum of the candidates' prices, in micro-USD per hour; None when one is not known."""
     prices = [candidate.price_micro_usd_per_hour for candidate in candidates]
     known = [price for price in prices if price is not None]
     return sum(known) if len(known) == len(prices) else None
 
 
 def worst_price(kind: InstanceType, wanted: Requirements, world: World) -> int | None:
-    """CON-05: the dearest offering of the first capacity type that has any; None when there is none."""
+    """The highest price that a launch of this type may have (CON-05); None when the type is not available.
+
+    EC2 uses the first capacity type of ``_ORDER`` that has an offering, in any allowed zone.
+    """
     offered = [o for o in kind.offerings if _may_be_bought(kind, o, wanted, world)]
     for capacity_type in _ORDER:
         prices = [o.price_micro_usd_per_hour for o in offered if o.capacity_type == capacity_type]
@@ -67,7 +72,7 @@ def worst_price(kind: InstanceType, wanted: Requirements, world: World) -> int |
 
 
 def price_now(planned: PlannedMachine, world: World) -> int | None:
-    """The cheapest offering that is left of its types, in micro-USD per hour; None when there is none."""
+    """The price of the cheapest available offering of its types, in micro-USD per hour; None without any."""
     wanted, named = Requirements.of(planned.requirements), set(planned.instance_types)
     kinds = (kind for kind in world.snapshot.catalogue.types if kind.name in named)
     found = (_cheapest(world, kind, wanted) for kind in kinds)
@@ -77,7 +82,10 @@ def price_now(planned: PlannedMachine, world: World) -> int | None:
 def without_types_from(
     planned: PlannedMachine, candidates: tuple[Candidate, ...], world: World
 ) -> PlannedMachine | str:
-    """CON-09: when the replacement may be one of the candidates' own types, the move must beat deleting the others."""
+    """The replacement without types that cost as much as a candidate of one of its types (CON-09).
+
+    Otherwise keeping that candidate and deleting the others would save the same.
+    """
     own = {
         c.machine.instance_type: c.price_micro_usd_per_hour or 0
         for c in candidates
@@ -93,7 +101,7 @@ def without_types_from(
 def _spot_to_spot(
     world: World, planned: PlannedMachine, candidates: tuple[Candidate, ...], budget: int
 ) -> PlannedMachine | str:
-    """CON-08: spot replaced by spot; CON-14: no spot replacement for spot machines of a Provisioner."""
+    """A spot replacement for spot machines (CON-08); never for machines of a Provisioner (CON-14)."""
     if any(c.pool.generation_api == V1ALPHA5 for c in candidates):
         return SPOT_BY_SPOT
     if not world.gates.spot_to_spot_consolidation:
@@ -119,7 +127,7 @@ def _spot_to_spot(
 def _below(
     world: World, planned: PlannedMachine, wanted: Requirements, budget: int
 ) -> tuple[str, ...]:
-    """Names of the types whose worst price is strictly lower, cheapest first."""
+    """Names of the types whose worst price is strictly below the budget, cheapest first."""
     named = set(planned.instance_types)
     prices = {
         kind.name: price
@@ -151,7 +159,7 @@ def _only_spot(planned: PlannedMachine) -> PlannedMachine:
 def _narrowed(
     world: World, planned: PlannedMachine, names: tuple[str, ...]
 ) -> PlannedMachine | str:
-    """The machine with these types, cheapest first; NOT_CHEAPER when too few kinds are left for minValues."""
+    """The machine with these types, cheapest first; NOT_CHEAPER when they do not meet minValues."""
     kinds = {kind.name: kind for kind in world.snapshot.catalogue.types if kind.name in names}
     for expression in planned.requirements:
         if expression.min_values and expression.min_values > _distinct(expression.key, kinds):
@@ -171,7 +179,7 @@ def _narrowed(
 
 
 def _distinct(key: str, kinds: dict[str, InstanceType]) -> int:
-    """SCH-12: minValues."""
+    """The number of distinct values of a label, for minValues (SCH-12)."""
     return len({value for kind in kinds.values() for value in kind.labels.get(key, ())})
 
 

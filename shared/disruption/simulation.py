@@ -1,8 +1,8 @@
-"""Would the pods of these machines find a place without them? The solver answers for a cluster without (CON-03).
+"""Simulates the removal of machines: do their pods fit on the rest of the cluster and on new machines? (CON-03)
 
-The solver sees all other nodes and machines, the candidates' pods, the pods that wait anyway and those of other
-machines on their way out. What may go wrong: a pod fits nowhere, or only on a node that is not initialised yet and
-might never be: both make the answer no.
+The solver plans the candidates' pods, pending pods and pods of terminating machines on all other nodes and machines.
+What may go wrong: a pod fits nowhere, or only on a node that is not initialised yet and might never be. In both cases
+the simulation has a problem.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from shared.solver.solve import solve
 
 
 class Simulation(msgspec.Struct, frozen=True):
-    """What would happen. ``problem`` is empty when every pod of the candidates finds a place."""
+    """The result. ``problem``: empty when every pod of the candidates fits."""
 
     plan: Plan
     machines: tuple[PlannedMachine, ...]
-    """Those that take pods of the candidates; what only waiting pods need is bought anyway."""
+    """The new machines that take pods of the candidates. Those for pending pods alone are created anyway."""
     problem: str = ""
     on_unready: tuple[str, ...] = ()
-    """UIDs of pods that would go to a node that is not initialised."""
+    """UIDs of pods on the uninitialised node that is the problem."""
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Existing nodes and machines that take pods."""
+        """Names of existing nodes and machines that take pods."""
         return tuple(self.plan.existing)
 
 
 def without(snapshot: Snapshot, candidates: Iterable[Candidate]) -> Snapshot:
-    """The snapshot after these machines are gone; their pods are still in it, bound to nodes that are not."""
+    """The snapshot without these machines and nodes. Their pods stay in it, bound to the removed nodes."""
     going = {candidate.machine.uid for candidate in candidates}
     names = {candidate.node.name for candidate in candidates}
     return replace(
@@ -57,20 +57,23 @@ def simulate(
     consolidating: bool = False,
     coming: tuple[Machine, ...] = (),
 ) -> Simulation:
-    """CON-03. ``consolidating``: nobody needs the move, so nodes that took pods a moment ago are no targets either
-    (SCH-54), minValues holds in full whatever the policy (SCH-12), and one machine is better than two that are paid
-    for. ``coming``: machines that the command buys; they may take pods although nobody has initialised them."""
+    """Plans the cluster without these candidates (CON-03).
+
+    ``consolidating``: the move is optional, so nodes that took pods recently are not targets (SCH-54), minValues holds
+    in full under every policy (SCH-12), and places in reservations are not filled with more machines than needed.
+    ``coming``: the command's own replacements; they may take pods although they are not initialised.
+    """
     found = world.folding.pods_of(world.snapshot, keep_whole=bool(world.solver.default_spread))
     snapshot = without(found.without({c.node.name for c in candidates}), candidates)
     if consolidating:
-        snapshot = settled(snapshot)
+        snapshot = without_young_nodes(snapshot)
     snapshot = replace(snapshot, machines=(*snapshot.machines, *coming))
     moved = frozenset(
         pod.uid for candidate in candidates for pod in candidate.pods if is_reschedulable(pod)
     )
     settings = replace(world.solver, counting=replacing(world.solver.counting))
     if consolidating:
-        settings = replace(settings, min_values_policy=STRICT, fills_places=False)
+        settings = replace(settings, min_values_policy=STRICT, fills_reservations=False)
     plan = solve(
         snapshot,
         now=world.now,
@@ -82,9 +85,8 @@ def simulate(
     return Simulation(plan, needed, problem, on_unready)
 
 
-def settled(snapshot: Snapshot) -> Snapshot:
-    """Nodes whose machine waits for its consolidateAfter to pass take no more pods in a simulation (SCH-54); v1alpha5
-    has no such wait."""
+def without_young_nodes(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with nodes cordoned whose consolidateAfter has not passed (SCH-54). v1alpha5 has no such wait."""
     pools = {pool.key: pool for pool in snapshot.pools}
     young = {m.node_name for m in snapshot.machines if m.node_name and _is_young(m, pools)}
     return replace(
@@ -105,8 +107,10 @@ def _is_young(machine: Machine, pools: Mapping[str, NodePool]) -> bool:
 def _problem(
     plan: Plan, snapshot: Snapshot, moved: frozenset[str], coming: Set[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Why the answer is no, empty for yes, and the pods on the node to blame. Pods that waited before may go on
-    waiting."""
+    """(problem, UIDs of pods on an uninitialised node); an empty problem means that all moved pods fit.
+
+    Pods that were pending before may stay pending.
+    """
     for uid, reason in plan.unschedulable.items():
         if uid in moved:
             return f"not all pods would schedule, {reason}", ()

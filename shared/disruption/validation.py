@@ -1,8 +1,8 @@
-"""Does a command still make sense after its delay? (CON-11, DIS-31)
+"""Validates a command after its delay (CON-11, DIS-31).
 
-Looked at anew against a fresh world: the machines must still be candidates within their budgets, and the simulation
-must still say the same. Emptiness keeps the part that is still right; Karpenter's consolidation is dropped whole;
-for the global one see ``global_validation``.
+The machines must still be candidates within their budgets, and a new simulation must have the same result. An emptiness
+command keeps its valid part; a command of Karpenter's consolidation is dropped as a whole. Global commands: see
+``global_validation``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.global_consolidation.proof import METHOD as GLOBAL
 from shared.disruption.global_consolidation.proof import price_of
-from shared.disruption.global_consolidation.validation import still_right
+from shared.disruption.global_consolidation.validation import revalidate
 from shared.disruption.methods import emptiness
 from shared.disruption.methods.consolidation import eligible
 from shared.disruption.records import Candidate, Command, World, within_budgets
@@ -25,11 +25,11 @@ from shared.solver.plan import PlannedMachine
 
 
 def validate(world: World, command: Command, churn: Churn | None = None) -> Verdict:
-    """The command as it may be carried out now. ``churn``: what the moves of a global command cost."""
+    """The command as it may be carried out now, or why not. ``churn``: limits for global commands."""
     if command.method == emptiness.METHOD:
         return _emptiness(world, command)
     if command.method == GLOBAL:
-        return still_right(world, command, churn or Churn())
+        return revalidate(world, command, churn or Churn())
     fresh = _fresh(command, {c.machine.uid: c for c in eligible(world)[0]})
     if fresh is None:
         return Verdict(None, CHURN, "a node is no longer a candidate")
@@ -50,13 +50,13 @@ def validate(world: World, command: Command, churn: Churn | None = None) -> Verd
 
 
 def _still_saves(command: Command, fresh: tuple[Candidate, ...]) -> bool:
-    """Spot prices move. A price that is not known any more says nothing against it."""
+    """Does the command still save money at current prices? Unknown prices count as yes."""
     old = total_price(fresh)
     return old is None or price_of(command.replacements) < old
 
 
 def _covers(now: PlannedMachine, before: PlannedMachine) -> bool:
-    """CON-11, and the same pool and places."""
+    """Does the new plan allow the old one's pool, types and zones? (CON-11)"""
     if now.pool_key != before.pool_key:
         return False
     zone, was = (Requirements.of(m.requirements).get(keys.ZONE) for m in (now, before))
@@ -81,7 +81,7 @@ def _emptiness(world: World, command: Command) -> Verdict:
 
 
 def _fresh(command: Command, current: dict[str, Candidate]) -> tuple[Candidate, ...] | None:
-    """The same machines as they are now; None when one is no candidate any more or got other pods."""
+    """The command's machines as they are now; None when one is no longer a candidate."""
     found = []
     for candidate in command.candidates:
         now = current.get(candidate.machine.uid)

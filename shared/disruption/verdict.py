@@ -1,4 +1,4 @@
-"""What the second look at a command says (CON-11)."""
+"""The result of validating a command (CON-11)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BUDGET, SCHEDULING, CHURN = "budget", "scheduling", "churn"
 
 
 class Verdict(NamedTuple):
-    """``command`` None: nothing of it is left, and why."""
+    """The valid part of the command; None: it is rejected, with cause and text."""
 
     command: Command | None
     cause: str = ""

@@ -1,4 +1,4 @@
-"""What would the planner do? Kubernetes objects in, the plan out as one JSON document (docs/spec/design.md).
+"""Simulates a plan: Kubernetes objects in, the plan as a JSON document out (docs/spec/design.md).
 
-``dovetail simulate`` and the scheduler's ``POST /simulate`` stand on it. Pure but for the clock that is handed in.
+Used by ``dovetail simulate`` and the scheduler's ``POST /simulate``. Pure, except for the clock, which is a parameter.
 """

@@ -1,4 +1,4 @@
-"""A plan as the document that docs/simulate.md promises: prices in USD per hour, amounts as quantities."""
+"""The plan as the JSON document of docs/simulate.md: prices in USD per hour, amounts as quantities."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MICRO = 1_000_000
 def answer_of(
     plan: Plan, snapshot: Snapshot, settings: SolverSettings, seconds: float
 ) -> dict[str, Any]:
-    """Everything but the faults. ``seconds`` is how long the planner took."""
+    """The document without the faults. ``seconds``: how long the planner took."""
     pods = {pod.uid: pod for pod in snapshot.pods}
     planned = [uid for machine in plan.machines for uid in machine.pods]
     planned += [uid for uids in plan.existing.values() for uid in uids]
@@ -74,17 +74,17 @@ def _usd(micro: int | None) -> float | None:
 
 
 def count_classes(pods: list[Pod]) -> int:
-    """How many kinds of pods the planner tells apart among these."""
+    """The number of pod classes among these pods."""
     selected = frozenset[str]().union(*map(label_keys, pods))
     registry = ClassRegistry(ResourceAxis(pod.requests for pod in pods), selected)
     for pod in pods:
         try:
             registry.intern(pod)
         except InvalidObject:
-            continue  # it got its verdict, and belongs to no class
+            continue  # an invalid pod has a verdict and no class
     return len(list(registry))
 
 
 def faults_of(faults: Iterable[ObjectFault]) -> list[dict[str, str]]:
-    """In the order in which they were found."""
+    """The faults as JSON objects, in the order in which they were found."""
     return [one._asdict() for one in faults]

@@ -1,6 +1,6 @@
-"""What a running cluster would have added to records that come from files: verdicts, readiness, room, bindings.
+"""Completes records from files with what a running cluster would have added: conditions, capacity, bindings.
 
-Each function takes the object as written and its record, and gives the record that is planned with.
+Each function takes an object as written and its record, and returns the record for the plan.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from shared.domain.workloads.pods import Pod
 from shared.domain.workloads.volumes import VolumeClaim
 
 Json = Mapping[str, Any]
-MOST_WORDS = 500
-"""Characters that are told of a condition's message."""
+MAX_MESSAGE_CHARACTERS = 500
+"""A condition's message is cut at this length."""
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def complete(raw: Json, pod: Pod) -> Pod:
-    """An API server takes no pod without containers: its ``spec``, or that word, is misspelt."""
+    """The pod, with a fault if it has no containers, which an API server would refuse."""
     spec = raw.get("spec")
     if pod.faults or (isinstance(spec, Mapping) and spec.get("containers")):
         return pod
     return replace(pod, faults=("spec.containers: is required",))
 
 
-def waiting(raw: Json, pod: Pod) -> Pod:
-    """A pending pod about which kube-scheduler has said nothing yet waits for capacity (POD-01)."""
+def as_unschedulable(raw: Json, pod: Pod) -> Pod:
+    """The pod, marked unschedulable if it is pending without a condition of kube-scheduler (POD-01)."""
     spec, status = raw.get("spec"), raw.get("status")
     gated = isinstance(spec, Mapping) and bool(spec.get("schedulingGates"))
     judged = isinstance(status, Mapping) and "PodScheduled" in _condition_types(status)
@@ -49,10 +49,10 @@ def _condition_types(status: Json) -> list[object]:
     return [one.get("type") for one in listed if isinstance(one, Mapping)]
 
 
-def furnished(raw: Json, node: Node, catalogue: Catalogue) -> Node:
-    """Ready without conditions; allocatable as the capacity, or as its instance type; room for 110 pods if unsaid.
+def with_usual_capacity(raw: Json, node: Node, catalogue: Catalogue) -> Node:
+    """The node with defaults: ready without conditions, allocatable of its capacity or instance type, 110 pods.
 
-    Nothing allocatable at all stays so: then nobody knows how large the node is.
+    A node of unknown size stays without allocatable resources.
     """
     status = raw.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
@@ -69,19 +69,19 @@ def furnished(raw: Json, node: Node, catalogue: Catalogue) -> Node:
     return replace(node, ready=ready, capacity=capacity, allocatable=allocatable)
 
 
-def judged_pool(raw: Json, pool: NodePool) -> NodePool:
-    """A pool whose status says that it is not ready is not planned for; one without such a condition is ready."""
+def with_readiness(raw: Json, pool: NodePool) -> NodePool:
+    """The pool, with a fault if its condition Ready is False; without the condition it is ready."""
     status = raw.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     for one in conditions if isinstance(conditions, list) else []:
         if isinstance(one, Mapping) and (one.get("type"), one.get("status")) == ("Ready", "False"):
-            said = one.get("message") or one.get("reason") or "no reason is given"
-            return replace(pool, fault=str(said)[:MOST_WORDS])
+            message = one.get("message") or one.get("reason") or "no reason is given"
+            return replace(pool, fault=str(message)[:MAX_MESSAGE_CHARACTERS])
     return pool
 
 
-def settled(claim: VolumeClaim, default_class: str | None) -> VolumeClaim:
-    """A claim that names its volume is bound to it; one without a class gets the default, as at its creation."""
+def with_binding(claim: VolumeClaim, default_class: str | None) -> VolumeClaim:
+    """The claim, bound if it names its volume; without a class it gets the default one, as an API server would set."""
     if claim.volume_name:
         bound = claim.phase in ("", "Bound")
         return replace(claim, bound_completed=claim.bound_completed or bound)
@@ -91,28 +91,28 @@ def settled(claim: VolumeClaim, default_class: str | None) -> VolumeClaim:
 
 
 def default_class_of(classes: list[Json]) -> str | None:
-    """The name of the class that is marked as the default; of several the first by name."""
-    marked = [
+    """The name of the default storage class; of several the first by name; None without any."""
+    names = [
         str(one["metadata"]["name"])
         for one in classes
         if one["metadata"]["annotations"].get(DEFAULT_CLASS) == "true"
     ]
-    return min(marked, default=None)
+    return min(names, default=None)
 
 
 def zones_of(catalogue: Catalogue) -> tuple[SubnetRef, ...]:
-    """A subnet in every zone where anything is sold."""
+    """A subnet in every zone that has an offering."""
     zones = {offering.zone for kind in catalogue.types for offering in kind.offerings}
     return tuple(SubnetRef(f"subnet-{zone}", zone) for zone in sorted(zones))
 
 
 def ready_class(node_class: NodeClass, everywhere: tuple[SubnetRef, ...]) -> NodeClass:
-    """Ready, in its own subnets if it has resolved them."""
+    """The class as ready, in its resolved subnets or else ``everywhere``."""
     return replace(node_class, ready=True, fault="", subnets=node_class.subnets or everywhere)
 
 
 def missing_class(pool: NodePool, everywhere: tuple[SubnetRef, ...]) -> NodeClass:
-    """The class of a pool that is not among the inputs: ready everywhere."""
+    """A ready class with subnets in every zone, for a pool whose class is not among the inputs."""
     return NodeClass(
         uid=f"simulated:{pool.node_class_key}",
         name=pool.node_class,
@@ -123,18 +123,21 @@ def missing_class(pool: NodePool, everywhere: tuple[SubnetRef, ...]) -> NodeClas
 
 
 def reservations_of(raw: Json) -> frozenset[str]:
-    """Ids that a class shows in its status; what is no list of them counts as none."""
+    """Ids of the capacity reservations in a class's status; an invalid list counts as empty."""
     status = raw.get("status")
     listed = status.get("capacityReservations") if isinstance(status, Mapping) else None
     found = listed if isinstance(listed, list) else []
     return frozenset(str(one.get("id")) for one in found if isinstance(one, Mapping))
 
 
-def selected(
+def with_reservation_classes(
     catalogue: Catalogue, classes: Iterable[NodeClass], listed: Mapping[str, frozenset[str]]
 ) -> Catalogue:
-    """With the classes that select each reservation of the catalogue: those that name its id in a term or ``listed`` it
-    in their status, and those that are not among the inputs (they are not in ``listed``)."""
+    """The catalogue with the classes that select each reservation.
+
+    A class selects a reservation that it names by id in a term or lists in its status (``listed``). Classes that are
+    not among the inputs (not in ``listed``) select all.
+    """
     if not any(o.reservation_id for kind in catalogue.types for o in kind.offerings):
         return catalogue
     named = {
@@ -147,7 +150,7 @@ def selected(
 
 
 def _with_classes(kind: InstanceType, given: Mapping[str, frozenset[str] | None]) -> InstanceType:
-    """``given``: key of each class -> the ids that it selects; None: all."""
+    """``given``: key of each class -> ids of the reservations that it selects; None: all."""
     offerings = tuple(
         replace(
             one,

@@ -1,7 +1,7 @@
-"""Objects -> the snapshot that is planned on, and everything that is wrong with them.
+"""Reads objects into a snapshot, and collects their faults.
 
-An object with faults is left out and the rest is planned, as in a cluster. Two kinds stay visible: a pod with faults
-gets its verdict in the plan, and a pool whose node class has faults is refused because of that class.
+An object with faults is left out and the rest is planned, as in a cluster. Two kinds stay in the plan: a pod with
+faults gets a verdict, and a pool whose node class has faults cannot be used because of that class.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from shared.domain.snapshot import OfferingKey, Snapshot
 from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
 from shared.simulation.completion import (
+    as_unschedulable,
     complete,
     default_class_of,
-    furnished,
-    judged_pool,
     missing_class,
     ready_class,
     reservations_of,
-    selected,
-    settled,
-    waiting,
+    with_binding,
+    with_readiness,
+    with_reservation_classes,
+    with_usual_capacity,
     zones_of,
 )
 from shared.simulation.objects import KubeObject, ObjectFault, Objects, collect
@@ -53,36 +53,36 @@ from shared.simulation.workloads import expand
 Json = Mapping[str, Any]
 Record = TypeVar("Record", bound=msgspec.Struct)
 GENERATIONS = {kind: generation for generation, kind in CLASS_KINDS.items()}
-CORRECTED = (
-    "the cluster's own overlays have corrected this catalogue already; send InstanceTypes along to "
-    "try out another"
+ALREADY_OVERLAID = (
+    "the catalogue has the prices and capacities of the cluster's own NodeOverlays; add InstanceType objects to "
+    "simulate another NodeOverlay"
 )
-NO_ROOM = "is required: how much room the node has cannot be guessed"
+CAPACITY_UNKNOWN = "is required: the size of the node is not known"
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a simulation plans with."""
+    """The input of a simulation."""
 
     snapshot: Snapshot
     faults: tuple[ObjectFault, ...] = ()
     ignored: Counter[str] = field(default_factory=Counter)
-    """Kinds that play no part in planning."""
+    """Kind -> number of objects that planning does not use."""
     usable: int = 0
-    """How many objects count in the plan."""
+    """Number of objects that the plan uses."""
 
 
 def read_inputs(
     documents: Iterable[object], catalogue: Callable[[], Catalogue], most_pods: int
 ) -> Inputs:
-    """The snapshot of all objects. ``catalogue`` is asked when they bring no InstanceType. Never raises by itself."""
+    """The snapshot of all objects. ``catalogue``: called without an InstanceType; only its errors are raised."""
     objects = collect(documents)
     expand(objects, most_pods)
     return _Inputs(objects).read(catalogue)
 
 
 class _Inputs:
-    """Parses kind by kind and counts what can be used."""
+    """Parses the objects kind by kind, and counts those that are usable."""
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
@@ -94,7 +94,7 @@ class _Inputs:
         catalogue = self._corrected(catalogue)
         pools = self._pools()
         classes = self._node_classes(pools, catalogue)
-        catalogue = selected(catalogue, classes, self._listed_reservations())
+        catalogue = with_reservation_classes(catalogue, classes, self._listed_reservations())
         snapshot = Snapshot(
             generation=0,
             pods=self._pods(),
@@ -113,7 +113,7 @@ class _Inputs:
         return Inputs(snapshot, tuple(self.faults), ignored, self.usable)
 
     def _all(self, kind: str, parse: Callable[[Json], Record]) -> list[Record]:
-        """Records of a kind whose parser raises InvalidObject."""
+        """The records of a kind whose parser raises InvalidObject."""
         found = []
         for one in self.objects.of(kind):
             try:
@@ -125,8 +125,8 @@ class _Inputs:
         return found
 
     def _checked(self, one: KubeObject, parsed: Parsed[Record]) -> Record | None:
-        """The record of a parser that finds all faults at once. Fields that nobody reads are told beside them: an API
-        server would drop them."""
+        """The record of a parser that returns all faults at once. Unknown fields are faults too: an API server would
+        drop them."""
         unread = [fault for fault in check(one.raw) if fault.message.startswith(UNKNOWN_FIELD)]
         self.faults += one.faults([*parsed.faults, *unread])
         self.usable += parsed.record is not None
@@ -151,29 +151,29 @@ class _Inputs:
         return Catalogue(_region(types), "given", tuple(types)), sold_out
 
     def _corrected(self, catalogue: Catalogue) -> Catalogue:
-        """NO-01: by the NodeOverlays of the inputs, as with the gate NodeOverlay in a cluster."""
+        """The catalogue with the NodeOverlays of the inputs, as with the gate NodeOverlay in a cluster (NO-01)."""
         given = {one.metadata["name"]: one for one in self.objects.of("NodeOverlay")}
         read = [(one, parse_node_overlay(one.raw)) for one in given.values()]
         overlays = [one for pair in read if (one := self._checked(*pair)) is not None]
         found = judged(overlays, catalogue)
         refused = dict(found.refused)
         if any(offering.overlaid for kind in catalogue.types for offering in kind.offerings):
-            refused |= {one.name: CORRECTED for one in found.used}
+            refused |= {one.name: ALREADY_OVERLAID for one in found.used}
         self.faults += [given[name].fault("spec", text) for name, text in sorted(refused.items())]
         self.usable -= len(refused)
         return overlaid(catalogue, [one for one in found.used if one.name not in refused])
 
     def _pods(self) -> tuple[Pod, ...]:
         found = []
-        told: dict[ObjectFault, None] = {}
+        unique: dict[ObjectFault, None] = {}
         for one in self.objects.of("Pod"):
-            pod = waiting(one.raw, complete(one.raw, parse_pod(one.raw)))
-            told.update(dict.fromkeys(_pod_faults(one, pod)))
+            pod = as_unschedulable(one.raw, complete(one.raw, parse_pod(one.raw)))
+            unique.update(dict.fromkeys(_pod_faults(one, pod)))
             self.usable += not pod.faults
             if not pod.is_terminal:
                 found.append(pod)
         known = set(self.faults)
-        self.faults += [fault for fault in told if fault not in known]
+        self.faults += [fault for fault in unique if fault not in known]
         return tuple(sorted(found, key=lambda pod: pod.uid))
 
     def _nodes(self, catalogue: Catalogue) -> tuple[Any, ...]:
@@ -181,9 +181,9 @@ class _Inputs:
         raws = {one.metadata["uid"]: one for one in self.objects.of("Node")}
         for record in self._all("Node", parse_node):
             one = raws[record.uid]
-            node = furnished(one.raw, record, catalogue)
+            node = with_usual_capacity(one.raw, record, catalogue)
             if not node.allocatable:
-                self.faults.append(one.fault("status.allocatable", NO_ROOM))
+                self.faults.append(one.fault("status.allocatable", CAPACITY_UNKNOWN))
             found.append(node)
         return _sorted(found)
 
@@ -193,7 +193,7 @@ class _Inputs:
             *((one, parse_node_pool(one.raw)) for one in self.objects.of("NodePool")),
         ]
         read = ((one, self._checked(one, pool)) for one, pool in parsed)
-        return _sorted([judged_pool(one.raw, pool) for one, pool in read if pool is not None])
+        return _sorted([with_readiness(one.raw, pool) for one, pool in read if pool is not None])
 
     def _node_classes(
         self, pools: Iterable[NodePool], catalogue: Catalogue
@@ -214,7 +214,7 @@ class _Inputs:
         return _sorted(list(found.values()))
 
     def _listed_reservations(self) -> dict[str, frozenset[str]]:
-        """Key of a class among the inputs -> ids of ``status.capacityReservations``."""
+        """Key of each class among the inputs -> ids in its ``status.capacityReservations``."""
         kind = CLASS_KINDS[V1]
         given = self.objects.of(kind)
         return {f"{kind}/{one.metadata['name']}": reservations_of(one.raw) for one in given}
@@ -224,7 +224,7 @@ class _Inputs:
         default = default_class_of([one.raw for one in self.objects.of("StorageClass")])
         claims = self._all("PersistentVolumeClaim", parse_claim)
         return {
-            "claims": _sorted([settled(claim, default) for claim in claims]),
+            "claims": _sorted([with_binding(claim, default) for claim in claims]),
             "volumes": _sorted(self._all("PersistentVolume", parse_volume)),
             "storage_classes": _sorted(classes),
             "csi_nodes": _sorted(self._all("CSINode", parse_csi_node)),
@@ -233,13 +233,13 @@ class _Inputs:
 
 
 def _pod_faults(one: KubeObject, pod: Pod) -> Iterator[ObjectFault]:
-    """Those of pods that a controller would make are its own: they are in its template."""
+    """The pod's faults; for a pod made from a template they are faults of the controller."""
     for fault in pod.faults:
         place, _, message = fault.partition(": ")
-        if one.maker is None:
+        if one.controller is None:
             yield one.fault(place, message)
         else:
-            yield one.maker.fault(f"spec.template.{place}", message)
+            yield one.controller.fault(f"spec.template.{place}", message)
 
 
 def _faulty_class(one: KubeObject, parsed: Parsed[NodeClass]) -> NodeClass:
@@ -253,7 +253,7 @@ def _faulty_class(one: KubeObject, parsed: Parsed[NodeClass]) -> NodeClass:
 
 
 def _region(types: Iterable[InstanceType]) -> str:
-    """Of zones such as eu-west-1b that name one region; empty when they do not."""
+    """The region in zone names such as eu-west-1b; empty when they do not name exactly one."""
     zones = {offering.zone for kind in types for offering in kind.offerings}
     regions = {zone.rstrip("abcdefghijklmnopqrstuvwxyz") for zone in zones}
     return regions.pop() if len(regions) == 1 else ""

@@ -1,9 +1,9 @@
-"""Documents -> objects with the metadata that an API server would have given them.
+"""Turns documents into objects with the metadata that an API server would have added.
 
-Files lack uids, creation times and often namespaces. What is missing is filled in, the same on every run: a uid made
-of kind, namespace and name. What is wrong is a fault with the object's name; the object is left out, the others go on.
+Files lack uids, creation times and often namespaces. Missing fields are filled in, equally on every run: a uid consists
+of kind, namespace and name. An invalid object becomes a fault and is left out; the others are used.
 
-What may go wrong: a document may hold anything at all, also text that is no Unicode and numbers that no JSON holds.
+What may go wrong: a document may hold anything, even text that is not valid Unicode and numbers that JSON cannot hold.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
 DEFAULT_NAMESPACE = "default"
-BEGINNING = "1970-01-01T00:00:00Z"
-"""Creation time of objects that do not say one: equally old, so that names decide the order."""
+EPOCH = "1970-01-01T00:00:00Z"
+"""Creation time of objects without one; they are equally old, so that names decide their order."""
 SYNTHETIC = "simulated:"
-"""Begins every uid that we make."""
+"""Prefix of generated uids."""
 LONGEST_UID = 128
 
 
 class Known(NamedTuple):
-    """A kind that counts: its API group, whether it lives in a namespace, the version that must be written."""
+    """A kind that planning uses: its API group, whether it is namespaced, and its version."""
 
     group: str
     namespaced: bool
     version: str = ""
-    """Empty: any. Ours are read in one version each."""
+    """The only version that is read; empty: any."""
 
 
 KINDS = {
@@ -66,7 +66,7 @@ KINDS = {
 
 
 class ObjectFault(NamedTuple):
-    """What is wrong with one object. ``name`` has the namespace in front where there is one."""
+    """A fault of one object. ``name``: ``namespace/name``, or the name of a cluster-wide object."""
 
     kind: str
     name: str
@@ -75,12 +75,12 @@ class ObjectFault(NamedTuple):
 
 
 class KubeObject(NamedTuple):
-    """One object that may be parsed: ``raw`` has complete metadata."""
+    """One object to parse. ``raw`` has complete metadata."""
 
     kind: str
     raw: dict[str, Any]
-    maker: KubeObject | None = None
-    """The controller among the inputs whose template it comes from."""
+    controller: KubeObject | None = None
+    """The controller among the inputs from whose template the object was made; None for given objects."""
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -102,25 +102,25 @@ class KubeObject(NamedTuple):
 
 @dataclass
 class Objects:
-    """What the documents hold."""
+    """The objects of all documents, and their faults."""
 
     by_kind: dict[str, list[KubeObject]] = field(default_factory=dict)
     faults: list[ObjectFault] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
-    """Kinds that play no part in planning."""
+    """Kind -> number of objects that planning does not use."""
     _names: set[tuple[str, str]] = field(default_factory=set)
     _uids: set[str] = field(default_factory=set)
 
     def of(self, *kinds: str) -> list[KubeObject]:
-        """In the order in which they were given."""
+        """The objects of these kinds, in the order in which they were given."""
         return [one for kind in kinds for one in self.by_kind.get(kind, [])]
 
     def has(self, kind: str, name: str) -> bool:
-        """Is there an object by this name? See ``KubeObject.name``."""
+        """Is there an object with this name? See ``KubeObject.name``."""
         return (kind, name) in self._names
 
     def add(self, document: object, number: int) -> None:
-        """Take one document that is no list; ``number`` names those that have no name."""
+        """Adds one document that is not a list. ``number``: completes a name made from ``generateName``."""
         problem = _unreadable(document)
         if problem or not isinstance(document, Mapping):
             self.faults.append(_nameless(document, problem or "must be an object"))
@@ -129,15 +129,15 @@ class Objects:
         known = KINDS.get(kind)
         if not kind:
             self.faults.append(_nameless(document, "is required", "kind"))
-        elif known is None or not _is_meant(version, known):
-            self._pass_by(document, kind)
+        elif known is None or not _is_same_group(version, known):
+            self._ignore_or_refuse(document, kind)
         elif known.version and version not in ("", served := f"{known.group}/{known.version}"):
             wrong = Fault(("apiVersion",), f"{kind} is not read as {version}; write {served}")
             self._refuse(document, kind, [wrong])
         else:
             self._complete(document, kind, known, number)
 
-    def _pass_by(self, document: Json, kind: str) -> None:
+    def _ignore_or_refuse(self, document: Json, kind: str) -> None:
         wrong = [one for one in check(document) if one.path[:1] in (("apiVersion",), ("kind",))]
         if is_ours(document) and wrong:
             self._refuse(document, kind, wrong)
@@ -158,10 +158,12 @@ class Objects:
         self.take(KubeObject(kind, {**document, "kind": kind, "metadata": metadata}))
 
     def take(self, found: KubeObject) -> None:
-        """Take an object whose metadata is complete, unless there is one by this name."""
+        """Adds an object with complete metadata, unless there is one with the same name."""
         key = (found.kind, found.name)
         if key in self._names:
-            self.faults.append(found.fault("metadata.name", "is there twice; the first counts"))
+            self.faults.append(
+                found.fault("metadata.name", "duplicate name; only the first object is used")
+            )
             return
         self._names.add(key)
         meta = found.metadata
@@ -173,7 +175,7 @@ class Objects:
 
 
 def collect(documents: Iterable[object]) -> Objects:
-    """All objects of the documents; Lists are taken apart. Never raises."""
+    """The objects of all documents and of the lists among them. Never raises."""
     objects = Objects()
     for number, document in enumerate(flattened(documents)):
         objects.add(document, number)
@@ -181,7 +183,7 @@ def collect(documents: Iterable[object]) -> Objects:
 
 
 def flattened(documents: Iterable[object]) -> Iterator[object]:
-    """The items of lists in their place. Items of a ``PodList`` need not say that they are Pods."""
+    """The documents with lists replaced by their items. Items of a ``PodList`` need no ``kind``."""
     for document in _unlisted(documents):
         items = _items(document)
         if items is None:
@@ -198,7 +200,7 @@ def flattened(documents: Iterable[object]) -> Iterator[object]:
 
 
 def _unlisted(documents: Iterable[object]) -> Iterator[object]:
-    """The elements of JSON lists in their place."""
+    """The documents with JSON arrays replaced by their elements."""
     for document in documents:
         if isinstance(document, list):
             yield from document
@@ -213,14 +215,14 @@ def _items(document: object) -> list[object] | None:
     return items if isinstance(items, list) else None
 
 
-def _is_meant(version: str, known: Known) -> bool:
-    """Is it this kind, or a namesake of another API group?"""
+def _is_same_group(version: str, known: Known) -> bool:
+    """Is the kind of this API group, or without one? Other groups may have kinds of the same name."""
     group = version.rpartition("/")[0]
     return not version or group == known.group
 
 
 def _unreadable(document: object) -> str:
-    """Why nothing can be made of this document; empty when it can."""
+    """Why this document cannot be processed; empty when it can."""
     try:
         msgspec.json.encode(document)
     except UnicodeEncodeError:
@@ -240,8 +242,8 @@ def _nameless(document: object, message: str, field: str = "") -> ObjectFault:
 
 def _shown_name(document: Json) -> str:
     meta = document.get("metadata")
-    said = meta if isinstance(meta, Mapping) else {}
-    parts = (said.get("namespace"), said.get("name"))
+    given = meta if isinstance(meta, Mapping) else {}
+    parts = (given.get("namespace"), given.get("name"))
     return _printable("/".join(part for part in parts if isinstance(part, str) and part))
 
 
@@ -251,26 +253,26 @@ def _printable(text: str) -> str:
 
 def complete_metadata(raw: object, namespaced: bool, number: int) -> dict[str, Any]:
     """Metadata with name, namespace, uid and creation time. Raises InvalidObject naming the field."""
-    said = mapping(raw, "metadata")
+    given = mapping(raw, "metadata")
     metadata: dict[str, Any] = {
-        **said,
-        "name": _name(said, number),
-        "uid": _uid(said),
-        "creationTimestamp": _creation(said),
-        "labels": texts(said.get("labels"), "metadata.labels"),
-        "annotations": texts(said.get("annotations"), "metadata.annotations"),
-        "ownerReferences": _owners(said),
-        "finalizers": list(text_list(said.get("finalizers"), "metadata.finalizers")),
+        **given,
+        "name": _name(given, number),
+        "uid": _uid(given),
+        "creationTimestamp": _creation(given),
+        "labels": texts(given.get("labels"), "metadata.labels"),
+        "annotations": texts(given.get("annotations"), "metadata.annotations"),
+        "ownerReferences": _owners(given),
+        "finalizers": list(text_list(given.get("finalizers"), "metadata.finalizers")),
     }
     metadata.pop("namespace", None)
     if namespaced:
-        metadata["namespace"] = _namespace(said)
+        metadata["namespace"] = _namespace(given)
     return metadata
 
 
-def _name(said: Json, number: int) -> str:
-    name = text(said.get("name"), "metadata.name")
-    prefix = text(said.get("generateName"), "metadata.generateName")
+def _name(given: Json, number: int) -> str:
+    name = text(given.get("name"), "metadata.name")
+    prefix = text(given.get("generateName"), "metadata.generateName")
     if not name and prefix:
         name = f"{prefix}{number:05d}"
     if not name:
@@ -283,22 +285,22 @@ def _name(said: Json, number: int) -> str:
     return name
 
 
-def _namespace(said: Json) -> str:
-    namespace = text(said.get("namespace"), "metadata.namespace") or DEFAULT_NAMESPACE
+def _namespace(given: Json) -> str:
+    namespace = text(given.get("namespace"), "metadata.namespace") or DEFAULT_NAMESPACE
     if not is_object_name(namespace):
-        raise InvalidObject("is no name of a namespace", field="metadata.namespace")
+        raise InvalidObject("is not a valid name of a namespace", field="metadata.namespace")
     return namespace
 
 
-def _uid(said: Json) -> str:
-    uid = text(said.get("uid"), "metadata.uid")
+def _uid(given: Json) -> str:
+    uid = text(given.get("uid"), "metadata.uid")
     if len(uid) > LONGEST_UID:
         raise InvalidObject(f"has more than {LONGEST_UID} characters", field="metadata.uid")
     return uid
 
 
-def _creation(said: Json) -> str:
-    stamp = text(said.get("creationTimestamp"), "metadata.creationTimestamp") or BEGINNING
+def _creation(given: Json) -> str:
+    stamp = text(given.get("creationTimestamp"), "metadata.creationTimestamp") or EPOCH
     try:
         parse_rfc3339(stamp)
     except (ValueError, OverflowError) as error:
@@ -308,10 +310,10 @@ def _creation(said: Json) -> str:
     return stamp
 
 
-def _owners(said: Json) -> list[dict[str, Any]]:
+def _owners(given: Json) -> list[dict[str, Any]]:
     field = "metadata.ownerReferences"
     found = []
-    for index, one in enumerate(entries(said.get("ownerReferences"), field)):
+    for index, one in enumerate(entries(given.get("ownerReferences"), field)):
         parts = {n: text(one.get(n), f"{field}[{index}].{n}") for n in ("kind", "name", "uid")}
         if not parts["kind"] or not parts["name"]:
             raise InvalidObject("needs kind and name", field=f"{field}[{index}]")

@@ -1,4 +1,4 @@
-"""How a simulation is to plan: the same words on the command line and in a request."""
+"""Options of a simulation, with the same names on the command line and in a request."""
 
 from __future__ import annotations
 
@@ -25,54 +25,54 @@ NAMES = (
 
 @dataclass(frozen=True)
 class Options:
-    """What may be chosen. ``region`` empty: that of the catalogue at hand."""
+    """The options. ``region``: empty means the region of the available catalogue."""
 
     settings: SolverSettings
     region: str
 
 
-def read_options(said: Mapping[str, str]) -> Options:
-    """Options by their names in NAMES. Raises ConfigurationError that names option and choices."""
-    unknown = sorted(set(said) - set(NAMES))
+def read_options(given: Mapping[str, str]) -> Options:
+    """Reads options by name (see NAMES). Raises ConfigurationError that names the option and its choices."""
+    unknown = sorted(set(given) - set(NAMES))
     if unknown:
         raise ConfigurationError(
-            f"unknown option {unknown[0][:40]!r}; there are {', '.join(NAMES)}"
+            f"unknown option {unknown[0][:40]!r}; the options are {', '.join(NAMES)}"
         )
     usual = SolverSettings()
     settings = SolverSettings(
-        packing_policy=_choice(said, "policy", POLICIES, usual.packing_policy),
+        packing_policy=_choice(given, "policy", POLICIES, usual.packing_policy),
         preference_policy=_choice(
-            said, "preference-policy", PREFERENCE_POLICIES, usual.preference_policy
+            given, "preference-policy", PREFERENCE_POLICIES, usual.preference_policy
         ),
         min_values_policy=_choice(
-            said, "min-values-policy", MIN_VALUES_POLICIES, usual.min_values_policy
+            given, "min-values-policy", MIN_VALUES_POLICIES, usual.min_values_policy
         ),
-        effort=_effort(said.get("effort"), usual.effort),
-        most_node_cpu_milli=_cpu(said.get("max-node-cpu")),
+        effort=_effort(given.get("effort"), usual.effort),
+        most_node_cpu_milli=_cpu(given.get("max-node-cpu")),
     )
-    return Options(settings, said.get("region", ""))
+    return Options(settings, given.get("region", ""))
 
 
-def _choice(said: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
-    chosen = said.get(name, default)
+def _choice(given: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
+    chosen = given.get(name, default)
     if chosen not in choices:
         raise ConfigurationError(f"{name} must be {' or '.join(choices)}, not {chosen[:40]!r}")
     return chosen
 
 
-def _effort(said: str | None, default: int) -> int:
-    if said is None:
+def _effort(given: str | None, default: int) -> int:
+    if given is None:
         return default
-    if not (said.isascii() and said.isdigit() and len(said) < 10 and int(said) <= MOST_EFFORT):
+    if not (given.isascii() and given.isdigit() and len(given) < 10 and int(given) <= MOST_EFFORT):
         raise ConfigurationError(f"effort must be a whole number from 0 to {MOST_EFFORT}")
-    return int(said)
+    return int(given)
 
 
-def _cpu(said: str | None) -> int | None:
-    if said is None:
+def _cpu(given: str | None) -> int | None:
+    if given is None:
         return None
     try:
-        amount = parse_amount(CPU, said, field="max-node-cpu")
+        amount = parse_amount(CPU, given, field="max-node-cpu")
     except InvalidObject as error:
         raise ConfigurationError(error.message) from error
     if amount < 1:

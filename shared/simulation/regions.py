@@ -1,7 +1,7 @@
-"""Which AWS region do objects speak of? Told by the zones that they name.
+"""Finds the AWS region of objects by the zones that they name.
 
-A catalogue of another region would leave every pod that is bound to a zone without a machine, for a reason that nobody
-sees. Only zones named like ``eu-west-1b`` tell: local zones and zones of one's own have no region in their names.
+With the catalogue of another region no pod that needs a zone could get a machine, and the verdicts would not show why.
+Only zone names such as ``eu-west-1b`` count: the names of local zones and of custom zones have no region.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ ZONE_KEYS = frozenset(
 
 
 def regions_in(documents: Iterable[object]) -> frozenset[str]:
-    """Of the zones in labels, node selectors, requirements and resolved subnets. Never raises."""
+    """The regions of the zones in labels, node selectors, requirements and resolved subnets. Never raises."""
     matches = (ZONE_NAME.fullmatch(zone) for zone in _zones(documents))
     return frozenset(match[1] for match in matches if match)
 
 
 def only_region(documents: Iterable[object]) -> str:
-    """The region if they speak of a single one, else empty."""
+    """The region, if the documents name exactly one; else empty."""
     found = regions_in(documents)
     return next(iter(found)) if len(found) == 1 else ""
 
 
-def elsewhere(region: str, documents: Iterable[object]) -> str:
-    """What is wrong with planning for them by a catalogue of this region; empty: nothing."""
+def region_mismatch(region: str, documents: Iterable[object]) -> str:
+    """The fault when the documents name only zones of other regions than the catalogue's; else empty."""
     found = regions_in(documents)
     if not region or not found or region in found:
         return ""
     named = ", ".join(sorted(found))
-    return f"the inputs name zones of {named}, but the catalogue is that of {region}; plan with region {min(found)}"
+    return f"the inputs name zones of {named}, but the catalogue is of {region}; set the region to {min(found)}"
 
 
 def _zones(documents: Iterable[object]) -> Iterator[str]:
-    """Each object is looked at once, though YAML may hold it in several places or inside itself."""
+    """All zone names. Each object is visited once, since YAML aliases may repeat it or nest it in itself."""
     waiting, seen = list(documents), set[int]()
     while waiting:
         one = waiting.pop()

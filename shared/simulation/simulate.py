@@ -1,6 +1,6 @@
-"""The entry: documents in, one answer out (docs/spec/design.md).
+"""The entry point: documents in, one answer out (docs/spec/design.md).
 
-Deterministic but for ``stats.seconds``: the same documents and options give the same answer, byte for byte.
+Deterministic except for ``stats.seconds``: the same documents and options give the same answer, byte for byte.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from shared.domain.snapshot import moving_pods
 from shared.simulation.answer import answer_of, faults_of
 from shared.simulation.inputs import read_inputs
 from shared.simulation.objects import ObjectFault
-from shared.simulation.regions import elsewhere
+from shared.simulation.regions import region_mismatch
 from shared.simulation.workloads import MOST_PODS
 from shared.solver.solve import SolverSettings, solve
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """``answer`` is ready for JSON. ``usable``: False when no object of the inputs counts in the plan."""
+    """``answer``: the JSON document. ``usable``: False when the plan uses no object of the inputs."""
 
     answer: dict[str, Any]
     usable: bool
     ignored: Counter[str]
-    """Objects that play no part in planning, by kind."""
+    """Kind -> number of objects that planning does not use."""
 
 
 def simulate(
@@ -39,16 +39,15 @@ def simulate(
     clock: Clock,
     most_pods: int = MOST_PODS,
 ) -> Simulation:
-    """Plan for these objects. ``catalogue`` is asked when they bring no InstanceType of their own.
+    """Plans for these objects.
 
-    ``most_pods`` bounds the pods that controllers are expanded to, together with those given.
-
-    Raises what ``catalogue`` raises, and ConfigurationError for settings that no plan could follow.
+    ``catalogue``: called when the documents have no InstanceType. ``most_pods``: bound of all pods, given and made
+    from controllers. Raises what ``catalogue`` raises.
     """
     given = list(documents)
     inputs = read_inputs(given, catalogue, most_pods)
     snapshot = inputs.snapshot
-    problem = elsewhere(snapshot.catalogue.region, given)
+    problem = region_mismatch(snapshot.catalogue.region, given)
     faults = [*inputs.faults, *([ObjectFault("", "", "region", problem)] if problem else [])]
     started = clock.monotonic()
     plan = solve(snapshot, now=0.0, settings=settings, reschedule=moving_pods(snapshot))

@@ -1,9 +1,10 @@
-"""Deployments, ReplicaSets, StatefulSets and Jobs -> the pods and claims that their controllers would make.
+"""Expands Deployments, ReplicaSets, StatefulSets and Jobs into the pods and PersistentVolumeClaims that they make.
 
-What is there already is not made again: pods among the inputs that a controller owns count against its replicas, and a
-Deployment whose ReplicaSets are given leaves the pods to them.
+Pods among the inputs that a controller owns count against its replicas. A Deployment whose ReplicaSets are among the
+inputs makes no pods of its own.
 
-What may go wrong: a replica count that no cluster has. Pods are bounded, and a fault says where it ended.
+What may go wrong: a huge replica count. The number of pods is bounded, and a controller that would exceed it is a
+fault.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ import msgspec
 
 from shared.api.shapes import entries, mapping, text, texts, whole
 from shared.errors import InvalidObject
-from shared.simulation.objects import BEGINNING, KubeObject, Objects
+from shared.simulation.objects import EPOCH, KubeObject, Objects
 
 Json = Mapping[str, Any]
 CONTROLLERS = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job", "Deployment")
 MOST_PODS = 100_000
 MOST_VOLUMES = 64
-"""Of one pod. Each may make a claim, and a template is read once per replica."""
+"""Bound per pod: each volume may make a claim, and a template is read once per replica."""
 HASH_LABEL = "pod-template-hash"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
@@ -33,15 +34,14 @@ JOB_LABEL = "batch.kubernetes.io/job-name"
 
 
 def expand(objects: Objects, most_pods: int = MOST_PODS) -> None:
-    """Add the pods of all controllers to the objects, and the claims of StatefulSets and of pods' own volumes. Faults
-    are added there too.
+    """Adds the pods of all controllers, the claims of StatefulSets and of ephemeral volumes, and the faults.
 
-    ``most_pods``: of all pods together; a controller that would exceed it makes none.
+    ``most_pods``: bound of all pods together; a controller that would exceed it makes none.
     """
     owned = Counter(_owners(objects.of("Pod", "ReplicaSet")))
     left = most_pods - len(objects.of("Pod"))
     for controller in objects.of(*CONTROLLERS):
-        with _told_of(controller, objects):
+        with _faults_of(controller, objects):
             wanted = _pods_wanted(controller, owned)
             if wanted > left:
                 raise InvalidObject(
@@ -50,13 +50,13 @@ def expand(objects: Objects, most_pods: int = MOST_PODS) -> None:
             left -= wanted
             _take(list(_made(controller, wanted, objects)), objects)
     for pod in objects.of("Pod"):
-        with _told_of(pod.maker or pod, objects):
+        with _faults_of(pod.controller or pod, objects):
             _take(_own_claims(pod), objects)
 
 
 @contextmanager
-def _told_of(one: KubeObject, objects: Objects) -> Iterator[None]:
-    """What is wrong is a fault of this object, told once."""
+def _faults_of(one: KubeObject, objects: Objects) -> Iterator[None]:
+    """Turns InvalidObject into a fault of this object, once."""
     try:
         yield
     except InvalidObject as error:
@@ -73,7 +73,7 @@ def _take(made: Iterable[KubeObject], objects: Objects) -> None:
 
 
 def _owners(owned: Iterable[KubeObject]) -> Iterator[tuple[str, str, str]]:
-    """(kind, namespace, name) of the controller of each object that is not finished."""
+    """(kind, namespace, name) of the owners of each object that is not finished."""
     for one in owned:
         status = one.raw.get("status")
         if isinstance(status, Mapping) and status.get("phase") in ("Succeeded", "Failed"):
@@ -104,7 +104,7 @@ def _pods_wanted(controller: KubeObject, owned: Counter[tuple[str, str, str]]) -
 
 
 def _parallel(job: KubeObject, spec: Json) -> int:
-    """Pods that a Job runs at once."""
+    """The number of pods that a Job runs at once."""
     if spec.get("suspend") is True:
         return 0
     parallelism = _number(spec, "parallelism", 1)
@@ -115,8 +115,8 @@ def _parallel(job: KubeObject, spec: Json) -> int:
     return min(parallelism, max(_number(spec, "completions", 1) - done, 0))
 
 
-def _number(said: Json, name: str, default: int, at: str = "spec") -> int:
-    found = whole(said.get(name), f"{at}.{name}")
+def _number(given: Json, name: str, default: int, at: str = "spec") -> int:
+    found = whole(given.get(name), f"{at}.{name}")
     if found is not None and found < 0:
         raise InvalidObject("must not be negative", field=f"{at}.{name}")
     return default if found is None else found
@@ -131,7 +131,7 @@ def _made(controller: KubeObject, wanted: int, objects: Objects) -> Iterator[Kub
     meta = mapping(template.get("metadata"), "spec.template.metadata")
     labels = texts(meta.get("labels"), "spec.template.metadata.labels")
     annotations = texts(meta.get("annotations"), "spec.template.metadata.annotations")
-    claims = _few(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates")
+    claims = _bounded_entries(spec.get("volumeClaimTemplates"), "spec.volumeClaimTemplates")
     namespace = controller.metadata["namespace"]
     if controller.kind == "Deployment":
         labels = {**labels, HASH_LABEL: _digest(template)}
@@ -152,13 +152,13 @@ def _made(controller: KubeObject, wanted: int, objects: Objects) -> Iterator[Kub
 
 
 def _first_number(spec: Json) -> int:
-    """Of a StatefulSet's pods; the others' names are free."""
+    """The number of a StatefulSet's first pod; zero for other controllers."""
     ordinals = mapping(spec.get("ordinals"), "spec.ordinals")
     return _number(ordinals, "start", 0, at="spec.ordinals")
 
 
-def _few(raw: object, field: str) -> list[Json]:
-    """Entries that each make a claim per pod."""
+def _bounded_entries(raw: object, field: str) -> list[Json]:
+    """Entries of which each makes a claim per pod. Raises InvalidObject for more than MOST_VOLUMES."""
     found = entries(raw, field)
     if len(found) > MOST_VOLUMES:
         raise InvalidObject(f"more than {MOST_VOLUMES}; no machine attaches so many", field=field)
@@ -166,13 +166,13 @@ def _few(raw: object, field: str) -> list[Json]:
 
 
 def _pod_name(controller: KubeObject, index: int) -> str:
-    """StatefulSets count so; for the others any name does that sorts like the index."""
+    """The name that a StatefulSet would use; for other controllers a name that sorts like the index."""
     name = controller.metadata["name"]
     return f"{name}-{index}" if controller.kind == "StatefulSet" else f"{name}-{index:05d}"
 
 
 def _own_labels(controller: KubeObject, pod: str, index: int) -> dict[str, str]:
-    """Labels that a controller adds, as far as selectors use them."""
+    """Labels that the controller adds to its pods and that selectors may use."""
     if controller.kind == "StatefulSet":
         return {POD_NAME_LABEL: pod, INDEX_LABEL: str(index)}
     if controller.kind == "Job":
@@ -187,7 +187,7 @@ def _metadata(controller: KubeObject, name: str, labels: Json, annotations: Json
         "name": name,
         "namespace": meta["namespace"],
         "uid": "",
-        "creationTimestamp": BEGINNING,
+        "creationTimestamp": EPOCH,
         "labels": labels,
         "annotations": annotations,
         "ownerReferences": [owner],
@@ -196,13 +196,13 @@ def _metadata(controller: KubeObject, name: str, labels: Json, annotations: Json
 
 
 def _digest(template: Json) -> str:
-    """Changes with the template."""
+    """A digest of the template."""
     content = msgspec.json.encode(template, order="deterministic")
     return hashlib.sha256(content).hexdigest()[:10]
 
 
 def _claim_names(claims: list[Json], pod: str) -> list[tuple[str, str]]:
-    """(volume, claim) of each template: the claim is ``<template>-<pod>``."""
+    """(volume, claim name) of each claim template; the claim is named ``<template>-<pod>``."""
     found = []
     for index, claim in enumerate(claims):
         field = f"spec.volumeClaimTemplates[{index}].metadata"
@@ -229,19 +229,19 @@ def _with_claims(spec: Json, claims: list[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _own_claims(pod: KubeObject) -> Iterator[KubeObject]:
-    """POD-07: the claim of each generic ephemeral volume."""
-    template = "spec.template.spec" if pod.maker else "spec"
+    """The claim of each generic ephemeral volume (POD-07)."""
+    template = "spec.template.spec" if pod.controller else "spec"
     spec = mapping(pod.raw.get("spec"), template)
     volumes = entries(spec.get("volumes"), f"{template}.volumes")
-    _few([one for one in volumes if one.get("ephemeral")], f"{template}.volumes")
+    _bounded_entries([one for one in volumes if one.get("ephemeral")], f"{template}.volumes")
     for index, volume in enumerate(volumes):
         field = f"{template}.volumes[{index}].ephemeral"
-        said = mapping(volume.get("ephemeral"), field).get("volumeClaimTemplate")
-        if said is not None:
+        given = mapping(volume.get("ephemeral"), field).get("volumeClaimTemplate")
+        if given is not None:
             field = f"{field}.volumeClaimTemplate"
             volume_name = text(volume.get("name"), f"{template}.volumes[{index}].name")
             name = f"{pod.metadata['name']}-{volume_name}"
-            yield _claim(pod, mapping(said, field), name, field)
+            yield _claim(pod, mapping(given, field), name, field)
 
 
 def _claim(owner: KubeObject, template: Json, name: str, field: str) -> KubeObject:

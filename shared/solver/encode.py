@@ -1,9 +1,8 @@
 """Instance types and resources as numpy arrays, so that one comparison covers all types at once.
 
-``ResourceAxis`` fixes the columns (only resources that somebody requests), ``TypeTable`` holds
-allocatable [types, resources], offerings [types, zones, capacity types] and, per requirement, the
-mask of types that meet it, computed once. Amounts are int64; they are capped at 2**61 so that no
-sum of a machine's content and one more pod can overflow.
+``ResourceAxis`` defines the columns: only resources that some pod requests. ``TypeTable`` holds allocatable
+[types, resources], offerings [types, zones, capacity types] and, per requirement, the cached mask of types that meet
+it. Amounts are int64, capped at 2**61 so that adding one pod to a machine's content cannot overflow.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ Indices: TypeAlias = npt.NDArray[np.intp]
 
 LARGEST = 2**61
 NO_PRICE = np.iinfo(np.int64).max
-"""The price of an offering that cannot be bought."""
+"""The price of an offering that is not available."""
 
-_ELSEWHERE = frozenset(
+_NOT_FROM_TYPES = frozenset(
     {keys.ZONE, keys.ZONE_ID, keys.CAPACITY_TYPE, keys.PROVISIONER_NAME, keys.NODE_POOL}
 )
-"""Keys that offerings, subnets or pools answer, not the type."""
+"""Label keys whose values come from offerings, subnets or pools, not from the instance type."""
 
 
 class ResourceAxis:
@@ -46,7 +45,7 @@ class ResourceAxis:
         self.cpu = self.names.index(CPU)
 
     def vector(self, resources: Resources) -> Amounts:
-        """Amounts by column; what no column names is dropped, since nobody asks for it."""
+        """Amounts by column. Resources without a column are dropped, since no pod requests them."""
         return np.array(self._row(resources), dtype=np.int64)
 
     def matrix(self, rows: Sequence[Resources]) -> Amounts:
@@ -61,12 +60,12 @@ class ResourceAxis:
         return [max(min(amount, LARGEST), -LARGEST) for amount in found]
 
     def resources(self, vector: Amounts) -> dict[str, int]:
-        """Back to names; zero amounts left out."""
+        """Amounts by resource name, without zero amounts."""
         return {n: a for n, a in zip(self.names, vector.tolist(), strict=True) if a}
 
 
 class TypeTable:
-    """All instance types of the catalogue, in the catalogue's names' order."""
+    """All instance types of the catalogue, sorted by name."""
 
     def __init__(
         self, catalogue: Catalogue, axis: ResourceAxis, unavailable: frozenset[OfferingKey]
@@ -81,9 +80,9 @@ class TypeTable:
         self._images = frozenset(image for t in self.types for image in t.memory_by_image)
         self._has_a1 = any(map(is_a1, self.names))
         self._sized: dict[SizeSettings, TypeTable] = {USUAL: self}
-        self._forget()
+        self._clear_caches()
 
-    def _forget(self) -> None:
+    def _clear_caches(self) -> None:
         self._codes: dict[str, tuple[list[tuple[str, ...]], Indices]] = {}
         self._masks: dict[Requirement, Mask] = {}
         self._compatible: dict[Requirements, Mask] = {}
@@ -91,9 +90,9 @@ class TypeTable:
         self._capacity: dict[str, Amounts] = {}
 
     def sized(self, settings: SizeSettings) -> TypeTable:
-        """The same rows, zones and prices with the sizes that pools of these settings get; equal settings share one.
+        """The same rows, zones and prices with the sizes that pools with these settings get.
 
-        Usual settings get the table itself.
+        Equal settings share one table; default settings get this table itself.
         """
         usual = self._sized[USUAL]
         settings = effective(settings, self._images, first_graviton=self._has_a1)
@@ -113,7 +112,7 @@ class TypeTable:
         other.offered = self.offered & sold[:, np.newaxis, np.newaxis]
         other.price = np.where(other.offered, self.price, NO_PRICE)
         other.available = other.price != NO_PRICE
-        other._forget()
+        other._clear_caches()
         return other
 
     def _encode_offerings(self, unavailable: frozenset[OfferingKey]) -> None:
@@ -130,7 +129,7 @@ class TypeTable:
         self.offered = np.zeros(shape, dtype=np.bool_)
         self.price = np.full(shape, NO_PRICE, dtype=np.int64)
         places = [(i, zone_at[o.zone], capacity_at[o.capacity_type]) for i, _, o in offers]
-        # A reservation counts like on demand here: who gets it for nothing is decided afterwards (SCH-105).
+        # A reservation counts like on-demand here: machines are assigned to reservations later (SCH-105).
         amounts = [o.price_micro_usd_per_hour + o.order for _, _, o in offers]
         at = tuple(np.array(places, dtype=np.intp).reshape(len(places), 3).T)
         self.offered[at] = True
@@ -141,7 +140,7 @@ class TypeTable:
         self.available = self.price != NO_PRICE
 
     def capacity(self, resource: str) -> Amounts:
-        """[types]: the whole machine's amount; one above 2**61 counts as above every limit."""
+        """[types]: the capacity of the whole machine; an amount above 2**61 exceeds every limit."""
         found = self._capacity.get(resource)
         if found is None:
             amounts = [min(t.capacity.get(resource, 0), LARGEST + 1) for t in self.types]
@@ -166,7 +165,7 @@ class TypeTable:
         return self._offered[at]
 
     def matching(self, requirements: Requirements) -> Mask:
-        """SCH-42 (i): types whose labels and offered places intersect the requirements."""
+        """Types whose labels, zones and capacity types intersect the requirements (SCH-42)."""
         found = self._compatible.get(requirements)
         if found is None:
             masks = [self._meeting(requirement) for requirement in requirements]
@@ -176,7 +175,7 @@ class TypeTable:
         return found
 
     def _offered_at_all(self, requirements: Requirements) -> Mask:
-        """Zone and capacity type are checked one by one, as labels of the type are."""
+        """Types offered in an allowed zone and in an allowed capacity type, not necessarily by one offering."""
         zones, capacities = self.zone_mask(requirements), self.capacity_mask(requirements)
         in_zone = self.offered[:, zones].any(axis=(1, 2))
         of_kind = self.offered[:, :, capacities].any(axis=(1, 2))
@@ -191,7 +190,7 @@ class TypeTable:
 
     def _evaluate(self, requirement: Requirement) -> Mask:
         distinct, codes = self._coded(requirement.key)
-        if requirement.key in _ELSEWHERE or (
+        if requirement.key in _NOT_FROM_TYPES or (
             requirement.key not in keys.WELL_KNOWN and distinct == [()]
         ):
             return np.ones(len(self.types), dtype=np.bool_)
@@ -203,7 +202,7 @@ class TypeTable:
         return found
 
     def _coded(self, key: str) -> tuple[list[tuple[str, ...]], Indices]:
-        """The distinct values of a label over all types, and each type's position among them."""
+        """The distinct values of a label over all types, and [types]: each type's index among them."""
         if key not in self._codes:
             default = (self.region,) if key == keys.REGION else ()
             column = [t.labels.get(key, default) for t in self.types]
@@ -214,7 +213,7 @@ class TypeTable:
         return self._codes[key]
 
     def distinct_values(self, key: str, types: Indices) -> set[str]:
-        """The values that these types can give a label (SCH-12, SCH-71)."""
+        """The values of a label that machines of these types can have (SCH-12, SCH-71)."""
         if key == keys.ZONE:
             return {self.zones[i] for i in np.unique(self.offered[types].nonzero()[1])}
         if key == keys.CAPACITY_TYPE:
@@ -223,7 +222,7 @@ class TypeTable:
         return {value for code in np.unique(codes[types]) for value in distinct[int(code)]}
 
     def may_lack(self, key: str, types: Indices) -> bool:
-        """Has any of these types no value for a label?"""
+        """Does any of these types have no value for a label?"""
         if key in (keys.ZONE, keys.CAPACITY_TYPE):
             return False
         distinct, codes = self._coded(key)
@@ -231,7 +230,7 @@ class TypeTable:
 
 
 def _is_price(amount: object) -> bool:
-    """Free is a price (a reservation that is paid for), and nothing costs less."""
+    """Zero is a valid price, for a reservation that is paid for already."""
     return isinstance(amount, int) and 0 <= amount <= LARGEST
 
 
@@ -242,6 +241,6 @@ def _allowed(requirement: Requirement | None, values: list[str]) -> Mask:
 
 
 def times(room: Amounts, request: Amounts) -> int:
-    """How many equal requests fit; the caller made sure that one does."""
+    """How many equal requests fit, given that at least one does."""
     asked = request > 0
     return int((room[asked] // request[asked]).min())

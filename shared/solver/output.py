@@ -1,4 +1,4 @@
-"""From placed pods to the plan as it is written: requirements, types by price, names, cost."""
+"""From open machines to ``PlannedMachine`` records: requirements, types by price, labels, names."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from shared.domain.instance_types.types import Offering
 from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.requirements import IN, Requirement, Requirements
 from shared.solver.encode import NO_PRICE, Amounts, Indices, Mask, TypeTable
-from shared.solver.placement.planned_machines import OpenClaim
+from shared.solver.placement.planned_machines import OpenMachine
 from shared.solver.plan import PlannedMachine
 from shared.solver.pools.templates import PoolTemplate
 from shared.solver.pools.type_sets import TypeSet
 
 _LONGEST_POOL_PART = 242
-"""An object name has at most 253 characters; ten of the digest and a dash follow."""
+"""An object name has at most 253 characters; a dash and ten characters of the digest follow."""
 
 
 def plan_id(pods: Iterable[str], machines: Iterable[str], nodes: Iterable[str]) -> str:
-    """Digest of the UIDs that a plan is about. The same pods on the same cluster give the same id,
-    so
-    a plan that is made twice creates each machine once (R4)."""
+    """Digest of the UIDs of a plan's input. The same pods on the same cluster give the same id, so a plan that is made
+    twice creates each machine once."""
     digest = hashlib.sha256()
     for part in (pods, machines, nodes):
         digest.update("\n".join(sorted(part)).encode() + b"\0")
@@ -41,103 +40,105 @@ def machine_name(pool: str, identity: str, index: int) -> str:
     return f"{pool[:_LONGEST_POOL_PART]}-{suffix}"
 
 
-class Writer:
-    """Finishes the claims of one plan. What machines of equal requirements share is worked out once."""
+class PlanWriter:
+    """Turns the open machines of one plan into records. Fields that equal machines share are computed once."""
 
     def __init__(self, table: TypeTable, most: int) -> None:
-        """``most`` is the cap on the list of types."""
+        """``most``: the largest number of types that a machine lists."""
         self._table = table
         self._most = most
         self._names = np.array(table.names, dtype=np.object_)
-        self._places: dict[tuple[PoolTemplate, Requirements], Place] = {}
-        self._written: dict[tuple[PoolTemplate, Requirements, tuple[bool, ...]], _Written] = {}
-        self._choices: dict[tuple[PoolTemplate, Requirements, TypeSet], _Choice] = {}
+        self._types_cache: dict[tuple[PoolTemplate, Requirements], PricedTypes] = {}
+        self._fields_cache: dict[
+            tuple[PoolTemplate, Requirements, tuple[bool, ...]], _SharedFields
+        ] = {}
+        self._choice_cache: dict[tuple[PoolTemplate, Requirements, TypeSet], _TypeChoice] = {}
 
-    def machine(self, claim: OpenClaim, name: str) -> PlannedMachine:
-        """One claim, finished (SCH-103, NC-08, NC-09)."""
-        pool = claim.template.pool
-        at = (claim.template, claim.requirements, claim.types)
-        choice = self._choices.get(at)
+    def machine(self, machine: OpenMachine, name: str) -> PlannedMachine:
+        """The record of one machine (SCH-103, NC-08, NC-09)."""
+        pool = machine.template.pool
+        at = (machine.template, machine.requirements, machine.types)
+        choice = self._choice_cache.get(at)
         if choice is None:
-            choice = self._choices[at] = self._choice(claim)
+            choice = self._choice_cache[at] = self._choice(machine)
         return PlannedMachine(
             name=name,
             pool=pool.name,
             pool_key=pool.key,
             node_class=pool.node_class,
-            pods=tuple(claim.pods),
+            pods=tuple(machine.pods),
             instance_types=choice.names,
             requirements=choice.requirements,
-            requests=self._table.axis.resources(claim.used + choice.overhead),
-            labels=choice.written.labels(name),
+            requests=self._table.axis.resources(machine.used + choice.overhead),
+            labels=choice.fields.labels(name),
             taints=pool.taints,
             startup_taints=pool.startup_taints,
             instance_type=choice.names[0],
             offering=choice.offering,
-            min_values_relaxed=_is_relaxed(claim),
+            min_values_relaxed=_is_relaxed(machine),
         )
 
-    def _choice(self, claim: OpenClaim) -> _Choice:
-        place = self._place(claim)
-        order = place.by_price(claim.types.mask)[: self._most]
+    def _choice(self, machine: OpenMachine) -> _TypeChoice:
+        place = self._priced_types(machine)
+        order = place.by_price(machine.types.mask)[: self._most]
         first = int(order[0])
         names = tuple(self._names[order].tolist())
-        written = self._writing(claim, place.kinds(order))
-        return _Choice(
+        fields = self._shared_fields(machine, place.kinds(order))
+        return _TypeChoice(
             names=names,
             offering=place.cheapest_offering(first),
-            overhead=claim.template.daemons.overhead[first],
-            requirements=written.requirements(names),
-            written=written,
+            overhead=machine.template.daemons.overhead[first],
+            requirements=fields.requirements(names),
+            fields=fields,
         )
 
-    def _place(self, claim: OpenClaim) -> Place:
-        at = (claim.template, claim.requirements)
-        found = self._places.get(at)
+    def _priced_types(self, machine: OpenMachine) -> PricedTypes:
+        at = (machine.template, machine.requirements)
+        found = self._types_cache.get(at)
         if found is None:
-            found = self._places[at] = Place.of(claim, self._table)
+            found = self._types_cache[at] = PricedTypes.of(machine, self._table)
         return found
 
-    def _writing(self, claim: OpenClaim, kinds: tuple[bool, ...]) -> _Written:
-        at = (claim.template, claim.requirements, kinds)
-        found = self._written.get(at)
+    def _shared_fields(self, machine: OpenMachine, kinds: tuple[bool, ...]) -> _SharedFields:
+        at = (machine.template, machine.requirements, kinds)
+        found = self._fields_cache.get(at)
         if found is None:
-            narrowed = _narrowed_capacity(claim.requirements, kinds, self._table)
-            found = self._written[at] = _Written.of(narrowed, claim.template.pool)
+            narrowed = _narrowed_capacity(machine.requirements, kinds, self._table)
+            found = self._fields_cache[at] = _SharedFields.of(narrowed, machine.template.pool)
         return found
 
 
 @dataclass(slots=True, eq=False)
-class _Choice:
-    """What claims of one pool with equal requirements and equal types have in common."""
+class _TypeChoice:
+    """The fields that machines of one pool with equal requirements and equal types share."""
 
     names: tuple[str, ...]
-    """Of the types, cheapest first."""
+    """Names of the types, cheapest first."""
     offering: Offering
-    """The cheapest of the first type."""
+    """The cheapest offering of the first type."""
     overhead: Amounts
-    """Of the daemons on the first type."""
+    """Daemon overhead on the first type."""
     requirements: tuple[Expression, ...]
-    written: _Written
+    fields: _SharedFields
 
 
 @dataclass(slots=True, eq=False)
-class Place:
-    """Where a claim may be bought, and the types in the order of what they cost there."""
+class PricedTypes:
+    """The offerings that a machine's requirements allow, and the types in the order of their cheapest one."""
 
     table: TypeTable
     prices: Amounts
-    """[types, zones, capacity types]; NO_PRICE where the claim cannot go."""
+    """[types, zones, capacity types]; NO_PRICE where the requirements exclude the offering."""
     offered: list[Mask]
-    """Of each capacity type: the types that offer it in any of the zones."""
+    """Per capacity type, [types]: offered in any of the zones?"""
     order: Indices
-    """All types, cheapest first. Of equal prices the first by name: rows are in the names' order."""
+    """All types, cheapest first; equal prices in the order of names, as the table's rows are sorted by name."""
 
     @classmethod
-    def of(cls, claim: OpenClaim, table: TypeTable) -> Place:
-        """The place of all claims of a pool with these requirements."""
-        zones = table.zone_mask(claim.requirements, claim.template.zones)
-        kinds = table.capacity_mask(claim.requirements)
+    def of(cls, machine: OpenMachine, table: TypeTable) -> PricedTypes:
+        """For all machines of a pool with these requirements."""
+        zones = table.zone_mask(machine.requirements, machine.template.zones)
+        kinds = table.capacity_mask(machine.requirements)
         allowed = zones[:, np.newaxis] & kinds[np.newaxis, :]
         prices = np.where(allowed[np.newaxis], table.price, NO_PRICE)
         cheapest = prices.min(axis=(1, 2), initial=NO_PRICE)
@@ -151,11 +152,11 @@ class Place:
         return found
 
     def kinds(self, types: Indices) -> tuple[bool, ...]:
-        """NC-08: is each capacity type offered by one of these types now?"""
+        """Per capacity type: does one of these types offer it now? (NC-08)"""
         return tuple(bool(offered.take(types).any()) for offered in self.offered)
 
     def cheapest_offering(self, index: int) -> Offering:
-        """Of one type."""
+        """The cheapest offering of one type."""
         prices = self.prices[index]
         zone, kind = np.unravel_index(int(prices.argmin()), prices.shape)
         price = int(prices[zone, kind])
@@ -163,53 +164,53 @@ class Place:
 
 
 @dataclass(slots=True, eq=False)
-class _Written:
-    """What equal requirements of one pool say on every machine, apart from its types and its name."""
+class _SharedFields:
+    """The fields of machines of one pool with equal requirements, except types and name."""
 
     before: tuple[Expression, ...]
     after: tuple[Expression, ...]
-    """Sorted by key; the list of types stands between them."""
+    """Requirements before and after the list of types, sorted by key."""
     least: int | None
     fixed: dict[str, str]
     open_keys: tuple[str, ...]
-    """Labels that get a value of the machine's own."""
+    """Keys of labels that get a value of each machine's own."""
 
     @classmethod
-    def of(cls, requirements: Requirements, pool: NodePool) -> _Written:
+    def of(cls, requirements: Requirements, pool: NodePool) -> _SharedFields:
         exclusive = pool.generation_api == V1ALPHA5
         others = requirements.without(keys.INSTANCE_TYPE)
-        written = sorted(
+        fields = sorted(
             others.expressions(exclusive_bounds=exclusive), key=lambda e: (e.key, e.operator)
         )
         asked = requirements.get(keys.INSTANCE_TYPE)
         fixed, open_keys = _labels(requirements, pool)
         return cls(
-            before=tuple(e for e in written if e.key < keys.INSTANCE_TYPE),
-            after=tuple(e for e in written if e.key > keys.INSTANCE_TYPE),
+            before=tuple(e for e in fields if e.key < keys.INSTANCE_TYPE),
+            after=tuple(e for e in fields if e.key > keys.INSTANCE_TYPE),
             least=asked.min_values if asked else None,
             fixed=fixed,
             open_keys=open_keys,
         )
 
     def requirements(self, names: tuple[str, ...]) -> tuple[Expression, ...]:
-        """NC-08: the instance types are listed in price order."""
+        """All requirements, with the instance types in price order (NC-08)."""
         types = Expression(keys.INSTANCE_TYPE, IN, names, self.least)
         return (*self.before, types, *self.after)
 
     def labels(self, name: str) -> dict[str, str]:
-        """NC-06; an open label gets ten characters that differ per machine (SCH-10)."""
+        """The machine's labels (NC-06); an open label gets the ten last characters of its name (SCH-10)."""
         if not self.open_keys:
             return dict(self.fixed)
         found = {**self.fixed, **dict.fromkeys(self.open_keys, name[-10:])}
         return {key: found[key] for key in sorted(found)}
 
 
-def _is_relaxed(claim: OpenClaim) -> bool:
-    """SCH-12: is any number of values smaller than its pool's?"""
-    if not claim.template.requirements.asks_for_values:
+def _is_relaxed(machine: OpenMachine) -> bool:
+    """Is minValues of any key lower than in the machine's pool? (SCH-12)"""
+    if not machine.template.requirements.asks_for_values:
         return False
-    for asked in claim.template.requirements:
-        now = claim.requirements.get(asked.key)
+    for asked in machine.template.requirements:
+        now = machine.requirements.get(asked.key)
         if now is not None and (now.min_values or 0) < (asked.min_values or 0):
             return True
     return False
@@ -218,14 +219,17 @@ def _is_relaxed(claim: OpenClaim) -> bool:
 def _narrowed_capacity(
     requirements: Requirements, kinds: tuple[bool, ...], table: TypeTable
 ) -> Requirements:
-    """NC-08: requirements of a NodeClaim."""
+    """Requirements without the capacity types that no listed type offers (NC-08)."""
     offered = frozenset(k for k, ok in zip(table.capacity_types, kinds, strict=True) if ok)
     return requirements.add(Requirement(keys.CAPACITY_TYPE, False, offered))
 
 
 def _labels(requirements: Requirements, pool: NodePool) -> tuple[dict[str, str], tuple[str, ...]]:
-    """NC-06: what is decided, sorted, and one value for each custom key that is still open (SCH-10); the keys for
-    which only the machine's name tells one."""
+    """Labels, sorted, and the custom keys whose requirement allows any value (NC-06, SCH-10).
+
+    The labels include one allowed value for each other custom key. A key that allows any value gets one from the
+    machine's name.
+    """
     found = {**requirements.labels(), **pool.labels, pool.label_key: pool.name}
     open_keys = []
     for requirement in requirements:
@@ -239,7 +243,7 @@ def _labels(requirements: Requirements, pool: NodePool) -> tuple[dict[str, str],
 
 
 def _any_value(requirement: Requirement) -> str | None:
-    """A member: the first by name, or a bound; None where there is none, or any text is one."""
+    """An allowed value: the first by name, or a bound; None when none is allowed or every text is."""
     if not requirement.complement:
         return min(requirement.values, default=None)
     if requirement.accepts_absence:

@@ -1,4 +1,4 @@
-"""What a plan says: machines to create, pods that existing capacity takes, and why the rest has to wait."""
+"""The plan: machines to create, pods that existing capacity takes, and why the other pods stay pending."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from shared.domain.instance_types.types import Offering
 
 
 class PlannedMachine(msgspec.Struct, frozen=True):
-    """One machine to create. ``name`` is deterministic: the same plan makes the same names (R4)."""
+    """One machine to create. ``name`` is deterministic: the same plan gives the same names."""
 
     name: str
     pool: str
     pool_key: str
     node_class: str
     pods: tuple[str, ...]
-    """UIDs."""
+    """UIDs of the pods."""
     instance_types: tuple[str, ...]
     """Cheapest first, at most 600 (SCH-103)."""
     requirements: tuple[Expression, ...]
@@ -26,23 +26,23 @@ class PlannedMachine(msgspec.Struct, frozen=True):
     taints: tuple[Taint, ...]
     startup_taints: tuple[Taint, ...]
     instance_type: str
-    """Of the cheapest offering, the one the cost below assumes."""
+    """The type of ``offering``, the cheapest one, which ``Plan.cost_micro_usd_per_hour`` counts."""
     offering: Offering
     min_values_relaxed: bool = False
-    """It may become fewer kinds of machines than its pool asks for (SCH-12 BestEffort, NC-07)."""
+    """True when minValues was lowered under the policy BestEffort (SCH-12, NC-07)."""
 
 
 class GivenUp(msgspec.Struct, frozen=True):
-    """A preference that equal pods lost, as they had no place with it (SCH-24)."""
+    """A preference that was dropped for equal pods, because they did not fit with it (SCH-24)."""
 
     uid: str
-    """Of the first of them."""
+    """UID of the first of these pods."""
     pods: int
     reason: str
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The answer to one snapshot."""
+    """The plan for one snapshot."""
 
     id: str
     """Digest of the input: two equal snapshots give the same plan with the same id."""
@@ -53,14 +53,14 @@ class Plan(msgspec.Struct, frozen=True):
     unschedulable: dict[str, str]
     """Pod UID -> reason, in Karpenter's words (SCH-43)."""
     cost_micro_usd_per_hour: int = 0
-    """Of the new machines, each at its cheapest offering."""
+    """The price of all new machines, each at its cheapest offering."""
     lower_bound_micro_usd_per_hour: int | None = None
     """No plan that places the same pods on new machines can cost less; None: not computed."""
     relaxed: tuple[str, ...] = ()
-    """Constraints that the bound leaves out: with them it may be out of reach."""
+    """Kinds of constraints that the lower bound ignores; with them no plan may reach it."""
     faults: tuple[str, ...] = ()
-    """What of the input was left out because it is wrong, each naming its object; pods have verdicts instead."""
+    """Messages about invalid input that the plan leaves out, each naming its object; invalid pods have verdicts."""
     given_up: tuple[GivenUp, ...] = ()
-    """In order; the first hundred."""
+    """The first hundred dropped preferences, in order."""
     policies: dict[str, str] = {}
-    """Pool key -> packing policy that made its machines, where it is not FewestNodes."""
+    """Pool key -> packing policy of its machines, for pools with another one than FewestNodes."""

@@ -1,9 +1,7 @@
-"""Pods that the planner cannot tell apart, planned as one: equal requests, rules and selected
-labels.
+"""Classes of pods with equal requests, rules and selected labels, which are planned together.
 
-A deployment of 400 replicas is one class, so feasibility is computed once. Labels count only as far
-as some selector of this plan looks at them; otherwise each StatefulSet pod would be a class of its
-own.
+A deployment of 400 replicas is one class, so feasibility is computed once. Labels count only if a selector of this plan
+reads them; otherwise each pod of a StatefulSet would be a class of its own.
 """
 
 from __future__ import annotations
@@ -19,39 +17,43 @@ from shared.domain.resources import PODS, Resources, at_least
 from shared.domain.workloads.pods import Pod
 from shared.solver.encode import Amounts, ResourceAxis
 from shared.solver.placement.relaxation import pod_requirements, strict_requirements
-from shared.solver.volumes.reach import PodVolumes, choices, one_by_one, reachable
+from shared.solver.volumes.reach import (
+    PodVolumes,
+    reachable,
+    requirements_by_place,
+    with_single_values,
+)
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def effective_requests(requests: Resources) -> Resources:
-    """SCH-60: every pod takes one pod slot, also when its record does not say so."""
+    """The requests with at least one of the resource ``pods``, which every pod uses (SCH-60)."""
     return requests if requests.get(PODS, 0) >= 1 else at_least(requests, {PODS: 1})
 
 
 @dataclass(slots=True, eq=False)
 class PodClass:
-    """One class. ``pod`` stands for all its members; identity is equality."""
+    """One class of pods. ``pod`` is its first member; classes compare by identity."""
 
     index: int
     kind: Hashable
-    """Classes of one kind differ in nothing but their requests."""
+    """Equal for classes that differ only in their requests."""
     pod: Pod
     requests: Amounts
     amounts: tuple[int, ...]
-    """``requests`` as Python's integers."""
+    """``requests`` as Python integers."""
     requirements: Requirements
-    """With the heaviest preference (SCH-20) and the place of the volumes (SCH-93)."""
+    """Requirements with the heaviest preference (SCH-20) and the place of the volumes (SCH-93)."""
     strict: Requirements
-    """Without preferences and volumes; topology counts its domains by these (SCH-95)."""
+    """Requirements without preferences and volumes; topology counts domains by these (SCH-95)."""
     attaches: bool = False
-    """Has it volumes that some node limits the number of (SCH-91)? Such pods are placed one by one."""
+    """True for volumes whose number some node limits (SCH-91). Such pods are placed one by one."""
     others: tuple[PodClass, ...] = ()
-    """The same pods with their volumes' other alternatives, to be tried after this one (SCH-93)."""
+    """The same pods with the other alternatives of their volumes, tried after this class (SCH-93)."""
     errors: dict[str, str] = field(default_factory=dict)
-    """Pool name -> why this class never fits a new machine of it. Machines only fill up in a plan,
-    so
-    an answer that does not depend on topology stays true."""
+    """Pool key -> why no new machine of the pool can run this class. Machines only fill up in a plan, so a reason that
+    does not depend on topology stays valid."""
 
     @property
     def has_topology(self) -> bool:
@@ -59,8 +61,8 @@ class PodClass:
 
 
 class ClassRegistry:
-    """Finds the class of a pod. ``label_keys`` are the label keys that some selector reads,
-    ``volumes`` what is known of the pods with claims, by UID."""
+    """Finds the class of a pod. ``label_keys``: the label keys that some selector reads; ``volumes``: pod UID -> its
+    resolved volumes."""
 
     def __init__(
         self,
@@ -80,8 +82,10 @@ class ClassRegistry:
         return iter(self._found.values())
 
     def intern(self, pod: Pod) -> PodClass:
-        """The class of this pod. Raises InvalidObject when one of its expressions is wrong, or when
-        it excludes the place of its volumes."""
+        """The class of this pod.
+
+        Raises InvalidObject when one of its expressions is invalid, or when it excludes the places of its volumes.
+        """
         volumes = self.volumes.get(pod.uid) if pod.volume_claims else None
         rules = (self._rules(pod), volumes.identity if volumes else None)
         kind = self._kinds.setdefault(rules, len(self._kinds))
@@ -96,10 +100,10 @@ class ClassRegistry:
             return self._class(pod, kind, pod_requirements(pod) if pod.preferred_terms else None)
         pod = reachable(pod, volumes.alternatives)
         excluded = sorted({normalise(term.topology_key) for term in pod.anti_affinity})
-        places = one_by_one(volumes.alternatives, excluded)
+        places = with_single_values(volumes.alternatives, excluded)
         first, *others = (
             self._class(pod, (kind, at), wanted, bool(volumes.attached))
-            for at, wanted in enumerate(choices(pod, places))
+            for at, wanted in enumerate(requirements_by_place(pod, places))
         )
         first.others = tuple(others)
         return first
@@ -107,7 +111,7 @@ class ClassRegistry:
     def _class(
         self, pod: Pod, kind: Hashable, requirements: Requirements | None, attaches: bool = False
     ) -> PodClass:
-        """``requirements``: None for those that are written as strict ones."""
+        """``requirements``: None when they are the strict ones."""
         self._count += 1
         strict = strict_requirements(pod)
         requests = self._size(pod)
@@ -123,7 +127,7 @@ class ClassRegistry:
         )
 
     def _size(self, pod: Pod) -> Amounts:
-        """Many classes ask for the same."""
+        """The requests as a vector, cached, since many classes request the same."""
         at = tuple(pod.requests.items())
         found = self._sizes.get(at)
         if found is None:
@@ -131,7 +135,7 @@ class ClassRegistry:
         return found
 
     def _rules(self, pod: Pod) -> bytes:
-        """All that a class depends on, requests and volumes aside."""
+        """The pod's fields that decide its class, except requests and volumes, encoded."""
         keys = self._label_keys
         seen = {k: v for k, v in pod.labels.items() if k in keys} if keys else {}
         return _ENCODER.encode(

@@ -1,4 +1,4 @@
-"""Host ports: two pods on one node must not want the same one (SCH-90)."""
+"""Host ports: two pods on one node must not use the same one (SCH-90)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # the addresses that mean every
 
 
 def first_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> HostPort | None:
-    """The first wanted port that somebody holds on the same or on every address."""
+    """The first wanted port that is taken on the same address, or where either side uses every address."""
     held = tuple(taken)
     if not held:
         return None

@@ -1,6 +1,6 @@
-"""The words of a verdict: why a pod stays pending. Users and scripts match these texts (SCH-43).
+"""Texts of verdicts: why a pod stays pending. Users and scripts match these texts, so they are a contract (SCH-43).
 
-Plain functions from facts to text; they decide nothing.
+The functions only turn facts into text.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from shared.domain.pools.nodepools import V1ALPHA5, NodePool
 from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, format_resources
 
-ABSURD_MILLI_CPU = 1_000_000 * 1000
-"""SCH-45: above this many cores the unit is probably wrong."""
+IMPLAUSIBLE_MILLI_CPU = 1_000_000 * 1000
+"""A CPU request of this size or more probably has the wrong unit (SCH-45)."""
 
 NO_POOL = "no Provisioner or NodePool exists; create one"
 NO_DEVICES = "spec.resourceClaims: dynamic resource allocation (DRA) is not supported"
-"""POD-08: resource claims."""
+"""Verdict of pods with resource claims (POD-08)."""
 NO_TYPES = "its requirements filtered out all available instance types"
-"""SCH-112, of a whole pool."""
+"""Begins the reason why a pool cannot be used (SCH-112)."""
 EXCEEDS_NODE = "exceeds node resources"
 OUT_OF_TIME = "this round had no time left for it; the next one plans it"
 
 
 class Filtering(NamedTuple):
-    """SCH-42: which of the three conditions, and which pairs of them, any instance type met."""
+    """Which of three conditions, and which pairs of them, at least one instance type met (SCH-42)."""
 
     requirements: bool
     fits: bool
@@ -39,12 +39,12 @@ class Filtering(NamedTuple):
 
 
 def no_instance_type(met: Filtering, milli_cpu: int) -> str:
-    """SCH-43, the most specific sentence that is true; SCH-45 adds the hint about units."""
+    """The most specific true sentence (SCH-43), with a note about the unit for huge CPU requests (SCH-45)."""
     lacking = (not met.requirements, not met.fits, not met.offering)
     text = _MISSING.get(lacking)
     if text is None:
         return _never_together(met)
-    if lacking == (False, True, False) and milli_cpu >= ABSURD_MILLI_CPU:
+    if lacking == (False, True, False) and milli_cpu >= IMPLAUSIBLE_MILLI_CPU:
         text += " (CPU request >= 1 million cores, check the unit)"
     return text
 
@@ -88,7 +88,7 @@ def _never_together(met: Filtering) -> str:
 
 
 def unsatisfied(total: Resources, requirements: Requirements, cause: str) -> str:
-    """SCH-44: the cause with the resources and requirements that were asked."""
+    """The cause, with the resources and requirements that were asked for (SCH-44)."""
     return (
         f"no instance type satisfied resources {amounts(total)}"
         f" and requirements {requirements} ({cause})"
@@ -96,18 +96,18 @@ def unsatisfied(total: Resources, requirements: Requirements, cause: str) -> str
 
 
 def amounts(resources: Resources) -> str:
-    """Compact JSON, zero amounts left out: ``{"cpu":"310m","pods":"7"}``."""
+    """Compact JSON without zero amounts: ``{"cpu":"310m","pods":"7"}``."""
     shown = {name: amount for name, amount in resources.items() if amount}
     return msgspec.json.encode(format_resources(shown)).decode()
 
 
 def pool_noun(pool: NodePool) -> str:
-    """What users of this pool's generation call it."""
+    """The kind of the pool in its API generation, in lower case."""
     return "provisioner" if pool.generation_api == V1ALPHA5 else "nodepool"
 
 
 def incompatible_with_pool(pool: NodePool, overhead: Resources, cause: str) -> str:
-    """SCH-33: one pool's part of the verdict."""
+    """One pool's part of a verdict (SCH-33)."""
     return (
         f'incompatible with {pool_noun(pool)} "{pool.name}",'
         f" daemonset overhead={amounts(overhead)}, {cause}"
@@ -115,44 +115,44 @@ def incompatible_with_pool(pool: NodePool, overhead: Resources, cause: str) -> s
 
 
 def limits_exceeded(pool: NodePool) -> str:
-    """SCH-101: types beyond the limits."""
+    """The reason when no type is within the pool's limits (SCH-101)."""
     return f'all available instance types exceed limits for {pool_noun(pool)}: "{pool.name}"'
 
 
 def excluded_by_limits(count: int) -> str:
-    """SCH-101: an addition when limits took some types out of the choice; else nothing."""
+    """An addition when limits excluded some types (SCH-101); else empty."""
     if count == 0:
         return ""
     return f", {count} instance types were excluded because they would breach limits"
 
 
 def node_limit_exhausted(pool: NodePool) -> str:
-    """SCH-101, for a limit on the number of nodes."""
+    """The reason when the pool's limit on the number of nodes is reached (SCH-101)."""
     return f'node limits have been exhausted for {pool_noun(pool)}: "{pool.name}"'
 
 
 def pool_unusable(pool: NodePool, cause: str) -> str:
-    """The pool itself is out of the game."""
+    """The reason when the planner cannot use a pool at all."""
     return f'{pool_noun(pool)} "{pool.name}" cannot be used: {cause}'
 
 
 def no_types(requirements: Requirements) -> str:
-    """SCH-112: begins with NO_TYPES."""
+    """The reason when no instance type meets a pool's requirements (SCH-112); begins with NO_TYPES."""
     return f"{NO_TYPES}: none meets {requirements} in the zones of its subnets"
 
 
 def untolerated(taint: str) -> str:
-    """SCH-55: texts of refusal."""
+    """The reason when a pod lacks a toleration (SCH-55)."""
     return f"did not tolerate taint {taint}"
 
 
 def incompatible_requirements(cause: str) -> str:
-    """SCH-11: texts of incompatibility."""
+    """The reason when two sets of requirements exclude each other (SCH-11)."""
     return f"incompatible requirements, {cause}"
 
 
 def port_conflict(port: tuple[str, str, int]) -> str:
-    """SCH-55; ``port`` is (protocol, host ip, port)."""
+    """The reason when a host port is in use (SCH-55). ``port``: (protocol, host ip, port)."""
     protocol, address, number = port
     return f"checking host port usage, {protocol} port {number} on {address or '0.0.0.0'} is in use"
 
@@ -160,7 +160,7 @@ def port_conflict(port: tuple[str, str, int]) -> str:
 def unsatisfiable_topology(
     kind: str, key: str, counts: str, pod_domains: str, node_domains: str
 ) -> str:
-    """SCH-49: text for a constraint that cannot hold."""
+    """The reason when no domain satisfies a topology rule (SCH-49)."""
     return (
         f"unsatisfiable topology constraint for {kind}, key={key}"
         f" (counts = {counts}, podDomains = {pod_domains}, nodeDomains = {node_domains})"
@@ -168,7 +168,7 @@ def unsatisfiable_topology(
 
 
 def min_values_unmet(key: str, needed: int, found: int) -> str:
-    """SCH-12: minValues."""
+    """The reason when a label has fewer distinct values than minValues asks for (SCH-12)."""
     return (
         f"minValues requirement is not met for label {key}:"
         f" {found} distinct values, {needed} needed"
@@ -176,7 +176,7 @@ def min_values_unmet(key: str, needed: int, found: int) -> str:
 
 
 def min_values_unmet_by_pool(pool: NodePool, cause: str) -> str:
-    """SCH-103: the list of types is cut, and what is left is too few kinds."""
+    """The reason when minValues is not met after the list of types is shortened (SCH-103)."""
     return (
         f"pod didn't schedule because {pool_noun(pool)} \"{pool.name}\" couldn't meet minValues"
         f" requirements, {cause}"
@@ -184,21 +184,21 @@ def min_values_unmet_by_pool(pool: NodePool, cause: str) -> str:
 
 
 def price_fault(instance_type: str, offering: Offering) -> str:
-    """An offering that cannot be compared with others is left out."""
+    """The message about an offering that is left out because its price is invalid."""
     return (
         f"instance type {instance_type}, {offering.capacity_type} in {offering.zone}:"
-        f" {offering.price_micro_usd_per_hour!r} is no price in micro-USD per hour; the offering is left out"
+        f" {offering.price_micro_usd_per_hour!r} is not a price in micro-USD per hour; the offering is left out"
     )
 
 
 def zone_ids_unknown(node_class: str) -> str:
-    """Subnets of a v1alpha5 class do not say their zone's id: refused rather than left to chance."""
+    """The reason for requirements on a zone id with a v1alpha5 class, whose subnets have no zone ids."""
     return (
-        f'the subnets of node class "{node_class}" do not tell their zone ids;'
+        f'the zone ids of the subnets of node class "{node_class}" are not known;'
         f" ask for {keys.ZONE} instead of {keys.ZONE_ID}"
     )
 
 
 def contradictory(key: str) -> str:
-    """A pool that no machine can satisfy, whatever the cloud offers."""
+    """The reason when a pool's requirements and labels exclude every value of a key."""
     return f"its requirements and labels contradict each other on {key}"

@@ -1,11 +1,11 @@
-"""The planner: a snapshot of the cluster in, a plan out, and nothing else.
+"""The planner: a pure function from a snapshot of the cluster to a plan.
 
-Pure and deterministic: no clock, I/O, randomness or logging. Every tie is broken by name or UID, so
-two processes make the same plan, byte for byte, whatever their hash seed. A pod that cannot be
-planned gets a verdict in ``Plan.unschedulable``; it never stops the others.
+It uses no clock, I/O, randomness or logging. Ties are broken by name or UID, so two processes make the same plan, byte
+for byte, whatever their hash seed. A pod that cannot be planned gets a verdict in ``Plan.unschedulable`` and never
+stops the others.
 
-Which pods: those that wait for capacity (POD-01), and those in ``reschedule``, which are still
-bound to a node that goes (POD-09).
+It plans the pods that wait for capacity (POD-01) and those in ``reschedule``, which are bound to a node that is about
+to be removed (POD-09).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from shared.domain.workloads.pods import Pod, SpreadConstraint, is_provisionable
 from shared.errors import ConfigurationError, InvalidObject
 from shared.solver import reasons
 from shared.solver.encode import ResourceAxis, TypeTable
-from shared.solver.lowest_cost.choice import cheaper
+from shared.solver.lowest_cost.choice import Choice, cheaper
 from shared.solver.lowest_cost.packing import PackingSettings
-from shared.solver.output import Writer, machine_name, plan_id
+from shared.solver.output import PlanWriter, machine_name, plan_id
 from shared.solver.placement.existing import existing_targets, group_by_node, host_name, node_labels
-from shared.solver.placement.fewest_nodes import BEST_EFFORT, Placement, Run, never
+from shared.solver.placement.fewest_nodes import BEST_EFFORT, Placement, Run, no_deadline
 from shared.solver.placement.relaxation import IGNORE, without_preferences
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.pod_classes import ClassRegistry, PodClass
@@ -45,30 +45,30 @@ from shared.solver.volumes.shared_claims import with_shared_claims
 
 
 class SolverSettings(msgspec.Struct, frozen=True):
-    """What an operator may choose. ``preference_policy`` is Respect or Ignore (SCH-26)."""
+    """Settings of the planner. ``preference_policy``: Respect or Ignore (SCH-26)."""
 
     max_instance_types: int = 600
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
     """Strict or BestEffort (SCH-12)."""
     packing_policy: str = "FewestNodes"
-    """FewestNodes or LowestCost, for pools that do not say."""
+    """FewestNodes or LowestCost, for pools without a policy of their own."""
     effort: int = 200
-    """How much work LowestCost may put into a plan: about this many milliseconds on a usual core, counted in steps."""
+    """The work that LowestCost may spend on a plan, in units of about a millisecond; counted, not timed."""
     most_node_cpu_milli: int | None = None
-    """LowestCost plans no larger machines, unless one pod needs it."""
+    """LowestCost plans no machines with more CPU, unless a single pod needs one."""
     ignore_device_claims: bool = True
-    """Leave pods with resource claims alone; else they are planned by what else they ask for (POD-08)."""
+    """True: pods with resource claims are not planned. False: they are planned by their other requests (POD-08)."""
     default_spread: tuple[SpreadConstraint, ...] = ()
-    """For pods with a controller and without constraints of their own (SCH-85)."""
-    fills_places: bool = True
-    """FewestNodes fills places in reservations before it buys. If not, a machine gets a place when it happens to suit:
-    one machine for all pods may be worth more than two of which one is paid for."""
+    """Constraints for pods with a controller and without constraints of their own (SCH-85)."""
+    fills_reservations: bool = True
+    """True: FewestNodes fills places in reservations before it buys. False: a planned machine gets a place only if it
+    happens to suit one, since one machine for all pods may be better than two of which one is prepaid."""
     counting: Counting = USUAL
-    """Which machines on their way out count towards their pool's limits."""
+    """Which terminating machines count towards their pool's limits."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError for a value that no plan could follow."""
+        """Raises ConfigurationError for an invalid value."""
         if self.max_instance_types < 1:
             raise ConfigurationError("max_instance_types must be at least 1")
         if self.preference_policy not in ("Respect", IGNORE):
@@ -83,13 +83,12 @@ def solve(
     now: float,
     settings: SolverSettings,
     reschedule: frozenset[str] = frozenset(),
-    time_is_up: Callable[[], bool] = never,
+    time_is_up: Callable[[], bool] = no_deadline,
 ) -> Plan:
     """The plan for one snapshot.
 
-    ``now``: seconds since the epoch, the only time a plan may know; no rule of this placement depends on it.
-    ``reschedule``: UIDs of bound pods that need another home. ``time_is_up``: when it says so, the plan holds what is
-    placed by then (BAT-07).
+    ``now``: seconds since the epoch; no rule depends on it at present. ``reschedule``: UIDs of bound pods that need
+    another node. ``time_is_up``: once it returns True, the plan contains only the pods placed so far (BAT-07).
     """
     del now
     snapshot, sharing = with_shared_claims(with_namespaces(with_running_daemons(snapshot)))
@@ -114,12 +113,22 @@ def solve(
         settings.packing_policy, settings.effort, settings.most_node_cpu_milli, free
     )
     choice = cheaper(fewest, queue, packing, lambda: _prepare(*given), paid if free else None)
-    placement = choice.placement
-    planned = _machines(placement, identity, settings.max_instance_types)
+    planned = _machines(choice.placement, identity, settings.max_instance_types)
     machines, refused = reserve(planned, snapshot)
-    for uid, text in placement.verdicts.items():
+    for uid, text in choice.placement.verdicts.items():
         verdicts[uid] = text + volumes.explanation(uid) + sharing.get(uid, "")
-    verdicts.update(refused)
+    return _plan(identity, snapshot, choice, machines, verdicts | refused)
+
+
+def _plan(
+    identity: str,
+    snapshot: Snapshot,
+    choice: Choice,
+    machines: tuple[PlannedMachine, ...],
+    verdicts: dict[str, str],
+) -> Plan:
+    """The record of the chosen placement, with nodes and pods sorted."""
+    placement = choice.placement
     return Plan(
         id=identity,
         generation=snapshot.generation,
@@ -140,7 +149,7 @@ def solve(
 def _pods_to_place(
     snapshot: Snapshot, reschedule: frozenset[str], volumes: Volumes, settings: SolverSettings
 ) -> tuple[list[Pod], dict[str, str]]:
-    """Pods in queue order, and verdicts about those that are not planned at all (POD-03, POD-06)."""
+    """Pods in queue order, and the verdicts of pods that are not planned (POD-03, POD-06)."""
     chosen, verdicts = [], {}
     for pod in snapshot.pods:
         moves = pod.uid in reschedule and is_reschedulable(pod)
@@ -162,7 +171,7 @@ def _pods_to_place(
 
 
 def _queue_position(pod: Pod) -> tuple[int, int, float, str]:
-    """SCH-30: order of pods."""
+    """The sort key of the queue: CPU and memory descending, age, UID (SCH-30)."""
     return (-pod.requests.get(CPU, 0), -pod.requests.get(MEMORY, 0), pod.created_at, pod.uid)
 
 
@@ -176,7 +185,7 @@ def _prepare(
     free: tuple[FreePlaces, ...],
     time_is_up: Callable[[], bool],
 ) -> tuple[Placement, list[Run]]:
-    """Everything encoded, and the queue."""
+    """An empty placement over the encoded snapshot, and the queue."""
     bound = group_by_node(snapshot.pods, reschedule)
     owners = [p for pods in bound.values() for p in pods if p.anti_affinity and not p.terminating]
     axis = ResourceAxis(
@@ -185,10 +194,7 @@ def _prepare(
     table = TypeTable(snapshot.catalogue, axis, snapshot.unavailable)
     templates, refusals = usable_templates(snapshot, table, settings.counting)
     selected = frozenset[str]().union(*map(label_keys, _with_rules([*chosen, *owners])))
-    topology = _topology(snapshot, templates, bound, selected)
-    for pod in owners:
-        if pod.node_name in topology.hosts:
-            topology.add_bound_owner(pod, pod.node_name)
+    topology = _topology(snapshot, templates, bound, selected, owners)
     registry = ClassRegistry(axis, selected, volumes.resolved)
     queue = _queue(chosen, registry, verdicts, settings)
     for pods, _ in queue:
@@ -204,14 +210,14 @@ def _prepare(
         faults=(*table.faults, *refusals),
         min_values_policy=settings.min_values_policy,
         max_instance_types=settings.max_instance_types,
-        held=HeldPlaces(free if settings.fills_places else ()),
+        held=HeldPlaces(free if settings.fills_reservations else ()),
         time_is_up=time_is_up,
     )
     return placement, queue
 
 
 def _with_rules(pods: list[Pod]) -> list[Pod]:
-    """Most pods have no rules about others."""
+    """The pods with topology rules; most pods have none."""
     return [pod for pod in pods if pod.spread or pod.affinity or pod.anti_affinity]
 
 
@@ -225,7 +231,7 @@ def _queue(
     verdicts: dict[str, str],
     settings: SolverSettings,
 ) -> list[Run]:
-    """Neighbours of one class together. A pod whose text is wrong gets its verdict here."""
+    """Runs of neighbouring pods of one class. A pod with an invalid expression gets its verdict here."""
     queue: list[Run] = []
     for pod in chosen:
         wanted = without_preferences(pod) if settings.preference_policy == IGNORE else pod
@@ -246,23 +252,26 @@ def _topology(
     templates: list[PoolTemplate],
     bound: dict[str, list[Pod]],
     selected: frozenset[str],
+    owners: list[Pod],
 ) -> Topology:
+    """``owners``: running pods with anti-affinity."""
     hosts = {
         node.name: Host(host_name(node), node_labels(node), taints=node.taints)
         for node in snapshot.nodes
     }
     staying = [hosts[n.name] for n in snapshot.nodes if not n.terminating]
-    return Topology(
-        lambda key: domain_sources(templates, staying, key),
-        hosts,
-        _bound_pods(bound, hosts, selected),
-    )
+    running = _bound_pods(bound, hosts, selected)
+    topology = Topology(lambda key: domain_sources(templates, staying, key), hosts, running)
+    for pod in owners:
+        if pod.node_name in hosts:
+            topology.add_bound_owner(pod, pod.node_name)
+    return topology
 
 
 def _bound_pods(
     bound: dict[str, list[Pod]], hosts: dict[str, Host], selected: frozenset[str]
 ) -> BoundPods:
-    """SCH-72, by what selectors can see."""
+    """Running pods counted by host name, grouped by namespace and the labels that selectors read (SCH-72)."""
     found: BoundPods = {}
     if not selected:
         return found
@@ -276,8 +285,8 @@ def _bound_pods(
 
 
 def _machines(placement: Placement, identity: str, most: int) -> tuple[PlannedMachine, ...]:
-    writer = Writer(placement.table, most)
+    writer = PlanWriter(placement.table, most)
     return tuple(
-        writer.machine(claim, machine_name(claim.template.pool.name, identity, index))
-        for index, claim in enumerate(placement.claims)
+        writer.machine(machine, machine_name(machine.template.pool.name, identity, index))
+        for index, machine in enumerate(placement.machines)
     )

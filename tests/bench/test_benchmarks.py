@@ -1,4 +1,4 @@
-"""The benchmarks work, at sizes that take no time: workloads are what they say, tables have a row per case."""
+"""The benchmarks run at small sizes: workloads match their descriptions, and tables have a row per case."""
 
 from __future__ import annotations
 

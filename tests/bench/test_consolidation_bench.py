@@ -1,4 +1,4 @@
-"""The consolidation benchmark measures what it says: its reference decides as Karpenter's methods do."""
+"""The consolidation benchmark: its reference makes the same decisions as Karpenter's methods."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from bench.consolidation import (
-    as_karpenter,
-    carried_out,
+    after_command,
+    consolidate_as_karpenter,
+    consolidate_globally,
     cost_of,
-    globally,
     with_budget,
     world_of,
 )
 from bench.inputs.clusters import NOW, SHAPES, cluster
 from bench.inputs.karpenter_steps import cluster_of
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.global_consolidation.picture import take
+from shared.disruption.global_consolidation.picture import encode_cluster
 from shared.disruption.methods import emptiness, multi_node, single_node
 from shared.domain.snapshot import Snapshot
 from tests.support.planning.builders import real_catalogue
@@ -37,22 +37,22 @@ def test_the_reference_finds_the_first_command_of_karpenters_methods(shape: int)
     planner lets pods with a rule about zones change theirs, the reference does not."""
     snapshot = small(shape)
     world = world_of(snapshot, NOW)
-    state = cluster_of(take(world, world.candidates, snapshot), snapshot, 100)
+    state = cluster_of(encode_cluster(world, world.candidates, snapshot), snapshot, 100)
     while (step := state.step()) is not None and step.method == emptiness.METHOD:
         (command,) = emptiness.propose(world).commands
-        snapshot = carried_out(world, command, NOW + 60.0)
+        snapshot = after_command(world, command, NOW + 60.0)
         world = world_of(snapshot, NOW + 60.0)
     assert step is not None
     found = multi_node.propose(world).commands or single_node.propose(world, most=999).commands
     (command,) = found
-    snapshot = carried_out(world, command, NOW + 120.0)
+    snapshot = after_command(world, command, NOW + 120.0)
     seen = (command.method, len(command.candidates), command.moved_pods, cost_of(snapshot))
     assert seen == step
 
 
 def test_an_outcome_tells_the_cost_of_the_cluster_after_each_step() -> None:
     snapshot = small(2)
-    outcome = globally(snapshot, Churn())
+    outcome = consolidate_globally(snapshot, Churn())
     costs = [cost_of(snapshot), *(step.cost_micro_usd_per_hour for step in outcome.steps)]
     assert outcome.finished
     assert len(costs) > 1
@@ -60,6 +60,6 @@ def test_an_outcome_tells_the_cost_of_the_cluster_after_each_step() -> None:
 
 
 def test_the_reference_ends() -> None:
-    outcome, simulations = as_karpenter(small(0), 100, 60.0)
+    outcome, simulations = consolidate_as_karpenter(small(0), 100, 60.0)
     assert outcome.finished
     assert simulations >= len(outcome.steps)

@@ -1,4 +1,4 @@
-"""The interruption benchmark sends what it says, through a queue that behaves like SQS."""
+"""The interruption benchmark sends the intended messages, through a queue that behaves like SQS."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_some_are_foreign_some_come_twice_some_cannot_be_read() -> None:
 
 
 def test_a_run_that_loses_touches_or_keeps_twice_is_a_failure() -> None:
-    good: Row = {"messages": 100, "lost": 0, "touched": 0, "broken": 2, "letters": 2}
+    good: Row = {"messages": 100, "lost": 0, "touched": 0, "malformed": 2, "dead letters": 2}
     assert faults(good) == []
-    assert faults({**good, "lost": 1, "letters": 3}) == [
+    assert faults({**good, "lost": 1, "dead letters": 3}) == [
         "100 messages: 1 lost",
-        "100 messages: 3 letters of 2 unreadable messages",
+        "100 messages: 3 dead letters of 2 malformed messages",
     ]
-    assert faults({**good, "touched": 4, "letters": 1})
+    assert faults({**good, "touched": 4, "dead letters": 1})
 
 
 async def test_what_is_not_deleted_is_handed_out_again() -> None:

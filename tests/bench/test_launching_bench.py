@@ -1,4 +1,4 @@
-"""The launching benchmark counts what it says: calls within a span, calls a minute, steps of machines and pods."""
+"""The launching benchmark counts calls within a span, calls per minute, and the steps of machines and pods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.launching import GROUPS, RUNNING, Sightings, apart, most_a_minute, most_within, pinned
+from bench.launching import GROUPS, RUNNING, Observed, apart, most_a_minute, most_within, pinned
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED
 
 
@@ -27,14 +27,14 @@ def test_a_span_holds_as_many_as_the_best_place_for_it(times: list[int], seconds
 
 
 def test_calls_a_minute_are_counted_by_client_token() -> None:
-    """F18: another attempt has another token."""
+    """Another attempt has another client token (F18)."""
     calls = [call("a", 0.0), call("b", 1.0), call("a", 30.0), call("a", 70.0)]
     assert most_a_minute(calls) == 2
 
 
 def test_a_machine_and_a_pod_are_told_apart() -> None:
-    """A pod has a condition Initialized as well."""
-    seen = Sightings()
+    """Pods have a condition Initialized too, which does not count as a machine's step."""
+    seen = Observed()
     true = {"type": "Initialized", "status": "True"}
     seen.note({"metadata": {"name": "pod"}, "status": {"phase": "Running", "conditions": [true]}})
     launched = {"type": "MachineLaunched", "status": "True"}

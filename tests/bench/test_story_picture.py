@@ -1,4 +1,4 @@
-"""The picture in README is drawn from a report of a real demo, and from nothing else."""
+"""The picture in README is drawn only from the report of a real demo."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def report() -> dict[str, Any]:
 
 
 def test_the_picture_in_docs_is_that_of_the_report_beside_it(report: dict[str, Any]) -> None:
-    """Else: python -m bench.story_picture docs/story.json --output docs/story.svg --title ..."""
+    """To update it: python -m bench.story_picture docs/story.json --output docs/story.svg --title ..."""
     there = (DOCS / "story.svg").read_text()
     title = ET.fromstring(there).findtext(f"{SVG}title") or ""
     assert draw(story_of(report), title) == there
@@ -34,7 +34,7 @@ def test_a_story_has_what_the_report_has(report: dict[str, Any]) -> None:
     assert len(story.machines) == report["launched"]
     assert story.cost[-1][1] == 0.0
     assert max(value for _, value in story.wanted) == 400
-    assert [said for _, said in story.acts] == ["400 pods", "200 pods", "0 pods"]
+    assert [label for _, label in story.acts] == ["400 pods", "200 pods", "0 pods"]
     assert report["hourlyCost"] in [value for _, value in story.cost]
 
 

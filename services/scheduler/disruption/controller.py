@@ -282,8 +282,8 @@ class Disruption:
         seconds = self.clock.monotonic() - started
         late = bool(proposal.unseen)
         self.reporter.pass_done(method.name, generation, seconds=seconds, late=late)
-        self.reporter.weighed(world.weighed)
-        world.weighed.clear()
+        self.reporter.balanced_scores(world.balanced_scores)
+        world.balanced_scores.clear()
         self.findings.by_method[method.name, generation] = proposal.rejections
         await self._explain(proposal.rejections, world)
         return proposal

@@ -109,7 +109,7 @@ def inputs_of(world: World, churn: Churn) -> Inputs:
         world.snapshot.unavailable,
         tuple(sorted(world.allowed.items())),
         frozenset(
-            (c.machine.uid, c.blocker, churn.rests(c, now=world.now)) for c in world.candidates
+            (c.machine.uid, c.blocker, churn.is_too_new(c, now=world.now)) for c in world.candidates
         ),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from services.scheduler.disruption.methods import CONSOLIDATIONS
 from shared.disruption.methods import drift, emptiness, expiration, rebalance, static_drift
 from shared.disruption.records import EXPIRED as EXPIRED_REASON
-from shared.disruption.records import REBALANCE, Candidate, Command, Weighed
+from shared.disruption.records import REBALANCE, BalancedScore, Candidate, Command
 from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import CONSOLIDATABLE, DRIFTED, EXPIRED, INITIALIZED, Machine
 from shared.domain.pools.nodepools import BALANCED, EMPTY, UNDERUTILIZED, V1, V1ALPHA5, WHEN_EMPTY
@@ -44,9 +44,9 @@ def count_pass(
         metrics.deprovisioning_timeouts.labels(method).inc()
 
 
-def count_weighed(metrics: Metrics, weighed: Iterable[Weighed]) -> None:
+def count_weighed(metrics: Metrics, balanced_scores: Iterable[BalancedScore]) -> None:
     """CON-12: moves that a Balanced pool judged."""
-    for move in weighed:
+    for move in balanced_scores:
         labels = (APPROVED if move.approved else REJECTED, move.pool, BALANCED)
         metrics.consolidation_score.labels(*labels).observe(move.score)
         metrics.consolidation_moves.labels(*labels).inc()

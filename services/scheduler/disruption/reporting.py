@@ -14,16 +14,16 @@ from services.scheduler.disruption.conditions import ConditionChange
 from shared.api.core.references import to_machine, to_node, to_pod, to_pool
 from shared.disruption.budgets import Allowance
 from shared.disruption.methods import drift, emptiness, expiration, static_drift
-from shared.disruption.pod_blocks import note_on
+from shared.disruption.pod_blocks import annotation_event
 from shared.disruption.records import (
     APPROVED,
     BLOCKED,
     PROPOSED,
     REJECTED,
+    BalancedScore,
     Candidate,
     Command,
     Rejection,
-    Weighed,
 )
 from shared.disruption.verdict import CHURN, Verdict
 from shared.domain.machines.commands import CommandRecord
@@ -140,7 +140,7 @@ class DisruptionReporter:
     async def annotations(self, pods: Iterable[Pod], *, now: float) -> None:
         """What the annotations by which pods ask to stay have the effect of (DIS-11)."""
         for pod in pods:
-            if pod.node_name and (note := note_on(pod, now=now)):
+            if pod.node_name and (note := annotation_event(pod, now=now)):
                 await self.recorder.publish(to_pod(pod), *note, dedupe_seconds=NOTED_SECONDS)
 
     def consuming(
@@ -179,7 +179,7 @@ class DisruptionReporter:
         """One method evaluated the candidates of a generation. ``late``: not all of them (CON-10)."""
         counts.count_pass(self.metrics, method, generation, seconds=seconds, late=late)
 
-    def weighed(self, moves: Iterable[Weighed]) -> None:
+    def balanced_scores(self, moves: Iterable[BalancedScore]) -> None:
         """Moves that a Balanced pool judged (CON-12)."""
         counts.count_weighed(self.metrics, moves)
 

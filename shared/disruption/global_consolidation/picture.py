@@ -1,12 +1,11 @@
-"""A cluster as numbers: classes of pods, room on nodes, who may go where, and what a pod is worth.
+"""A cluster as arrays for global consolidation: classes of pods, free resources of nodes, allowed nodes, worth of pods.
 
-Made of the planner's own encodings, so sizes, daemon overhead, volumes and labels count as they do there. Rules between
-pods are only foreseen (a pod with a rule about zones stays in its zone, one with a rule about hosts counts its like per
-node): what is wrong with that is found when the planner proves the result.
+The arrays come from the planner's own encodings, so sizes, daemon overhead, volumes and labels count as in a plan.
+Topology rules are approximated: a pod with a rule by zone stays in its zone, and one with a rule by host name has a
+limit per node. Errors of this approximation are found when the planner proves the result.
 
-``worth`` is the price per hour that the pod's share of a well-filled new machine has. What may go wrong: no offering
-fits a class, or the linear program has no answer; then its pods are worth nothing, and only moves to existing nodes are
-foreseen for them.
+``worth``: the hourly price of the pod's share of a well-filled new machine. What may go wrong: no offering fits a
+class, or the linear program has no solution; then its pods are worth nothing and may only move to existing nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import numpy as np
 from shared.disruption.candidates import pods_by_node
 from shared.disruption.records import Candidate, World
 from shared.domain import labels as keys
-from shared.domain.expressions import first_untolerated
 from shared.domain.pools.usage import replacing
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_reschedulable
@@ -39,19 +37,19 @@ from shared.solver.topology.rules import AFFINITY, ANTI_AFFINITY, SPREAD, owned_
 from shared.solver.topology.selectors import label_keys
 from shared.solver.volumes.reach import Volumes
 
-NOWHERE = -1
-"""The target of a candidate whose node takes no pods."""
+NO_ROW = -1
+"""The row of a candidate whose node takes no pods."""
 
 
 @dataclass(slots=True, eq=False)
-class Picture:
-    """Rows of nodes are those that may take pods; amounts as in the planner."""
+class ClusterArrays:
+    """``nodes`` are those that may take pods; amounts are those of the planner."""
 
     candidates: tuple[Candidate, ...]
     at: Indices
-    """[candidates]: its row among the nodes, or NOWHERE."""
+    """[candidates]: row of its node, or NO_ROW."""
     load: Amounts
-    """[candidates, classes]: its pods."""
+    """[candidates, classes]: number of its pods."""
     price: Amounts
     """[candidates]: micro-USD per hour; 0: not known."""
     zone: Indices
@@ -59,37 +57,40 @@ class Picture:
     names: tuple[str, ...]
     """[nodes]"""
     node_zone: Indices
+    """[nodes]: number of its zone."""
     room: Amounts
-    """[nodes, resources]"""
+    """[nodes, resources]: free amounts."""
     there: Amounts
     """[nodes, classes]: pods that count for limits per node."""
     requests: Amounts
     """[classes, resources]"""
     may: Mask
-    """[classes, nodes]: labels and taints allow it."""
+    """[classes, nodes]: labels and taints allow the class on the node."""
     most: Amounts
-    """[classes]: how many one node may hold."""
+    """[classes]: the most pods on one node."""
     stays_in_zone: Mask
-    """[classes]"""
+    """[classes]: has a rule by zone."""
     worth: Amounts
     """[classes]: micro-USD per hour of one pod."""
     classes: tuple[PodClass, ...]
 
     @property
     def pods(self) -> Amounts:
-        """[candidates]: how many move with it."""
+        """[candidates]: number of pods that move."""
         found: Amounts = self.load.sum(axis=1)
         return found
 
     @property
     def excess(self) -> Amounts:
-        """[candidates]: how much more it costs than its pods are worth."""
+        """[candidates]: its price minus the worth of its pods."""
         found: Amounts = self.price - self.load @ self.worth
         return found
 
 
-def take(world: World, candidates: tuple[Candidate, ...], snapshot: Snapshot) -> Picture:
-    """``snapshot``: the world's, with the nodes closed that may not take pods."""
+def encode_cluster(
+    world: World, candidates: tuple[Candidate, ...], snapshot: Snapshot
+) -> ClusterArrays:
+    """The arrays of these candidates. ``snapshot``: the world's, with nodes that take no pods cordoned."""
     snapshot = with_running_daemons(snapshot)
     encoded = _Encoded(world, snapshot)
     targets = encoded.open_targets()
@@ -100,9 +101,9 @@ def take(world: World, candidates: tuple[Candidate, ...], snapshot: Snapshot) ->
     number = [zones.setdefault(_zone(node.labels), len(zones)) for node in snapshot.nodes]
     zone_of = dict(zip((node.name for node in snapshot.nodes), number, strict=True))
     classes = encoded.classes
-    return Picture(
+    return ClusterArrays(
         candidates=candidates,
-        at=np.array([names.get(c.node.name, NOWHERE) for c in candidates], dtype=np.intp),
+        at=np.array([names.get(c.node.name, NO_ROW) for c in candidates], dtype=np.intp),
         load=on_candidates,
         price=np.array([c.price_micro_usd_per_hour or 0 for c in candidates], dtype=np.int64),
         zone=np.array([zone_of[c.node.name] for c in candidates], dtype=np.intp),
@@ -120,7 +121,7 @@ def take(world: World, candidates: tuple[Candidate, ...], snapshot: Snapshot) ->
 
 
 class _Encoded:
-    """A snapshot in the planner's terms. Pods whose text is wrong belong to no class; the planner says so later."""
+    """A snapshot encoded with the planner's classes. Invalid pods have no class; the planner reports them later."""
 
     def __init__(self, world: World, snapshot: Snapshot) -> None:
         self._world, self._snapshot = world, snapshot
@@ -158,7 +159,7 @@ class _Encoded:
         return [target for target in found if target.initialized and target.name in nodes]
 
     def count(self, nodes: list[str], *, moving: bool = False) -> Amounts:
-        """[nodes, classes]. ``moving``: without pods that leave anyway."""
+        """[nodes, classes]: number of pods. ``moving``: without terminating pods."""
         width, flat = len(self._rows), []
         for at, name in enumerate(nodes):
             start = at * width
@@ -171,7 +172,7 @@ class _Encoded:
         return counted.astype(np.int64).reshape(len(nodes), width)
 
     def worth(self, counts: Amounts) -> Amounts:
-        """[classes]: in the pool where it is cheapest, rounded down; 0 where nothing can be bought."""
+        """[classes]: the worth in the cheapest pool, rounded down; 0 where no offering fits."""
         found = np.full(len(counts), LARGEST, dtype=np.int64)
         rules = Rules(best_effort=self._world.solver.min_values_policy == BEST_EFFORT)
         templates, _ = usable_templates(
@@ -208,14 +209,14 @@ class _Encoded:
 
 
 def _allowed(classes: list[PodClass], targets: list[ExistingTarget]) -> Mask:
-    """[classes, nodes]. Nodes that differ in nothing that a class asks for are asked once."""
+    """[classes, nodes]: labels and taints allow it. Computed once for nodes with equal taints and relevant labels."""
     asked = sorted({wanted.key for one in classes for wanted in one.requirements})
     kinds: dict[object, int] = {}
     firsts: list[ExistingTarget] = []
     codes = np.zeros(len(targets), dtype=np.intp)
     for at, target in enumerate(targets):
-        look = (target.taints, tuple(target.labels.get(key) for key in asked))
-        codes[at] = kinds.setdefault(look, len(kinds))
+        kind = (target.taints, tuple(target.labels.get(key) for key in asked))
+        codes[at] = kinds.setdefault(kind, len(kinds))
         if codes[at] == len(firsts):
             firsts.append(target)
     found = np.zeros((len(classes), len(targets)), dtype=np.bool_)
@@ -223,19 +224,14 @@ def _allowed(classes: list[PodClass], targets: list[ExistingTarget]) -> Mask:
     for row, one in enumerate(classes):
         question = (one.requirements, one.pod.tolerations)
         if question not in known:
-            verdicts = [_suits(one, target) for target in firsts]
+            verdicts = [target.allows(*question) for target in firsts]
             known[question] = np.array(verdicts, dtype=np.bool_)
         found[row] = known[question][codes]
     return found
 
 
-def _suits(one: PodClass, target: ExistingTarget) -> bool:
-    tolerated = first_untolerated(target.taints, one.pod.tolerations) is None
-    return tolerated and target.suits(one.requirements)
-
-
 def _most_per_node(pod: Pod) -> int:
-    """What its ports and rules about its own like allow; LARGEST: any number."""
+    """The most pods of its kind on one node, by host ports and rules that select itself; LARGEST: no limit."""
     if pod.host_ports:
         return 1
     found = LARGEST

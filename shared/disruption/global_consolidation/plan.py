@@ -1,11 +1,12 @@
-"""Global consolidation: one pass over all candidates finds the machines that together save most, and what to buy.
+"""Global consolidation: finds the set of machines whose removal saves most, and the replacements for it.
 
-A fast search over pod classes proposes a set (``global_search``), the planner proves it (``global_proof``). A refused
-set shrinks by those that are in the way, a bounded number of times. Many machines may go for none, one or several new
-ones. Moves are not free: see ``churn``. The result of one command may be many steps of Karpenter's consolidation.
+A fast search over pod classes proposes a set (``global_search``), and the planner proves it (``global_proof``). A
+refused set is reduced by the machines that caused the refusal, a bounded number of times. Many machines may be replaced
+by none, one or several. Moving pods has a cost: see ``churn``. One command may do the work of many steps of Karpenter's
+consolidation.
 
-What may go wrong: the search foresees rules between pods only roughly, so a set may be refused until nothing of it is
-left; its machines are looked at again in the next pass.
+What may go wrong: the search approximates topology rules, so every reduced set may be refused; its machines are
+considered again in the next pass.
 """
 
 from __future__ import annotations
@@ -14,50 +15,55 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.global_consolidation.picture import Picture, take
-from shared.disruption.global_consolidation.proof import METHOD, Refusal, prove, why_not_replaced
+from shared.disruption.global_consolidation.picture import ClusterArrays, encode_cluster
+from shared.disruption.global_consolidation.proof import (
+    METHOD,
+    ProofRefusal,
+    prove,
+    why_not_replaced,
+)
 from shared.disruption.global_consolidation.search import Search
 from shared.disruption.methods.consolidation import eligible, unconsolidatable
 from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
-from shared.disruption.simulation import settled
+from shared.disruption.simulation import without_young_nodes
 from shared.domain.pools.nodepools import UNDERUTILIZED
 
 __all__ = ["METHOD", "MOST_PROOFS", "propose"]
 
 MOST_PROOFS = 5
-"""Asked of the planner in one pass."""
+"""Sets that the planner simulates in one pass, at most."""
 UNKNOWN_PRICE = "the price of the node is not known"
 
 
 def propose(world: World, churn: Churn | None = None) -> Proposal:
-    """The one command that saves most, if any pays, and why the other machines stay."""
+    """The command that saves most, if any pays for its moves, and why the other machines stay."""
     churn = churn or Churn()
     candidates, rejections = _open(world, churn)
     if not candidates:
         return Proposal((), rejections)
-    picture = take(world, candidates, settled(world.snapshot))
+    arrays = encode_cluster(world, candidates, without_young_nodes(world.snapshot))
     pools = {c.machine.pool_key for c in candidates}
     budget = {key: world.left(key, UNDERUTILIZED) for key in pools}
     may_buy = tuple(not why_not_replaced(world, candidate) for candidate in candidates)
-    drained, replaced = Search(picture, churn, budget, may_buy).run()
+    drained, replaced = Search(arrays, churn, budget, may_buy).run()
     attempt = Attempt(
-        tuple(picture.candidates[at] for at in drained),
-        tuple(picture.candidates[at] for at in replaced),
+        tuple(arrays.candidates[at] for at in drained),
+        tuple(arrays.candidates[at] for at in replaced),
     )
     command, refused = _proved(world, attempt, churn)
     if command is not None:
         return Proposal((command,), (*rejections, *refused.values()))
-    return Proposal((), (*rejections, *{**_stay(world, picture, churn), **refused}.values()))
+    return Proposal((), (*rejections, *{**_stay(world, arrays, churn), **refused}.values()))
 
 
 def _open(world: World, churn: Churn) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]]:
-    """CON-01, and what this method asks for beside: a known price, and time since it was bought."""
+    """Candidates that are eligible (CON-01), have a known price and are old enough; rejections of the others."""
     known, rejections = eligible(world)
     kept, more = [], []
     for candidate in known:
         if candidate.price_micro_usd_per_hour is None:
             more.append(unconsolidatable(candidate, UNKNOWN_PRICE))
-        elif churn.rests(candidate, now=world.now):
+        elif churn.is_too_new(candidate, now=world.now):
             text = (
                 f"was initialized less than {churn.rest_seconds:g} s ago and is not moved again yet"
             )
@@ -70,7 +76,7 @@ def _open(world: World, churn: Churn) -> tuple[tuple[Candidate, ...], tuple[Reje
 def _proved(
     world: World, attempt: Attempt, churn: Churn
 ) -> tuple[Command | None, dict[str, Rejection]]:
-    """The best command that the planner agrees to, and whom it said no to."""
+    """(the best command that the planner accepts, machine UID -> rejection of a refused machine)."""
     best: Command | None = None
     refused: dict[str, Rejection] = {}
     for number in range(MOST_PROOFS):
@@ -79,7 +85,7 @@ def _proved(
         if not attempt.all:
             break
         answer = prove(world, attempt.all, churn)
-        if isinstance(answer, Refusal):
+        if isinstance(answer, ProofRefusal):
             smaller = attempt.after(answer)
             for candidate in attempt.without(smaller):
                 refused[candidate.machine.uid] = unconsolidatable(candidate, answer.text)
@@ -96,7 +102,7 @@ def _proved(
 
 
 class Attempt(NamedTuple):
-    """A set to prove. ``drained``: expected to need nothing new; ``replaced``: the others, the most wasteful first."""
+    """A set to prove. ``drained``: expected to need no new machine. ``replaced``: the others, most wasteful first."""
 
     drained: tuple[Candidate, ...]
     replaced: tuple[Candidate, ...]
@@ -105,9 +111,12 @@ class Attempt(NamedTuple):
     def all(self) -> tuple[Candidate, ...]:
         return (*self.drained, *self.replaced)
 
-    def after(self, refusal: Refusal) -> Attempt:
-        """A smaller set. What costs too much has too many that are replaced; else those in the way go, or, when they
-        are not known, the last half."""
+    def after(self, refusal: ProofRefusal) -> Attempt:
+        """A smaller set after a refusal.
+
+        If the set saves too little, fewer machines are replaced. Otherwise the machines that caused the refusal are
+        left out; if these are not known, the last half.
+        """
         if refusal.too_dear and self.replaced:
             return self._with_fewer_replaced()
         names = self.all
@@ -115,22 +124,22 @@ class Attempt(NamedTuple):
         return self._without(culprits)
 
     def improved(self, command: Command, churn: Churn) -> Attempt | None:
-        """What could be better than a command that the planner agrees to; None: nothing that is easily seen."""
+        """A set that may be better than the accepted command; None when there is no obvious one."""
         if kept := _bought_again(command):
             return self._without(kept)
         alone = sum(c.price_micro_usd_per_hour or 0 for c in self.drained)
-        alone -= churn.due(sum(len(c.pods) for c in self.drained))
+        alone -= churn.required_saving(sum(len(c.pods) for c in self.drained))
         if self.replaced and _gain(command, churn) < alone:
             return self._with_fewer_replaced()
         return None
 
     def without(self, smaller: Attempt) -> tuple[Candidate, ...]:
-        """Those of this set that are not in a smaller one."""
+        """The candidates of this set that are not in the smaller one."""
         kept = {c.machine.uid for c in smaller.all}
         return tuple(c for c in self.all if c.machine.uid not in kept)
 
     def _with_fewer_replaced(self) -> Attempt:
-        """A quarter: with few proofs a set of a hundred still comes down to one."""
+        """A quarter of ``replaced``: so few proofs reduce a hundred machines to one."""
         return Attempt(self.drained, self.replaced[: len(self.replaced) // 4])
 
     def _without(self, uids: Set[str]) -> Attempt:
@@ -141,12 +150,12 @@ class Attempt(NamedTuple):
 
 
 def _gain(command: Command, churn: Churn) -> int:
-    """What it saves beyond what its moves must save."""
-    return command.saving_micro_usd_per_hour - churn.due(command.moved_pods)
+    """The saving beyond what the command's moves require."""
+    return command.saving_micro_usd_per_hour - churn.required_saving(command.moved_pods)
 
 
 def _bought_again(command: Command) -> frozenset[str]:
-    """Machines of the kind and place that the command buys: to keep them comes to the same, without the moves."""
+    """UIDs of machines that equal a replacement in type and place: keeping them costs the same without moves."""
     found: set[str] = set()
     busiest = sorted(command.candidates, key=lambda c: (-len(c.pods), c.name))
     for planned in command.replacements:
@@ -164,13 +173,13 @@ def _place(candidate: Candidate) -> tuple[str, str, str, str]:
     return machine.pool_key, machine.instance_type, machine.zone, machine.capacity_type
 
 
-def _stay(world: World, picture: Picture, churn: Churn) -> dict[str, Rejection]:
-    """Why each candidate is not worth a move, by UID."""
+def _stay(world: World, arrays: ClusterArrays, churn: Churn) -> dict[str, Rejection]:
+    """Machine UID -> why moving its pods does not pay."""
     found = {}
-    for at, candidate in enumerate(picture.candidates):
-        pods, excess = int(picture.pods[at]), max(int(picture.excess[at]), 0)
+    for at, candidate in enumerate(arrays.candidates):
+        pods, excess = int(arrays.pods[at]), max(int(arrays.excess[at]), 0)
         text = f"its {pods} pod(s) do not fit on other nodes for what moving them may cost, "
-        text += f"${churn.due(pods) / 1e6:.4f} an hour; "
+        text += f"${churn.required_saving(pods) / 1e6:.4f} an hour; "
         text += why_not_replaced(world, candidate) or (
             f"new machines for them would save ${excess / 1e6:.4f} at most"
         )

@@ -1,7 +1,7 @@
-"""The exact half of global consolidation: the planner says whether a set of machines can go, and what is bought for it.
+"""The exact half of global consolidation: the planner decides whether a set of machines can go, and its replacements.
 
-Replacements are planned by LowestCost (where a pool does not say otherwise) and may be several. Together they may
-become nothing that does not save what the moves cost: each gets a share of what may be spent as the limit of its types.
+Replacements are planned by LowestCost, unless their pool has another policy. Their types are restricted so that, with
+any choice of EC2, the command saves what its moves cost: each replacement gets a share of the allowed cost as a limit.
 """
 
 from __future__ import annotations
@@ -30,47 +30,50 @@ from shared.solver.plan import PlannedMachine
 METHOD = "global"
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Why a set cannot go, and which of its candidates are in the way; none: all of them together."""
+class ProofRefusal(msgspec.Struct, frozen=True):
+    """Why a set cannot be removed, and which candidates cause that; empty: not known."""
 
     text: str
     culprits: frozenset[str] = frozenset()
     """UIDs of machines."""
     too_dear: bool = False
-    """The pods have a place; it costs too much."""
+    """True when the pods fit, but the command saves too little."""
 
 
 def buying(world: World) -> World:
-    """The same world for a planner that looks for the cheapest machines."""
+    """The world with the packing policy LowestCost."""
     return replace(world, solver=replace(world.solver, packing_policy=LOWEST_COST))
 
 
-def prove(world: World, candidates: tuple[Candidate, ...], churn: Churn) -> Command | Refusal:
-    """The command that takes these away."""
+def prove(world: World, candidates: tuple[Candidate, ...], churn: Churn) -> Command | ProofRefusal:
+    """The command that removes these machines, or why it is refused."""
     outcome = simulate(buying(world), candidates, consolidating=True)
     if outcome.problem:
-        return Refusal(outcome.problem, uids_of(without_place(outcome, candidates)))
+        return ProofRefusal(outcome.problem, uids_of(without_place(outcome, candidates)))
     moved = sum(len(candidate.pods) for candidate in candidates)
-    bought = _affordable(world, outcome.machines, candidates, churn.due(moved))
-    if isinstance(bought, Refusal):
+    bought = _affordable(world, outcome.machines, candidates, churn.required_saving(moved))
+    if isinstance(bought, ProofRefusal):
         return bought
     saving = (total_price(candidates) or 0) - price_of(bought)
-    text = told(len(candidates), moved, bought, saving)
+    text = command_text(len(candidates), moved, bought, saving)
     command = Command(
         METHOD, UNDERUTILIZED, candidates, bought, outcome.targets, saving, moved, text
     )
     if is_balanced(world, command):
         return command
-    return Refusal("saves too little for what it disrupts (Balanced)", too_dear=True)
+    return ProofRefusal("saves too little for what it disrupts (Balanced)", too_dear=True)
 
 
 def price_of(machines: Iterable[PlannedMachine]) -> int:
-    """Micro-USD per hour, each at its cheapest offering."""
+    """Micro-USD per hour of these machines, each at its cheapest offering."""
     return sum(machine.offering.price_micro_usd_per_hour for machine in machines)
 
 
 def why_not_replaced(world: World, candidate: Candidate) -> str:
-    """CON-08, CON-14: nothing on demand costs less than what runs on spot, so to ask is in vain; empty: it may."""
+    """Why a spot machine may not be replaced (CON-08, CON-14); empty: it may.
+
+    Only spot is cheaper than spot, so without spot-to-spot consolidation no replacement can save anything.
+    """
     if candidate.machine.capacity_type != keys.SPOT:
         return ""
     if candidate.pool.generation_api == V1ALPHA5:
@@ -79,19 +82,23 @@ def why_not_replaced(world: World, candidate: Candidate) -> str:
 
 
 def _affordable(
-    world: World, machines: tuple[PlannedMachine, ...], candidates: tuple[Candidate, ...], due: int
-) -> tuple[PlannedMachine, ...] | Refusal:
-    """CON-05..08 for any number of machines: whatever they become, they cost more than ``due`` less than now."""
+    world: World,
+    machines: tuple[PlannedMachine, ...],
+    candidates: tuple[Candidate, ...],
+    required_saving: int,
+) -> tuple[PlannedMachine, ...] | ProofRefusal:
+    """The machines with only those types that keep the total at least ``required_saving`` below the old price.
+
+    CON-05..08 for any number of machines.
+    """
     old = total_price(candidates)
     if old is None:
-        return Refusal("the price of a node is not known")
+        return ProofRefusal("the price of a node is not known")
     planned = price_of(machines)
-    spare = old - planned - due
+    spare = old - planned - required_saving
     if spare <= 0:
-        text = (
-            f"saves ${(old - planned) / 1e6:.4f} an hour and must save more than ${due / 1e6:.4f}"
-        )
-        return Refusal(text, uids_of(owners_of(machines, candidates)), too_dear=True)
+        text = f"saves ${(old - planned) / 1e6:.4f} an hour and must save more than ${required_saving / 1e6:.4f}"
+        return ProofRefusal(text, uids_of(owners_of(machines, candidates)), too_dear=True)
     found = []
     for machine in machines:
         price = machine.offering.price_micro_usd_per_hour
@@ -101,13 +108,13 @@ def _affordable(
         if not isinstance(kept, str) and len(machines) == 1 and len(candidates) > 1:
             kept = without_types_from(kept, candidates, world)
         if isinstance(kept, str):
-            return Refusal(kept, uids_of(owners))
+            return ProofRefusal(kept, uids_of(owners))
         found.append(kept)
     return tuple(found)
 
 
-def told(nodes: int, pods: int, bought: tuple[PlannedMachine, ...], saving: int) -> str:
-    """The command in one line, for people. ``saving``: micro-USD per hour."""
+def command_text(nodes: int, pods: int, bought: tuple[PlannedMachine, ...], saving: int) -> str:
+    """A command in one line, for users. ``saving``: micro-USD per hour."""
     kinds = ", ".join(machine.instance_type for machine in bought)
     verb = (
         f"replace {nodes} node(s) by {len(bought)} ({kinds})"
@@ -118,18 +125,16 @@ def told(nodes: int, pods: int, bought: tuple[PlannedMachine, ...], saving: int)
 
 
 def without_place(outcome: Simulation, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-    """Those whose pods stay without a place, or would go to a node that is not ready."""
+    """The candidates whose pods are unschedulable; without any, those whose pods go to an uninitialised node."""
     moved = {pod.uid for candidate in candidates for pod in candidate.pods}
-    homeless = moved & outcome.plan.unschedulable.keys()
-    if not homeless:
-        homeless = moved & set(outcome.on_unready)
-    return _of(homeless, candidates)
+    pods = moved & outcome.plan.unschedulable.keys() or moved & set(outcome.on_unready)
+    return _of(pods, candidates)
 
 
 def owners_of(
     machines: Iterable[PlannedMachine], candidates: tuple[Candidate, ...]
 ) -> tuple[Candidate, ...]:
-    """Those whose pods are to go to these machines."""
+    """The candidates whose pods are planned on these machines."""
     return _of({uid for machine in machines for uid in machine.pods}, candidates)
 
 
@@ -138,5 +143,5 @@ def _of(pods: set[str], candidates: tuple[Candidate, ...]) -> tuple[Candidate, .
 
 
 def uids_of(candidates: Iterable[Candidate]) -> frozenset[str]:
-    """Of their machines."""
+    """UIDs of the candidates' machines."""
     return frozenset(candidate.machine.uid for candidate in candidates)

@@ -1,10 +1,10 @@
-"""Which candidates could go together: the fast, approximate half of global consolidation.
+"""The fast, approximate half of global consolidation: which candidates could be removed together.
 
-Drained: candidates whose pods fit on the nodes that stay, the most money per disruption first, the fullest nodes taking
-first. Replaced: candidates whose pods find room or are worth less on new machines than what their nodes cost now; the
-set is the prefix that saves most after the moves are paid.
+Drained: candidates whose pods fit on the remaining nodes, in the order of price per disruption cost; the fullest nodes
+take pods first. Replaced: candidates whose pods cost less on existing or new nodes than their machines cost now; the
+set is the prefix, by waste per disruption cost, that saves most after the moves are paid.
 
-Everything is counted in whole numbers and ties go by name, so equal pictures give equal answers.
+Amounts are integers and ties go by name, so equal input gives equal results.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.global_consolidation.picture import NOWHERE, Picture
+from shared.disruption.global_consolidation.picture import NO_ROW, ClusterArrays
 from shared.solver.encode import LARGEST, Amounts, Indices, Mask
 from shared.solver.lowest_cost.problem import Floats
 
 PACKING_LOSS_PERCENT = 4
-"""New machines are never filled to the last byte: their pods cost about this much more than they are worth."""
+"""New machines are never filled completely, so pods cost about this much more on them than their worth."""
 
 
 class Move(NamedTuple):
-    """One candidate that could be replaced."""
+    """A candidate that could be replaced."""
 
     at: int
     saving: int
-    """Micro-USD per hour, before its move is paid."""
+    """Micro-USD per hour, without the cost of its moves."""
 
 
-class Found(NamedTuple):
-    """Positions of candidates, in the order in which they were chosen."""
+class Selection(NamedTuple):
+    """Indices of candidates, in the order in which they were chosen."""
 
     drained: tuple[int, ...]
     replaced: tuple[int, ...]
@@ -40,65 +40,68 @@ class Found(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Search:
-    """The state: what room is left, and who is still there."""
+    """The state of the search: free resources, and the nodes that are still there."""
 
-    picture: Picture
+    arrays: ClusterArrays
     churn: Churn
     budget: dict[str, int]
-    """Pool key -> how many more of its candidates."""
+    """Pool key -> how many more of its machines may be disrupted."""
     may_buy: tuple[bool, ...]
-    """[candidates]: may something new take its place?"""
+    """[candidates]: may be replaced by a new machine."""
     _room: Amounts = field(init=False)
-    """[resources, nodes]; nodes in the order in which they take pods: the best filled first."""
+    """[resources, nodes], free amounts; nodes in the order in which they take pods, the fullest first."""
     _there: Amounts = field(init=False)
     """[classes, nodes]"""
     _may: Mask = field(init=False)
     """[classes, nodes]"""
     _zone: Indices = field(init=False)
     _at: Indices = field(init=False)
-    """[candidates]: its node, or NOWHERE."""
+    """[candidates]: its node, or NO_ROW."""
     _open: Mask = field(init=False)
     _received: Mask = field(init=False)
     _cost: Floats = field(init=False)
-    """[candidates]: of their disruption."""
+    """[candidates]: disruption cost."""
     _rank: Indices = field(init=False)
-    """[classes]: the largest pods have the lowest."""
+    """[classes]: position by size; 0 for the largest pods."""
 
     def __post_init__(self) -> None:
-        picture = self.picture
+        arrays = self.arrays
         order = self._filled_best_first()
         position = np.empty(len(order), dtype=np.intp)
         position[order] = np.arange(len(order))
-        self._cost = np.array([c.cost for c in picture.candidates], dtype=np.float64)
-        self._at = np.full(len(picture.at), NOWHERE, dtype=np.intp)
-        known = picture.at != NOWHERE
-        self._at[known] = position[picture.at[known]]
-        self._room = np.ascontiguousarray(picture.room[order].T)
-        self._there = np.ascontiguousarray(picture.there[order].T)
-        self._may = picture.may[:, order] & np.asarray((self._room >= 0).all(axis=0))
-        self._zone = picture.node_zone[order]
+        self._cost = np.array([c.cost for c in arrays.candidates], dtype=np.float64)
+        self._at = np.full(len(arrays.at), NO_ROW, dtype=np.intp)
+        known = arrays.at != NO_ROW
+        self._at[known] = position[arrays.at[known]]
+        self._room = np.ascontiguousarray(arrays.room[order].T)
+        self._there = np.ascontiguousarray(arrays.there[order].T)
+        self._may = arrays.may[:, order] & np.asarray((self._room >= 0).all(axis=0))
+        self._zone = arrays.node_zone[order]
         self._open = np.ones(len(order), dtype=np.bool_)
         self._received = np.zeros(len(order), dtype=np.bool_)
-        share = picture.requests / np.maximum(picture.requests.max(axis=0, initial=1), 1)
+        share = arrays.requests / np.maximum(arrays.requests.max(axis=0, initial=1), 1)
         self._rank = np.argsort(np.argsort(-share.max(axis=1, initial=0), kind="stable"))
 
     def _filled_best_first(self) -> Indices:
-        """Nodes that are no candidates stay whatever happens: their room costs nothing."""
-        picture = self.picture
-        waste = np.full(len(picture.names), -1.0)
-        known = picture.at != NOWHERE
-        waste[picture.at[known]] = (picture.excess / np.maximum(picture.price, 1))[known]
-        return np.lexsort((np.array(picture.names), waste))
+        """Order of nodes by waste. Nodes that are not candidates come first: they stay, so using them costs nothing."""
+        arrays = self.arrays
+        waste = np.full(len(arrays.names), -1.0)
+        known = arrays.at != NO_ROW
+        waste[arrays.at[known]] = (arrays.excess / np.maximum(arrays.price, 1))[known]
+        return np.lexsort((np.array(arrays.names), waste))
 
-    def run(self) -> Found:
-        """Both sets; the second uses what room and budget the first left."""
+    def run(self) -> Selection:
+        """Finds both sets; the second one uses the free resources and budgets that the first one leaves."""
         drained = self._drain()
-        return Found(tuple(drained), self._better_part(self._replace(set(drained))))
+        return Selection(tuple(drained), self._better_part(self._replace(set(drained))))
 
     def _better_part(self, moves: list[Move]) -> tuple[int, ...]:
-        """Those that save at least as much per disruption as all together. The others wait for the next pass: by then
-        room was made, and they may have a better place, save more, or need not move."""
-        costs = [self.picture.candidates[move.at].cost for move in moves]
+        """The moves that save at least the average per disruption cost.
+
+        The others wait for the next pass: with the resources that this command frees, they may save more or need not
+        move.
+        """
+        costs = [self.arrays.candidates[move.at].cost for move in moves]
         saving, cost = sum(move.saving for move in moves), sum(costs)
         return tuple(
             move.at
@@ -108,7 +111,7 @@ class Search:
 
     def _drain(self) -> list[int]:
         chosen = []
-        for at in self._by_worth():
+        for at in self._by_savings_ratio():
             if not self._may_go(at) or self._saves(at) <= 0:
                 continue
             if self._place(at, partly=False) is not None:
@@ -116,30 +119,30 @@ class Search:
                 chosen.append(at)
         return chosen
 
-    def _by_worth(self) -> list[int]:
-        """The most that leaving saves per disruption first."""
-        names = np.array([c.name for c in self.picture.candidates])
-        return [int(at) for at in np.lexsort((names, -(self.picture.price / self._cost)))]
+    def _by_savings_ratio(self) -> list[int]:
+        """Candidates by price per disruption cost, highest first."""
+        names = np.array([c.name for c in self.arrays.candidates])
+        return [int(at) for at in np.lexsort((names, -(self.arrays.price / self._cost)))]
 
     def _saves(self, at: int) -> int:
-        return int(self.picture.price[at]) - self.churn.due(int(self.picture.pods[at]))
+        return int(self.arrays.price[at]) - self.churn.required_saving(int(self.arrays.pods[at]))
 
     def _may_go(self, at: int) -> bool:
         row = int(self._at[at])
-        taken = row != NOWHERE and bool(self._received[row])
+        taken = row != NO_ROW and bool(self._received[row])
         return not taken and self._left(at) > 0
 
     def _left(self, at: int) -> int:
-        return self.budget.get(self.picture.candidates[at].machine.pool_key, 0)
+        return self.budget.get(self.arrays.candidates[at].machine.pool_key, 0)
 
     def _leave(self, at: int) -> None:
-        self.budget[self.picture.candidates[at].machine.pool_key] -= 1
-        if (row := int(self._at[at])) != NOWHERE:
+        self.budget[self.arrays.candidates[at].machine.pool_key] -= 1
+        if (row := int(self._at[at])) != NO_ROW:
             self._open[row] = False
 
     def _replace(self, gone: set[int]) -> list[Move]:
-        """The prefix of the rest, the most waste per disruption first, with the largest gain; nothing when no prefix
-        has any."""
+        """The prefix of the remaining candidates, by waste per disruption cost, with the largest gain; empty when no
+        prefix has one."""
         chosen: list[Move] = []
         gain, best, length = 0, 0, 0
         for at in self._by_waste():
@@ -147,29 +150,33 @@ class Search:
                 continue
             left = self._place(at, partly=True)
             self._leave(at)
-            new = int(left @ self.picture.worth) if left is not None else 0
+            new = int(left @ self.arrays.worth) if left is not None else 0
             new = new * (100 + PACKING_LOSS_PERCENT) // 100
-            chosen.append(Move(at, int(self.picture.price[at]) - new))
+            chosen.append(Move(at, int(self.arrays.price[at]) - new))
             gain += self._saves(at) - new
             if gain > best:
                 best, length = gain, len(chosen)
         return chosen[:length]
 
     def _by_waste(self) -> list[int]:
-        picture = self.picture
-        due = np.array([self.churn.due(int(pods)) for pods in picture.pods], dtype=np.int64)
-        waste = picture.excess - due
-        names = np.array([c.name for c in picture.candidates])
+        arrays = self.arrays
+        required_saving = np.array(
+            [self.churn.required_saving(int(pods)) for pods in arrays.pods], dtype=np.int64
+        )
+        waste = arrays.excess - required_saving
+        names = np.array([c.name for c in arrays.candidates])
         order = np.lexsort((names, -(waste / self._cost)))
-        # Pods that nothing can be bought for are worth 0: their node looks wasteful and is not.
-        priceless = np.asarray((picture.load[:, picture.worth == 0] > 0).any(axis=1))
+        # Pods that fit no offering have worth 0, so their node would look wasteful although it cannot be replaced.
+        priceless = np.asarray((arrays.load[:, arrays.worth == 0] > 0).any(axis=1))
         return [int(at) for at in order if waste[at] > 0 and not priceless[at] and self.may_buy[at]]
 
     def _place(self, at: int, *, partly: bool) -> Amounts | None:
-        """[classes]: how many of its pods found no room; None when that is not 0 and had to be (nothing is moved
-        then). Large pods first."""
+        """Moves a candidate's pods to other nodes, large pods first. Returns [classes]: pods that do not fit.
+
+        ``partly`` False: either all pods move, or none does and the result is None.
+        """
         row = int(self._at[at])
-        was_open = row != NOWHERE and bool(self._open[row])
+        was_open = row != NO_ROW and bool(self._open[row])
         if was_open:
             self._open[row] = False
         left, done = self._fill_all(at, exact=not partly)
@@ -186,9 +193,12 @@ class Search:
     def _fill_all(
         self, at: int, *, exact: bool
     ) -> tuple[Amounts, list[tuple[int, Indices, Amounts]]]:
-        """What found no room, and what was put where. ``exact``: ends with the first class that does not fit."""
-        left: Amounts = self.picture.load[at].copy()
-        zone = int(self.picture.zone[at])
+        """([classes]: pods that do not fit, (class, nodes, pods per node) of the others).
+
+        ``exact``: stop at the first class that does not fit.
+        """
+        left: Amounts = self.arrays.load[at].copy()
+        zone = int(self.arrays.zone[at])
         done: list[tuple[int, Indices, Amounts]] = []
         classes = np.flatnonzero(left)
         for one in classes[np.argsort(self._rank[classes])].tolist():
@@ -200,9 +210,9 @@ class Search:
         return left, done
 
     def _fill(self, one: int, count: int, zone: int, *, exact: bool) -> tuple[Indices, Amounts]:
-        """Nodes and how many each takes, ``count`` at most; ``exact``: all or nothing."""
+        """Places up to ``count`` pods: (nodes, pods per node). ``exact``: all of them or none."""
         usable: Mask = self._open & self._may[one]
-        if self.picture.stays_in_zone[one]:
+        if self.arrays.stays_in_zone[one]:
             usable &= self._zone == zone
         rows: Indices = usable.nonzero()[0]
         fits = self._fits(one, rows, count)
@@ -216,16 +226,16 @@ class Search:
         return rows, taken
 
     def _fits(self, one: int, rows: Indices, count: int) -> Amounts:
-        """[rows]: how many pods of a class each could take, ``count`` at most."""
-        picture = self.picture
+        """[rows]: how many pods of a class each node could take, ``count`` at most."""
+        arrays = self.arrays
         found = np.full(len(rows), count, dtype=np.int64)
-        for column in picture.requests[one].nonzero()[0]:
-            room = self._room[column, rows] // picture.requests[one, column]
+        for column in arrays.requests[one].nonzero()[0]:
+            room = self._room[column, rows] // arrays.requests[one, column]
             np.minimum(found, room, out=found)
-        if picture.most[one] < LARGEST:
-            np.minimum(found, picture.most[one] - self._there[one, rows], out=found)
+        if arrays.most[one] < LARGEST:
+            np.minimum(found, arrays.most[one] - self._there[one, rows], out=found)
         return np.maximum(found, 0)
 
     def _put(self, one: int, rows: Indices, taken: Amounts) -> None:
-        self._room[:, rows] -= self.picture.requests[one][:, None] * taken
+        self._room[:, rows] -= self.arrays.requests[one][:, None] * taken
         self._there[one, rows] += taken

@@ -1,11 +1,11 @@
-"""Is a global command still right after its delay? (CON-11)
+"""Validates a global command after its delay (CON-11).
 
-It is not planned anew: on a busy cluster a plan of another moment never buys quite the same machines. The question is
-whether this command does: its pods find a place on the nodes that stay and on the machines that it buys, nothing else
-has to be bought, and it still saves more than its moves cost.
+The command is not planned again: on a busy cluster a later plan never has exactly the same machines. Instead this
+checks that the command's pods fit on the remaining nodes and on its replacements, that no other machine is needed, and
+that the command still saves more than its moves cost.
 
-It goes on without those machines for which that is not so any more, and buys none that gets no pods, as long as the
-rest pays: with a hundred nodes in a command there is always one that just got a pod.
+Machines for which this is no longer true are left out, and so are replacements that would get no pods, as long as the
+rest pays: among a hundred nodes there is always one that just got a pod.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from shared.disruption.global_consolidation.churn import Churn
-from shared.disruption.global_consolidation.proof import owners_of, told, uids_of, without_place
+from shared.disruption.global_consolidation.proof import (
+    command_text,
+    owners_of,
+    uids_of,
+    without_place,
+)
 from shared.disruption.methods.consolidation import eligible, is_balanced
 from shared.disruption.records import Candidate, Command, World, within_budgets
 from shared.disruption.replacement_price import price_now, total_price
@@ -31,10 +36,10 @@ from shared.solver.plan import PlannedMachine
 from shared.solver.pod_classes import effective_requests
 
 MOST_TRIES = 3
-"""Each leaves out those that are in the way."""
+"""Simulations per validation; each leaves out the machines that made the one before fail."""
 
 
-def still_right(world: World, command: Command, churn: Churn) -> Verdict:
+def revalidate(world: World, command: Command, churn: Churn) -> Verdict:
     """The command as it may be carried out now."""
     known = {c.machine.uid: c for c in eligible(world)[0]}
     fresh = [known[c.machine.uid] for c in command.candidates if c.machine.uid in known]
@@ -57,7 +62,7 @@ def still_right(world: World, command: Command, churn: Churn) -> Verdict:
 
 
 def _unbuyable(world: World, command: Command) -> str:
-    """Why a pool cannot have what the command buys: it is gone, or others bought up to its limits (SCH-100)."""
+    """Why a replacement cannot be created: its pool no longer exists, or has reached its limits (SCH-100)."""
     pools = {pool.key: pool for pool in world.snapshot.pools}
     kinds = {kind.name: kind.capacity for kind in world.snapshot.catalogue.types}
     going = uids_of(command.candidates)
@@ -75,21 +80,23 @@ def _unbuyable(world: World, command: Command) -> str:
 
 
 class Placed(NamedTuple):
-    """Where the pods go now. ``problem``: empty when all have a place."""
+    """Where the command's pods fit now. ``problem``: empty when all fit."""
 
     problem: str
     rest: tuple[Candidate, ...]
-    """Those that are not in the way."""
+    """The candidates that do not cause the problem."""
     bought: tuple[PlannedMachine, ...]
-    """Of those that were to be bought, the ones that get pods."""
+    """The replacements that get pods."""
     targets: tuple[str, ...]
 
 
 def _placed(
     world: World, bought: tuple[PlannedMachine, ...], kept: tuple[Candidate, ...]
 ) -> Placed:
-    """The planner fills the new machines its own way, and that is less tight than they were chosen for. So when it does
-    not come out even, each pod that was planned for one of them counts as there, and only the others look for a place.
+    """Simulates the command with its replacements as existing machines.
+
+    The planner may fill the replacements less tightly than the original plan. So when not all pods fit, each pod that
+    was planned on a replacement is pinned there, and only the others are planned.
     """
     moved = {pod.uid for candidate in kept for pod in candidate.pods}
     coming = _in_flight(bought, world.snapshot)
@@ -113,8 +120,10 @@ def _placed(
 def _as_planned(
     world: World, bought: tuple[PlannedMachine, ...], kept: tuple[Candidate, ...]
 ) -> tuple[World, tuple[Candidate, ...], tuple[Machine, ...]]:
-    """The cluster in which the pods are on their new machines already: those have the room that pods left which are
-    gone by now, and not more."""
+    """The world, candidates and replacements with the pods on their replacements already.
+
+    A replacement's free resources are those of planned pods that no longer exist.
+    """
     moving = {pod.uid: pod for candidate in kept for pod in candidate.pods}
     place: dict[str, str] = {}
     coming = []
@@ -134,8 +143,10 @@ def _as_planned(
 
 
 def _in_flight(planned: Iterable[PlannedMachine], snapshot: Snapshot) -> tuple[Machine, ...]:
-    """What the planner would see of them once they are ordered. Their names are none that a node can have: a planned
-    machine may well be called what the one is called that it replaces."""
+    """Planned machines as machines without a node.
+
+    Their names cannot be node names: a planned machine may have the same name as the machine that it replaces.
+    """
     pools = {pool.key: pool for pool in snapshot.pools}
     return tuple(
         Machine(
@@ -150,14 +161,14 @@ def _in_flight(planned: Iterable[PlannedMachine], snapshot: Snapshot) -> tuple[M
 
 
 def _why_not(outcome: Simulation) -> str:
-    """Empty: every pod has a place, and nothing more has to be bought."""
+    """The problem of a simulation; empty when every pod fits and no further machine is needed."""
     if outcome.machines and not outcome.problem:
         return f"{len(outcome.machines)} more new machine(s) are needed by now"
     return outcome.problem
 
 
 def _if_it_pays(world: World, command: Command, churn: Churn) -> Verdict:
-    """At the prices of now, for the pods of now."""
+    """The verdict at current prices, for the current pods."""
     old = total_price(command.candidates)
     prices = [price_now(planned, world) for planned in command.replacements]
     new = [price for price in prices if price is not None]
@@ -165,9 +176,9 @@ def _if_it_pays(world: World, command: Command, churn: Churn) -> Verdict:
         return Verdict(None, SCHEDULING, "a machine that it buys is not on offer any more")
     moved = sum(len(candidate.pods) for candidate in command.candidates)
     saving = (old or 0) - sum(new)
-    if saving <= churn.due(moved):
+    if saving <= churn.required_saving(moved):
         return Verdict(None, CHURN, f"saves ${saving / 1e6:.4f} an hour by now, too little")
-    text = told(len(command.candidates), moved, command.replacements, saving)
+    text = command_text(len(command.candidates), moved, command.replacements, saving)
     now = replace(command, saving_micro_usd_per_hour=saving, moved_pods=moved, text=text)
     if not is_balanced(world, now):
         return Verdict(None, CHURN, "saves too little for what it disrupts (Balanced)")

@@ -1,6 +1,6 @@
-"""Consolidation as Karpenter does it: delete a machine whose pods fit elsewhere, or buy one cheaper (CON-01..14).
+"""Karpenter's consolidation: delete a machine whose pods fit elsewhere, or replace it by a cheaper one (CON-01..14).
 
-``compute`` answers for a given set of machines; ``single_node`` and ``multi_node`` choose the sets.
+``compute`` decides about a given set of machines; ``single_node`` and ``multi_node`` choose the sets.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from shared.disruption.records import (
     BLOCKED,
     UNCONSOLIDATABLE,
+    BalancedScore,
     Candidate,
     Command,
     Rejection,
-    Weighed,
     World,
     effect,
 )
@@ -34,12 +34,14 @@ NEEDED_LABELS = (keys.INSTANCE_TYPE, keys.CAPACITY_TYPE, keys.ZONE)
 DO_NOT_CONSOLIDATE = f'consolidation is blocked through the "{keys.DO_NOT_CONSOLIDATE}" annotation'
 
 HIGHEST_SCORE = 10.0
-"""What a score is told as at most: of a pool whose machines cost nothing it would have no end."""
+"""The highest score that is reported: for a pool whose machines cost nothing the score would be infinite."""
 
 
 def eligible(world: World) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]]:
-    """CON-01: the machines that consolidation may look at, and why not the others. Empty ones have their own method;
-    one whose consolidateAfter still runs is neither."""
+    """(candidates for consolidation, rejections of the others) (CON-01).
+
+    Empty machines, which have a method of their own, and machines whose consolidateAfter has not passed are in neither.
+    """
     types = {kind.name for kind in world.snapshot.catalogue.types}
     kept, rejections = [], []
     for candidate in world.candidates:
@@ -52,13 +54,13 @@ def eligible(world: World) -> tuple[tuple[Candidate, ...], tuple[Rejection, ...]
     return tuple(kept), tuple(rejections)
 
 
-def by_worth(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """CON-02 (v1.14): most money per disruption first."""
+def by_savings_ratio(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Candidates by price per disruption cost, highest first (CON-02, as in Karpenter v1.14)."""
     return sorted(candidates, key=lambda c: (-(c.price_micro_usd_per_hour or 0) / c.cost, c.name))
 
 
 def compute(world: World, candidates: tuple[Candidate, ...], method: str) -> Command | str:
-    """The command that takes these away (CON-03..08), or why it is not worth it or impossible."""
+    """The command that removes these machines (CON-03..08), or the reason why there is none."""
     outcome = simulate(world, candidates, consolidating=True)
     if outcome.problem:
         return outcome.problem
@@ -79,13 +81,15 @@ def compute(world: World, candidates: tuple[Candidate, ...], method: str) -> Com
 
 
 def unconsolidatable(candidate: Candidate, text: str) -> Rejection:
-    """For an Event with 15 minutes of de-duplication."""
+    """A rejection that becomes an Unconsolidatable event; the scheduler repeats it every 15 minutes at most."""
     return candidate.refused(text, event=UNCONSOLIDATABLE, reason=UNDERUTILIZED)
 
 
 def is_balanced(world: World, command: Command) -> bool:
-    """CON-12: in every pool with the policy Balanced, the share of its cost that is saved is at least half the share of
-    its disruption that is paid."""
+    """Is the saved share of each Balanced pool's cost at least half the share of its disruption cost? (CON-12)
+
+    The scores are appended to ``world.balanced_scores``.
+    """
     for pool_key, members in _by_pool(command.candidates).items():
         if members[0].pool.consolidation_policy != BALANCED:
             continue
@@ -94,8 +98,8 @@ def is_balanced(world: World, command: Command) -> bool:
         price = sum(c.price_micro_usd_per_hour or 0 for c in whole) * sum(c.cost for c in members)
         approved = 2 * gain >= price
         score = gain / price if price else HIGHEST_SCORE * approved
-        told = min(max(score, 0.0), HIGHEST_SCORE)
-        world.weighed.append(Weighed(members[0].pool.name, told, approved))
+        shown = min(max(score, 0.0), HIGHEST_SCORE)
+        world.balanced_scores.append(BalancedScore(members[0].pool.name, shown, approved))
         if not approved:
             return False
     return True
@@ -128,12 +132,12 @@ def _by_pool(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
 
 
 def _has_settled(candidate: Candidate) -> bool:
-    """DIS-20; v1alpha5 has no such wait."""
+    """Has consolidateAfter passed? (DIS-20) v1alpha5 has no such wait."""
     return candidate.pool.generation_api != V1 or candidate.machine.has(CONSOLIDATABLE)
 
 
 def _why_not(candidate: Candidate, types: set[str]) -> tuple[str, str]:
-    """(event, text); empty text: it is eligible."""
+    """(event, reason) of a rejection; an empty reason means eligible."""
     pool, labels = candidate.pool, candidate.node.labels
     if pool.is_static:
         return UNCONSOLIDATABLE, f'{pool.kind} "{pool.name}" is static'

@@ -1,6 +1,6 @@
-"""Machines that are no longer what their pool and class say: replaced one by one (DRF-06, DRF-08).
+"""Drift: machines that no longer match their pool and node class are replaced one by one (DRF-06, DRF-08).
 
-Whether a machine drifted is its condition ``Drifted``, which the launcher writes; here only the order and the moves.
+The launcher detects drift and sets the condition ``Drifted``. This module only decides the order and the command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_SIMULATIONS = 20
 
 
 def propose(world: World) -> Proposal:
-    """One command for the machine that drifted first, empty ones before the others; static pools have their own way."""
+    """One command for the first drifted machine whose pods fit elsewhere. Static pools: see ``static_drift``."""
     rejections: list[Rejection] = []
     simulations = 0
     for candidate in drifted(world, static=False):
@@ -26,7 +26,7 @@ def propose(world: World) -> Proposal:
         if simulations == MOST_SIMULATIONS:
             break
         simulations += 1
-        answer = replace_one(world, eventual(candidate), METHOD, DRIFTED)
+        answer = replace_one(world, unblocked_by_grace_period(candidate), METHOD, DRIFTED)
         if isinstance(answer, Command):
             return Proposal((answer,), tuple(rejections))
         rejections.append(answer)
@@ -34,7 +34,10 @@ def propose(world: World) -> Proposal:
 
 
 def drifted(world: World, *, static: bool) -> list[Candidate]:
-    """Candidates that drifted, of static pools or of the others, in order (DRF-06); v1alpha5 needs a gate (DRF-08)."""
+    """Drifted candidates of static or other pools: empty ones first, then by time of drift (DRF-06).
+
+    v1alpha5 machines count only with the feature gate (DRF-08).
+    """
     found = [
         c
         for c in world.candidates
@@ -45,8 +48,8 @@ def drifted(world: World, *, static: bool) -> list[Candidate]:
     return sorted(found, key=lambda c: (not c.empty, c.machine.conditions[CONDITION].since, c.name))
 
 
-def eventual(candidate: Candidate) -> Candidate:
-    """DIS-13: a machine whose drain has an end is not held by its pods."""
+def unblocked_by_grace_period(candidate: Candidate) -> Candidate:
+    """The candidate; with a terminationGracePeriod its pods do not block the disruption (DIS-13)."""
     if candidate.machine.termination_grace_seconds is None:
         return candidate
     return replace(candidate, blocker="", blocking_pod="")

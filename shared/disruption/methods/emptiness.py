@@ -1,4 +1,4 @@
-"""Machines without pods go: all that may, in one command (DIS-30..34, CON-13)."""
+"""Emptiness: machines without pods are deleted in one command, within the budgets (DIS-30..34, CON-13)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from shared.disruption.records import (
     within_budgets,
 )
 from shared.domain.machines.machine import CONSOLIDATABLE
-from shared.domain.machines.machine import EMPTY as MARKED_EMPTY
+from shared.domain.machines.machine import EMPTY as EMPTY_CONDITION
 from shared.domain.pools.nodepools import EMPTY, V1
 
 METHOD = "emptiness"
 
 
 def propose(world: World) -> Proposal:
-    """One command that deletes every empty machine whose time is up, as far as the budgets go."""
+    """One command that deletes the empty machines whose time is up, within the budgets."""
     due: list[Candidate] = []
     rejections: list[Rejection] = []
     for candidate in world.candidates:
@@ -44,8 +44,11 @@ def propose(world: World) -> Proposal:
 
 
 def time_is_up(candidate: Candidate, *, now: float) -> bool:
-    """v1: consolidateAfter has passed (DIS-30). v1alpha5: the TTL has, or consolidation is on, which waits for nothing
-    but its validation (DIS-32, CON-13)."""
+    """Has an empty machine waited long enough?
+
+    v1: consolidateAfter has passed (DIS-30). v1alpha5: ttlSecondsAfterEmpty has passed, or consolidation is enabled,
+    which does not wait before validation (DIS-32, CON-13).
+    """
     machine, pool = candidate.machine, candidate.pool
     if pool.is_static or pool.consolidate_after_seconds is None:
         return False
@@ -54,5 +57,5 @@ def time_is_up(candidate: Candidate, *, now: float) -> bool:
     ttl = pool.empty_ttl_seconds
     if ttl is None:
         return True
-    marked = machine.conditions.get(MARKED_EMPTY)
-    return marked is not None and machine.has(MARKED_EMPTY) and now - marked.since >= ttl
+    empty = machine.conditions.get(EMPTY_CONDITION)
+    return empty is not None and machine.has(EMPTY_CONDITION) and now - empty.since >= ttl

@@ -1,4 +1,4 @@
-"""Machines that are too old: replaced first in v1alpha5, simply deleted in v1 (DIS-60..62, MAP-02)."""
+"""Expiration: v1 machines are deleted at once, v1alpha5 machines after a replacement exists (DIS-60..62, MAP-02)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from shared.domain.pools.nodepools import V1, V1ALPHA5
 
 METHOD = "expiration"
 MOST_SIMULATIONS = 20
-"""In one pass. What is left comes in the next."""
+"""Bound of one pass; the remaining machines follow in the next."""
 
 
 def forceful(machines: Iterable[Machine], *, now: float) -> list[Machine]:
-    """DIS-60: v1 machines to delete now, oldest first, initialised or not (ACC-80); no budget holds this."""
+    """Expired v1 machines, first expired first, initialised or not (DIS-60, ACC-80). Budgets do not apply."""
     due = [m for m in machines if m.generation_api == V1 and not m.terminating]
     expired = [m for m in due if _expires_at(m, m.expire_seconds) <= now]
     return sorted(expired, key=lambda m: (_expires_at(m, m.expire_seconds), m.name))
 
 
 def propose(world: World) -> Proposal:
-    """DIS-61: v1alpha5, the one that expired first of those whose pods find another place."""
+    """One command for the v1alpha5 machine that expired first among those whose pods fit elsewhere (DIS-61)."""
     due = [
         c
         for c in world.candidates

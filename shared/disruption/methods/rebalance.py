@@ -1,13 +1,13 @@
-"""Machines that EC2 recommends to leave: replaced before they are drained, where their pool wants that (INT-43).
+"""Rebalance recommendations: spot machines are replaced before they are drained, if their pool is set to (INT-43).
 
-The interruption service writes the recommendation on the machine; without it nothing happens here. Within the pool's
-budgets: a recommendation is no notice, and half a zone may get one at once. Who is interrupted meanwhile is deleted
-without waiting for any of this.
+The interruption service writes the recommendation on the machine as an annotation. Budgets apply: a recommendation is
+not an interruption notice, and half of a zone may get one at once. A machine that is interrupted meanwhile is deleted
+at once by the interruption service.
 """
 
 from __future__ import annotations
 
-from shared.disruption.methods.drift import eventual
+from shared.disruption.methods.drift import unblocked_by_grace_period
 from shared.disruption.methods.replacing import replace_one
 from shared.disruption.records import REBALANCE, Candidate, Command, Proposal, Rejection, World
 from shared.domain import labels as keys
@@ -18,11 +18,11 @@ MOST_SIMULATIONS = 20
 
 
 def propose(world: World) -> Proposal:
-    """One command for the machine that was recommended first, of those whose pods find another place."""
+    """One command for the machine with the oldest recommendation among those whose pods fit elsewhere."""
     rejections: list[Rejection] = []
     found = [c for c in recommended(world) if world.left(c.machine.pool_key, REBALANCE) > 0]
     for candidate in found[:MOST_SIMULATIONS]:
-        answer = replace_one(world, eventual(candidate), METHOD, REBALANCE)
+        answer = replace_one(world, unblocked_by_grace_period(candidate), METHOD, REBALANCE)
         if isinstance(answer, Command):
             return Proposal((answer,), tuple(rejections))
         rejections.append(answer)
@@ -30,7 +30,7 @@ def propose(world: World) -> Proposal:
 
 
 def recommended(world: World) -> list[Candidate]:
-    """Candidates that carry a recommendation, unless their pool says by now that it does not want to follow any."""
+    """Candidates with a recommendation, oldest first, unless their pool is now set to ignore recommendations."""
     found = [
         c
         for c in world.candidates

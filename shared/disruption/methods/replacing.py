@@ -1,4 +1,4 @@
-"""One machine goes, and whatever its pods need comes: what expiration and drift do (DIS-61, DRF-06)."""
+"""Replaces one machine, whatever the replacements cost: for expiration, drift and rebalance (DIS-61, DRF-06)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shared.disruption.simulation import simulate
 def replace_one(
     world: World, candidate: Candidate, method: str, reason: str
 ) -> Command | Rejection:
-    """A command that takes this machine away and buys whatever its pods need (DRF-06), or why it cannot be."""
+    """The command that removes this machine and creates what its pods need (DRF-06), or why there is none."""
     if candidate.blocker:
         return candidate.refused(
             candidate.blocker, event=BLOCKED, reason=reason, pod=candidate.blocking_pod

@@ -1,4 +1,4 @@
-"""One machine at a time: deleted, or replaced by a cheaper one (CON-10)."""
+"""Single-node consolidation: one machine is deleted, or replaced by a cheaper one (CON-10)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,27 @@ from collections import defaultdict
 from collections.abc import Set
 from itertools import chain, zip_longest
 
-from shared.disruption.methods.consolidation import by_worth, compute, eligible, unconsolidatable
+from shared.disruption.methods.consolidation import (
+    by_savings_ratio,
+    compute,
+    eligible,
+    unconsolidatable,
+)
 from shared.disruption.records import Candidate, Command, Proposal, World
 from shared.domain.pools.nodepools import UNDERUTILIZED
 
 METHOD = "single-node"
 MOST_SIMULATIONS = 60
-"""In one pass; Karpenter counts three minutes instead."""
+"""Bound of one pass; Karpenter's bound is three minutes."""
 
 
 def propose(
     world: World, *, first: Set[str] = frozenset(), most: int = MOST_SIMULATIONS
 ) -> Proposal:
-    """The first machine, over all pools in turn, whose removal saves money. ``first``: keys of machines that the last
-    pass did not reach."""
+    """One command for the first machine whose removal saves money, alternating between pools.
+
+    ``first``: keys of machines that the last pass did not reach. ``most``: bound of simulations.
+    """
     candidates, rejections = eligible(world)
     open_ = [c for c in candidates if world.left(c.machine.pool_key, UNDERUTILIZED) > 0]
     queue = sorted(_interleaved(open_), key=lambda c: c.machine.key not in first)
@@ -36,9 +43,9 @@ def propose(
 
 
 def _interleaved(candidates: list[Candidate]) -> list[Candidate]:
-    """No pool waits for another's machines."""
+    """Candidates of all pools in turn, by savings ratio within a pool, so that no pool waits for another."""
     pools: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in by_worth(candidates):
+    for candidate in by_savings_ratio(candidates):
         pools[candidate.machine.pool_key].append(candidate)
     turns = zip_longest(*(pools[key] for key in sorted(pools)))
     return [candidate for candidate in chain.from_iterable(turns) if candidate is not None]

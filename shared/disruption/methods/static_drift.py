@@ -1,10 +1,10 @@
-"""Drifted machines of static pools: one new for one old, whatever their pods need (DRF-07)."""
+"""Drift of static pools: each drifted machine is replaced by one machine, whatever its pods need (DRF-07)."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from shared.disruption.methods.drift import drifted, eventual
+from shared.disruption.methods.drift import drifted, unblocked_by_grace_period
 from shared.disruption.records import BLOCKED, Command, Proposal, Rejection, World, effect
 from shared.domain.pools.nodepools import DRIFTED, NodePool
 from shared.solver.output import machine_name
@@ -15,12 +15,12 @@ NODES = "nodes"
 
 
 def propose(world: World) -> Proposal:
-    """One command for the static machine that drifted first."""
+    """One command for the machine of a static pool that drifted first."""
     if not world.gates.static_capacity:
         return Proposal()
     rejections: list[Rejection] = []
     for found in drifted(world, static=True):
-        candidate = eventual(found)
+        candidate = unblocked_by_grace_period(found)
         pool = candidate.pool
         if world.left(pool.key, DRIFTED) <= 0 or _has_surplus(world, pool):
             continue
@@ -48,7 +48,7 @@ def propose(world: World) -> Proposal:
 
 
 def _has_surplus(world: World, pool: NodePool) -> bool:
-    """More machines than replicas, those in commands aside: one goes anyway, and nothing takes its place."""
+    """Does the pool have more machines than replicas? Then static capacity deletes one without replacing it."""
     return sum(c.pool.key == pool.key for c in world.candidates) > (pool.replicas or 0)
 
 

@@ -1,7 +1,7 @@
-"""Planned machines become open claims, pod by pod, as far as they are admitted.
+"""Builds the machines of a packing as open machines, with the pods that ``Admitter`` admits.
 
-Pods without topology rules come first, all of a class at once. The others come one by one, the zones
-in turn: a spread rule lets no zone run ahead.
+Pods without topology rules come first, all of a class at once. The others are placed one by one, alternating between
+zones, because a spread rule refuses a zone that has more pods than the others.
 """
 
 from __future__ import annotations
@@ -18,40 +18,42 @@ from shared.domain.requirements import Requirement, Requirements
 from shared.solver.encode import NO_PRICE, Amounts, Indices
 from shared.solver.lowest_cost.demand import Batch, Demand
 from shared.solver.lowest_cost.problem import ANY_ZONE, Pattern
-from shared.solver.placement.planned_machines import OpenClaim
+from shared.solver.placement.planned_machines import OpenMachine
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
 
 _TYPES_UNDER_LIMITS = 15
-"""A machine counts against its pool's limits with its largest type, so there the list is short."""
+"""With limits a machine lists only so many types, because it counts against them with its largest type."""
+_MAX_REFUSALS = 4
+"""Machines of one zone that are tried per pod: a zone that is full refuses on each of them."""
 
 
 class Site(Protocol):
-    """Where machines are built."""
+    """The placement in which machines are built."""
 
-    claims: list[OpenClaim]
+    machines: list[OpenMachine]
 
     def small_types(self, template: PoolTemplate, types: Indices) -> Indices: ...
 
     def is_single(self, pods: PodClass) -> bool: ...
-    def open_claim(self, claim: OpenClaim, pods: PodClass, uids: list[str]) -> int: ...
-    def fill_claim(self, index: int, pods: PodClass, uids: list[str]) -> int: ...
+    def open_machine(self, machine: OpenMachine, pods: PodClass, uids: list[str]) -> int: ...
+    def fill_machine(self, index: int, pods: PodClass, uids: list[str]) -> int: ...
 
 
 @dataclass(slots=True, eq=False)
 class Blueprint:
-    """One planned machine."""
+    """One machine of a packing, before it is built."""
 
     requirements: Requirements
     content: Amounts
     portions: list[tuple[PodClass, int, list[str]]] = field(default_factory=list)
-    """Class, zone it was planned for, UIDs."""
+    """(class, planned zone, UIDs)."""
     index: int | None = None
-    """Of its claim, once it has one."""
+    """Index of the open machine; None until it takes its first pod."""
 
 
 class Building:
-    """The machines of one pool."""
+    """Builds the machines of one pool."""
 
     def __init__(self, site: Site, template: PoolTemplate, demand: Demand) -> None:
         self._site = site
@@ -65,7 +67,7 @@ class Building:
         self._pinned: dict[tuple[int, int], Requirements] = {}
 
     def build(self, patterns: list[Pattern]) -> set[str]:
-        """The UIDs that found a place."""
+        """Builds these machines and returns the UIDs of the pods that they took."""
         blueprints = [self._blueprint(p) for p in patterns for _ in range(p.copies)]
         placed: set[str] = set()
         single: dict[PodClass, list[tuple[int, Blueprint, list[str]]]] = defaultdict(list)
@@ -76,6 +78,7 @@ class Building:
                 else:
                     placed.update(uids[: self._add(blueprint, pods, uids)])
         order = sorted(single, key=lambda one: one.index)
+        # Placing one class may open a zone for another (pod affinity), so classes repeat until nothing changes.
         before = -1
         while len(placed) > before:
             before = len(placed)
@@ -103,7 +106,7 @@ class Building:
             yield waiting.popleft()
 
     def _requirements(self, zone: int, kind: int) -> Requirements:
-        """The pool's, in this zone; not on spot when on-demand capacity was planned."""
+        """The pool's requirements in this zone, without spot when the packing chose on-demand."""
         if (zone, kind) not in self._pinned:
             found = self._template.requirements
             if zone != ANY_ZONE:
@@ -115,26 +118,26 @@ class Building:
         return self._pinned[zone, kind]
 
     def _add(self, blueprint: Blueprint, pods: PodClass, uids: list[str]) -> int:
-        """How many of ``uids``, from the front, the machine took."""
+        """Adds pods from the front of ``uids`` to the machine. Returns how many."""
         if blueprint.index is not None:
-            return self._site.fill_claim(blueprint.index, pods, uids)
+            return self._site.fill_machine(blueprint.index, pods, uids)
         if self._template.nodes_exhausted:
             return 0
-        index = len(self._site.claims)
-        claim = OpenClaim(
+        index = len(self._site.machines)
+        machine = OpenMachine(
             template=self._template,
             hostname=f"hostname-placeholder-{index + 1:04d}",
             requirements=blueprint.requirements,
             types=self._template.sets.of_rows(self._types(blueprint)),
             used=np.zeros_like(blueprint.content),
         )
-        placed = self._site.open_claim(claim, pods, uids)
+        placed = self._site.open_machine(machine, pods, uids)
         blueprint.index = index if placed else None
         return placed
 
     def _types(self, blueprint: Blueprint) -> Indices:
-        """Those of the wanted size if they hold the content; under limits only the cheapest that
-        do: SCH-100."""
+        """The machine's types: within the size limit if one holds the content; with pool limits, the cheapest
+        that do (SCH-100)."""
         template, table = self._template, self._table
         if template.remaining is None:
             small = self._site.small_types(template, template.types)
@@ -156,8 +159,7 @@ class Building:
     def _one_by_one(
         self, pods: PodClass, portions: list[tuple[int, Blueprint, list[str]]], done: set[str]
     ) -> list[str]:
-        """The next pod goes to the zone that got the fewest. Ends when every zone refuses; what
-        other classes place may open one later."""
+        """Places pods of one class, each in the zone that got the fewest so far, until every zone refuses."""
         slots: dict[int, deque[tuple[Blueprint, str]]] = defaultdict(deque)
         for zone, blueprint, uids in portions:
             slots[zone].extend((blueprint, uid) for uid in uids if uid not in done)
@@ -174,17 +176,14 @@ class Building:
                 return found
 
     def _first_admitted(self, pods: PodClass, slots: deque[tuple[Blueprint, str]]) -> str | None:
-        """Tries the next machines of a zone, a few at most: a zone that is full refuses on each."""
-        for _ in range(min(len(slots), _MOST_TRIES)):
+        """The UID of a pod that one of the next machines of a zone took; None when all refuse."""
+        for _ in range(min(len(slots), _MAX_REFUSALS)):
             blueprint, uid = slots[0]
             if self._add(blueprint, pods, [uid]):
                 slots.popleft()
                 return uid
             slots.rotate(-1)
         return None
-
-
-_MOST_TRIES = 4
 
 
 def _is(key: str, *values: str) -> Requirement:

@@ -1,7 +1,7 @@
-"""The cheaper of FewestNodes and LowestCost, and how far both are from what is possible.
+"""Chooses the cheaper plan of FewestNodes and LowestCost, and computes the lower bound.
 
-FewestNodes' plan is there first. LowestCost is tried on a fresh copy of the same problem where some
-pool asks for it, and wins only if it places every pod that FewestNodes places, for less.
+FewestNodes runs first. If a pool uses LowestCost, that policy runs on a fresh copy of the same problem. Its plan is
+chosen only if it places every pod that FewestNodes places and costs less.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from shared.solver.lowest_cost.packing import (
     LOWEST_COST,
     PackedPlacement,
     PackingSettings,
-    packs,
+    uses_lowest_cost,
 )
 from shared.solver.lowest_cost.room import cost
 from shared.solver.lowest_cost.rules import Rules
 from shared.solver.placement.fewest_nodes import BEST_EFFORT, Placement, Run
-from shared.solver.placement.planned_machines import OpenClaim
+from shared.solver.placement.planned_machines import OpenMachine
 from shared.solver.pod_classes import PodClass
 
 _AS_GOOD_AS_OPTIMAL = 1.001
@@ -29,7 +29,7 @@ _AS_GOOD_AS_OPTIMAL = 1.001
 
 @dataclass(frozen=True)
 class Choice:
-    """The placement to use, and what the plan says about it."""
+    """The chosen placement, and the plan's fields about it."""
 
     placement: Placement
     lower_bound_micro_usd_per_hour: int | None
@@ -38,17 +38,17 @@ class Choice:
 
 
 class Price(NamedTuple):
-    """What a placement is compared by."""
+    """Placements are compared by these fields, in this order; lower is better."""
 
     refused: int
     """Pods that wait for a place in a reservation."""
     needlessly_large: int
-    """Machines above the allowed size without a pod that needs one."""
+    """Machines above the size limit without a pod that needs one."""
     micro_usd_per_hour: int
 
 
 Paid = Callable[[Placement], tuple[int, int]]
-"""Pods that must wait for a reservation, and what the machines cost when places in reservations are given out."""
+"""Placement -> (pods that must wait for a reservation, cost in micro-USD per hour after reservations are assigned)."""
 
 
 def cheaper(
@@ -58,14 +58,16 @@ def cheaper(
     prepare: Callable[[], tuple[Placement, list[Run]]],
     paid: Paid | None = None,
 ) -> Choice:
-    """``fewest``: FewestNodes' result for ``queue``. ``prepare`` gives the same problem, untouched. ``paid``: where
-    there are reservations, for which the bound does not hold.
+    """The cheaper placement.
+
+    ``fewest``: the result of FewestNodes for ``queue``. ``prepare``: makes the same problem with nothing placed.
+    ``paid``: given when there are reservations, for which the bound does not hold.
     """
     rules = Rules(best_effort=fewest.min_values_policy == BEST_EFFORT)
-    asked = any(packs(template, settings) for template in fewest.templates)
+    asked = any(uses_lowest_cost(template, settings) for template in fewest.templates)
     bound = lower_bound(fewest, _on_new_machines(fewest, queue), rules, per_host=asked)
     left_out = ignored(fewest, queue)
-    if not asked or (len(_taken(fewest.claims)) < 2 and paid is None):
+    if not asked or (len(_taken(fewest.machines)) < 2 and paid is None):
         return Choice(fewest, bound, left_out, {})
     now = _price(fewest, queue, settings, paid)
     if not _may_gain(now, None if paid else bound):
@@ -76,13 +78,13 @@ def cheaper(
     found = _price(packed, runs, settings, paid)
     if found >= now or not packed.verdicts.keys() <= fewest.verdicts.keys():
         return Choice(fewest, bound, left_out, {})
-    if _taken(packed.claims) != _taken(fewest.claims):
+    if _taken(packed.machines) != _taken(fewest.machines):
         bound = lower_bound(packed, _on_new_machines(packed, runs), rules, per_host=True)
     return Choice(packed, bound, left_out, _policies(packed, settings))
 
 
 def _may_gain(price: Price, bound: int | None) -> bool:
-    """Is the plan further from the bound than what is not worth the work?"""
+    """Is the plan far enough from the bound for LowestCost to be worth its time?"""
     if price.needlessly_large or price.refused:
         return True
     if bound is None:
@@ -90,17 +92,17 @@ def _may_gain(price: Price, bound: int | None) -> bool:
     return price.micro_usd_per_hour > bound * _AS_GOOD_AS_OPTIMAL
 
 
-def _taken(claims: Iterable[OpenClaim]) -> set[str]:
-    return {uid for claim in claims for uid in claim.pods}
+def _taken(machines: Iterable[OpenMachine]) -> set[str]:
+    return {uid for machine in machines for uid in machine.pods}
 
 
 def _on_new_machines(placement: Placement, queue: list[Run]) -> list[Run]:
-    """Runs of the same class joined, without pods that need no new machine."""
-    taken = _taken(placement.claims)
+    """The pods on new machines, with all runs of a class joined."""
+    taken = _taken(placement.machines)
     found: dict[PodClass, list[str]] = {}
-    everybody = sum(len(uids) for _, uids in queue) == len(taken)
+    all_taken = sum(len(uids) for _, uids in queue) == len(taken)
     for pods, uids in queue:
-        kept = uids if everybody else [uid for uid in uids if uid in taken]
+        kept = uids if all_taken else [uid for uid in uids if uid in taken]
         if kept:
             found.setdefault(pods, []).extend(kept)
     return list(found.items())
@@ -110,27 +112,27 @@ def _price(
     placement: Placement, queue: list[Run], settings: PackingSettings, paid: Paid | None
 ) -> Price:
     classes = {uid: pods for pods, uids in queue for uid in uids}
-    too_large = sum(_is_too_large(claim, classes, settings) for claim in placement.claims)
-    refused, price = paid(placement) if paid else (0, sum(map(cost, placement.claims)))
+    too_large = sum(_is_too_large(machine, classes, settings) for machine in placement.machines)
+    refused, price = paid(placement) if paid else (0, sum(map(cost, placement.machines)))
     return Price(refused, too_large, price)
 
 
 def _is_too_large(
-    claim: OpenClaim, classes: dict[str, PodClass], settings: PackingSettings
+    machine: OpenMachine, classes: dict[str, PodClass], settings: PackingSettings
 ) -> bool:
     most = settings.most_node_cpu_milli
     if most is None:
         return False
-    types = claim.template.table.types
-    if min(types[i].capacity.get(CPU, 0) for i in claim.types.rows) <= most:
+    types = machine.template.table.types
+    if min(types[i].capacity.get(CPU, 0) for i in machine.types.rows) <= most:
         return False
-    small = [i for i in claim.template.types if types[i].capacity.get(CPU, 0) <= most]
-    room = claim.template.available[small]
-    requests = {classes[uid].index: classes[uid].requests for uid in claim.pods}
+    small = [i for i in machine.template.types if types[i].capacity.get(CPU, 0) <= most]
+    room = machine.template.available[small]
+    requests = {classes[uid].index: classes[uid].requests for uid in machine.pods}
     return all((room >= request).all(axis=1).any() for request in requests.values())
 
 
 def _policies(chosen: PackedPlacement, settings: PackingSettings) -> dict[str, str]:
-    """Of the pools that got machines by another policy than FewestNodes."""
-    pools = {c.template.pool.key for c in chosen.claims if packs(c.template, settings)}
+    """Pool key -> policy, for pools whose machines were planned by LowestCost."""
+    pools = {c.template.pool.key for c in chosen.machines if uses_lowest_cost(c.template, settings)}
     return dict.fromkeys(sorted(pools), LOWEST_COST)

@@ -1,8 +1,8 @@
-"""Better prices for pods, from the machines themselves: column generation.
+"""Column generation: better prices of pods, derived from whole machines.
 
-A linear program mixes known machines to cover all pods; its prices say which further machines would
-lower the cost, those are added, and so on. The prices know what the market's do not: which contents
-really come out of whole pods.
+A linear program covers all pods with a mix of known machines. Its dual prices show which further machines would lower
+the cost; these are added and the program is solved again. Unlike the prices of ``dual``, these account for the contents
+that whole pods can form.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from shared.solver.lowest_cost.bound.dual import Worth, quiet_solver
 from shared.solver.lowest_cost.fill import Effort, fill
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem
 
-_ROUNDS = 40
-_OFFERS = 48
-"""Tried per round, the most promising first."""
-_SHARES = (1.3, np.inf)
-_SMOOTH = 0.6
-"""Share of the prices before: plain prices jump and ask for useless machines."""
+_MAX_ROUNDS = 40
+_OFFERS_PER_ROUND = 48
+"""Offerings tried per round, the most efficient first."""
+_PORTION_SHARES = (1.3, np.inf)
+_OLD_PRICE_WEIGHT = 0.6
+"""Weight of the previous prices: without smoothing the prices jump and lead to useless machines."""
 _PIVOT_UNITS, _RUN_UNITS = 0.01, 0.5
-_GAIN = 1e-6
+_TOLERANCE = 1e-6
 
 
 class Master:
-    """The program over known machines."""
+    """The linear program over known machines."""
 
     def __init__(self, problem: Problem) -> None:
         self._unit = float(problem.price.mean())
@@ -39,7 +39,7 @@ class Master:
             self._solver.addRow(float(count), highspy.kHighsInf, 0, none.astype(np.int32), none)
 
     def add(self, offer: int, counts: Counts) -> bool:
-        """False when it is known already. ``counts``: [classes]."""
+        """Adds a machine; False when it is known already. ``counts``: [classes]."""
         key = (offer, counts.tobytes())
         if key in self._known:
             return False
@@ -57,7 +57,7 @@ class Master:
         return True
 
     def solve(self, effort: Effort) -> tuple[Floats, Floats] | None:
-        """Worth of each class in micro-USD, and how many of each machine; None when it fails."""
+        """(price of each class in micro-USD, number of each machine); None when the solver fails."""
         self._solver.run()
         pivots = max(0, int(self._solver.getInfo().simplex_iteration_count))
         effort.used += _RUN_UNITS + pivots * _PIVOT_UNITS
@@ -71,8 +71,10 @@ class Master:
 def better_prices(
     problem: Problem, market: Worth, packings: list[list[Pattern]], effort: Effort
 ) -> tuple[Floats, list[Pattern]] | None:
-    """Worth of each class, and the whole machines of the program's mix. ``packings`` cover all
-    pods; None when the program fails."""
+    """(price of each class, whole machines of the program's mix); None when the solver fails.
+
+    ``packings``: each covers all pods.
+    """
     master = Master(problem)
     for pattern in (p for packing in packings for p in packing):
         master.add(pattern.offer, _dense(problem, pattern))
@@ -81,8 +83,8 @@ def better_prices(
         return None
     guide = (market.pods + solved[0]) / 2
     efficiency = np.where(problem.fits.any(axis=0), market.efficiency, -1.0)
-    offers = np.argsort(-efficiency, kind="stable")[:_OFFERS]
-    for _ in range(_ROUNDS):
+    offers = np.argsort(-efficiency, kind="stable")[:_OFFERS_PER_ROUND]
+    for _ in range(_MAX_ROUNDS):
         if not effort.is_left:
             break
         if not _add_machines(problem, master, offers, guide, solved[0], effort):
@@ -94,8 +96,8 @@ def better_prices(
         if again is None:
             break
         solved = again
-        guide = _SMOOTH * guide + (1 - _SMOOTH) * solved[0]
-    times = np.floor(solved[1] + _GAIN).astype(np.int64)
+        guide = _OLD_PRICE_WEIGHT * guide + (1 - _OLD_PRICE_WEIGHT) * solved[0]
+    times = np.floor(solved[1] + _TOLERANCE).astype(np.int64)
     whole = [p._replace(copies=int(n)) for p, n in zip(master.patterns, times, strict=True) if n]
     return solved[0], whole
 
@@ -108,14 +110,14 @@ def _add_machines(
     worth: Floats,
     effort: Effort,
 ) -> int:
-    """How many contents are worth more than they cost."""
+    """Adds contents that are worth more than they cost. Returns how many."""
     total = max(float(problem.counts @ guide), 1e-9)
     added = 0
-    for share in _SHARES:
+    for share in _PORTION_SHARES:
         part = np.minimum(problem.price[offers] / total * share, 1.0)
         first = (problem.counts[None, :] * part[:, None]).astype(np.int64) + 1
         taken = fill(problem, np.maximum(guide, 1e-6), first, offers, 2, effort)
-        gain = taken @ worth - problem.price[offers] * (1 + _GAIN)
+        gain = taken @ worth - problem.price[offers] * (1 + _TOLERANCE)
         for row in np.flatnonzero(gain > 0):
             added += master.add(int(offers[row]), taken[row])
     return added

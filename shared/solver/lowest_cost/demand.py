@@ -1,8 +1,8 @@
-"""Pods and a pool as a packing problem, and the way back from its classes to pods.
+"""Pods and a pool as a packing problem, with the pods of each class of the problem.
 
-Pods with equal requests, rules and zone are one class of the problem, whatever deployment they come
-from. With very many different sizes the requests are rounded up to a grid: planned machines then
-have a little too much room, which building them with the true requests gives back.
+Pods with equal requests, rules and zone are one class, whatever deployment they belong to. With very many different
+sizes the requests are rounded up to a grid: planned machines are then slightly too large, and the spare room is used
+when they are built with the exact requests.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _GRIDS = (1.0, 1.05, 1.1, 1.2, 1.5, 2.0)
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Pods of one class that go to one zone, or to any."""
+    """Pods of one class that go to one zone, or to any zone."""
 
     pods: PodClass
     uids: list[str]
     allowed: Allowed
     zone: int = ANY_ZONE
     group: Hashable = None
-    """Pods of one group share a limit per machine."""
+    """Pods of one group share ``most_per_machine``; None: no limit."""
     most_per_machine: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class Demand:
-    """``members``: the batches of each class of the problem."""
+    """A packing problem. ``members``: the batches of each of its classes."""
 
     problem: Problem
     offers: Offers
     members: list[list[Batch]]
 
     def too_large(self) -> set[PodClass]:
-        """Classes that no offering fits."""
+        """Classes that fit no offering."""
         rows = np.flatnonzero(~np.any(self.problem.fits, axis=1))
         return {batch.pods for row in rows for batch in self.members[row]}
 
@@ -85,7 +85,7 @@ def demand_of(
 
 
 def fit(requests: Floats, capacity: Floats) -> Mask:
-    """[classes, offers]: one pod is not too large."""
+    """[classes, offers]: one pod fits."""
     found = np.ones((len(requests), len(capacity)), dtype=np.bool_)
     for column in range(requests.shape[1]):
         found &= requests[:, column][:, None] <= capacity[:, column][None, :]
@@ -103,7 +103,7 @@ def rounded(requests: Amounts, ratio: float, direction: Callable[[Floats], Float
 
 
 def _grouped(batches: Sequence[Batch]) -> list[list[Batch]]:
-    """Batches that the problem cannot tell apart, on the finest grid that leaves few classes."""
+    """Batches by class of the problem, with the finest grid that gives at most MOST_CLASSES classes."""
     for ratio in _GRIDS:
         found: dict[Hashable, list[Batch]] = {}
         for batch in batches:
@@ -138,7 +138,7 @@ def _pinned(batch: Batch) -> Allowed:
 
 
 def _offers(allowed: list[Allowed], template: PoolTemplate) -> Offers:
-    """Zones are told apart only as far as some class does."""
+    """The pool's offerings in any zone, and in single zones where some class allows only some of them."""
     distinct = {one.types.tobytes(): one.types for one in allowed}
     signatures = np.array([distinct[at] for at in sorted(distinct)], dtype=np.bool_)
     zones, kinds = np.zeros_like(template.zones), np.zeros_like(allowed[0].kinds)
@@ -158,7 +158,7 @@ def _may_use(one: Allowed, offers: Offers, template: PoolTemplate) -> Mask:
 
 
 def _unbeaten_anywhere(offers: Offers, may: Mask) -> Indices:
-    """Across zones and capacity types: what some class may use and nothing cheaper replaces."""
+    """Rows that some class may use and that no cheaper offering replaces, across zones and capacity types."""
     used = np.flatnonzero(may.any(axis=0))
     order = used[np.argsort(offers.price[used], kind="stable")]
     columns = may[distinct_rows(may)[0]][:, order].T
@@ -176,7 +176,7 @@ def _small_enough(offers: Offers, table: TypeTable, most: int | None) -> Mask:
 
 
 def _within_reason(fits: Mask, preferred: Mask, concerned: Mask | None = None) -> Mask:
-    """Without offers that are not ``preferred``, for the classes that have another choice."""
+    """``fits`` without offerings that are not ``preferred``, for classes that fit a preferred one."""
     among = preferred if concerned is None else preferred & concerned
     forced = ~np.any(fits[:, among], axis=1)
     found: Mask = fits & (preferred | forced.reshape(-1, 1))

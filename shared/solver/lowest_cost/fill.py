@@ -1,10 +1,10 @@
 """Fills machines with classes of pods so that their content is worth as much as possible per dollar.
 
-Each round fills every promising offering, keeps the most efficient contents and buys as many copies
-as there are pods for. A class first takes no more than its share of what is left: machines stay
-mixed, and what remains later is not all memory or all CPU.
+Each round fills every promising offering, keeps the most efficient contents, and adds as many copies of them as there
+are pods for. At first a class takes no more than its share of the remaining pods, so that machines are mixed and the
+remaining pods do not all need the same resource.
 
-Work is counted, not timed: one unit is about a millisecond on a usual core.
+Work is counted, not timed, so that plans are deterministic: one unit is about a millisecond on a usual core.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ import numpy as np
 from shared.solver.encode import Indices, Mask
 from shared.solver.lowest_cost.problem import Counts, Floats, Pattern, Problem
 
-_AT_ONCE = 32
-"""Offerings filled in one go."""
-_SLACK = 0.02
-"""How much better than in the last round an offering is expected to become at most."""
+_OFFERS_AT_ONCE = 32
+"""Offerings that are filled together."""
+_EXPECTED_GAIN = 0.02
+"""The most that an offering's efficiency is expected to rise from one round to the next."""
 _STEP_UNITS, _CELL_UNITS = 0.09, 0.000_026
-"""Of one fill step: fixed, and per machine, class and resource."""
+"""Units of one fill step: fixed, and per machine, class and resource."""
 _LEAST_WORTH = 1e-6
-_HURRIED_TOLERANCE = 0.03
-"""A packing is finished whatever it takes. Once the effort is used up it hurries: each round looks at the most
-promising offerings only and buys more of them."""
+_TOLERANCE_WITHOUT_EFFORT = 0.03
+"""A packing is always finished. Once the effort is used up, each round fills only the most promising offerings and
+accepts contents within this wider tolerance, so that there are fewer rounds."""
 _COMPRESS_EVERY = 4
 
 
 @dataclass(frozen=True)
 class Style:
-    """One set of parameters of the packer; none is best everywhere."""
+    """Parameters of ``pack``; no set is best for every problem."""
 
     share: float
     """A class's first portion, as a multiple of its proportional share."""
     size: float
-    """Machines at most this much larger than the average that host limits force."""
+    """Largest price of a machine, as a multiple of the average that host limits force."""
     bulk: float
-    """How much more large pods count: they are hard to place late."""
+    """Extra weight of large pods, which are hard to place late."""
     tolerance: float = 0.008
-    """Contents this much less efficient than the best are bought in the same round."""
+    """Contents at most this much less efficient than the best are used in the same round."""
     portion: int = 2
-    """A step takes one part in so many of what fits."""
+    """A step adds 1/portion of the pods that fit."""
 
 
 @dataclass(slots=True)
 class Effort:
-    """Units of work: how many there are, and how many are used."""
+    """A budget of work: units available and units used."""
 
     most: float
     used: float = 0.0
@@ -58,15 +58,15 @@ class Effort:
         return self.used < self.most
 
     def part(self, share: float) -> Effort:
-        """A share of what is left, to be told back by ``spend``."""
+        """A budget of a share of the remaining units; ``spend`` adds its use to this one."""
         return Effort(self.used + (self.most - self.used) * share, self.used)
 
     def spend(self, part: Effort) -> None:
-        """What was done in a part counts."""
+        """Counts the work done in a part."""
         self.used = part.used
 
     def step(self, cells: int) -> None:
-        """One step of filling so many machines times classes times resources."""
+        """Counts one fill step. ``cells``: machines times classes times resources."""
         self.used += _STEP_UNITS + cells * _CELL_UNITS
 
 
@@ -86,7 +86,7 @@ def fill(
 
 
 class _Filling:
-    """Machines while they are filled. Columns of classes that fit nowhere any more are dropped."""
+    """Machines while they are filled, one per offering."""
 
     def __init__(self, problem: Problem, worth: Floats, offers: Indices, portion: int) -> None:
         self._problem = problem
@@ -102,8 +102,8 @@ class _Filling:
         self.taken = np.zeros((len(offers), len(worth)), dtype=np.int64)
 
     def run(self, limit: Counts, effort: Effort) -> None:
-        """Repeats: the class that is worth most for the scarce room it takes; ends when nothing
-        fits below ``limit``: [offers, classes]."""
+        """Adds, step by step, the class that is worth most for the scarce room that it uses, until no pod fits.
+        ``limit``: [offers, classes], the most pods."""
         open_to = self._possible & (limit > self.taken)
         if self._grouped.size:
             groups = self._problem.groups[self._grouped]
@@ -142,7 +142,7 @@ class _Filling:
                 self._close_groups(open_to, rows, grouped, active, columns)
 
     def _take(self, rows: Indices, classes: Indices, limit: Counts) -> Mask:
-        """Puts a portion on each machine; which classes have reached their limit there."""
+        """Adds a portion to each machine. Returns which classes have reached their limit there."""
         left = limit[rows, classes] - self.taken[rows, classes]
         times = self.room.take(rows, axis=0) / self._divisor.take(classes, axis=0)
         times += self._unasked.take(classes, axis=0)
@@ -161,7 +161,7 @@ class _Filling:
     def _close_groups(
         self, open_to: Mask, rows: Indices, groups: Indices, active: Indices, columns: Indices
     ) -> None:
-        """No more pods of a group where its slots are used up."""
+        """Excludes a group's classes on machines where its slots are used up."""
         group = groups[columns]
         limited = (group >= 0).nonzero()[0]
         if limited.size:
@@ -178,7 +178,7 @@ def pack(
     effort: Effort,
     counts: Counts | None = None,
 ) -> list[Pattern]:
-    """All pods of the problem as machines. Pods that no offering fits are left out.
+    """Machines for all pods of the problem. Pods that fit no offering are left out.
 
     ``efficiency``: [offers], the most that any content can be worth, as a share of the price.
     """
@@ -194,12 +194,12 @@ def pack(
         contents = _promising(now, worth[classes], bound, last, style, effort)
         if not contents:
             break
-        found += _bought(now, classes, left, contents, style)
+        found += _copies(classes, left, contents)
     return found
 
 
 def _weighted(problem: Problem, worth: Floats, style: Style) -> Floats:
-    """A pod that fills much of a machine counts for more."""
+    """The worth of each class, increased for pods that use much of a machine."""
     if style.bulk == 0:
         return worth
     usual = problem.capacity[np.argmin(problem.price / np.maximum(problem.capacity[:, 0], 1))]
@@ -215,16 +215,16 @@ Content = tuple[float, int, Counts]
 def _promising(
     now: Problem, worth: Floats, bound: Floats, last: Floats, style: Style, effort: Effort
 ) -> list[Content]:
-    """Contents within the tolerance of the best, best first. Updates ``last``."""
+    """Contents within the tolerance of the best one, best first. Updates ``last``, the efficiency per offering."""
     total = float(now.counts @ worth)
-    expected = np.minimum(bound, last + _SLACK)
+    expected = np.minimum(bound, last + _EXPECTED_GAIN)
     expected[~now.fits.any(axis=0)] = -1.0
     expected[now.price > _dearest(now, total, style)] = -1.0
     order = np.argsort(-expected, kind="stable")
     best, found = 0.0, []
-    tolerance = style.tolerance if effort.is_left else _HURRIED_TOLERANCE
-    for start in range(0, len(order), _AT_ONCE):
-        offers = order[start : start + _AT_ONCE]
+    tolerance = style.tolerance if effort.is_left else _TOLERANCE_WITHOUT_EFFORT
+    for start in range(0, len(order), _OFFERS_AT_ONCE):
+        offers = order[start : start + _OFFERS_AT_ONCE]
         offers = offers[expected[offers] >= max(best - tolerance, 0.0)]
         if not len(offers):
             break
@@ -241,7 +241,7 @@ def _promising(
 
 
 def _dearest(now: Problem, total: float, style: Style) -> float:
-    """Where host limits force many machines, none much larger than their average."""
+    """The highest price of a machine: where host limits force many machines, about the average; else infinite."""
     grouped = now.groups >= 0
     if not grouped.any() or not np.isfinite(style.size):
         return np.inf
@@ -254,10 +254,8 @@ def _dearest(now: Problem, total: float, style: Style) -> float:
     return max(style.size * total / forced, 1.5 * float(cheapest))
 
 
-def _bought(
-    now: Problem, classes: Indices, left: Counts, contents: list[Content], style: Style
-) -> list[Pattern]:
-    """As many copies of each content as there are pods for. Takes them from ``left``."""
+def _copies(classes: Indices, left: Counts, contents: list[Content]) -> list[Pattern]:
+    """As many copies of each content as there are pods for. Subtracts these pods from ``left``."""
     found = []
     for _, offer, taken in contents:
         held = np.flatnonzero(taken)
@@ -269,7 +267,7 @@ def _bought(
 
 
 def right_sized(problem: Problem, patterns: list[Pattern]) -> list[Pattern]:
-    """Each content on the cheapest offering that holds it."""
+    """The same contents, each on the cheapest offering that holds it."""
     found = []
     for pattern in patterns:
         content = pattern.counts @ problem.requests[pattern.classes]

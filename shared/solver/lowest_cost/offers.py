@@ -1,9 +1,9 @@
-"""The offerings worth considering: what a machine of a size costs, without those that another beats.
+"""The offerings of a pool that are worth considering: sizes with a price, without those that a better one replaces.
 
-An on-demand offering is an instance type at its price. A spot offering is a size at the price that a
-launch can expect which lets EC2 choose among all types of at least that size: the cheapest pools
-(type and zone) with falling weight, since each has capacity with some probability only. Sizes a
-little below a type's own let nearly equal types of other families count as well.
+An on-demand offering is an instance type at its price. A spot offering is a size at the expected price of a launch in
+which EC2 chooses among all types of at least that size: the cheapest spot pools (type and zone) with decreasing weight,
+since each has capacity with some probability only. Sizes slightly below a type's own let similar types of other
+families count too.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from shared.domain import labels as keys
 from shared.domain.resources import CPU, MEMORY
 from shared.solver.encode import NO_PRICE, Indices, Mask
 from shared.solver.lowest_cost.problem import ANY_ZONE, Counts, Floats, Offers, distinct_rows
-from shared.solver.placement.planned_machines import lacking_values
+from shared.solver.placement.planned_machines import unmet_min_values
 from shared.solver.pools.templates import PoolTemplate
 
-LEAST_POOLS = 15
-"""A spot machine's launch shall have so many pools to choose from."""
-_DEPTH = 0.2
-"""Probability that a spot pool has capacity."""
-_SHARES = (1.0, 0.97, 0.92)
-"""Sizes offered per type, as shares of its own."""
-_LEAST_PRICE = 1.0
-"""Micro-USD per hour; a machine that costs nothing would have no value to compare."""
+MIN_SPOT_POOLS = 15
+"""A spot launch should have at least so many spot pools (type and zone) to choose from."""
+_SPOT_POOL_PROBABILITY = 0.2
+"""The assumed probability that a spot pool has capacity."""
+_SIZE_SHARES = (1.0, 0.97, 0.92)
+"""Sizes that are offered per type, as shares of the type's own size."""
+_MIN_PRICE_MICRO_USD = 1.0
+"""Micro-USD per hour. The efficiency of a content is its worth per price, so a price must not be zero."""
 
 
 class OfferTable:
-    """All offerings of one pool. ``signatures``: [signatures, types], the masks of its classes."""
+    """All offerings of one pool. ``signatures``: [distinct classes, types], which class may use which type."""
 
     def __init__(self, template: PoolTemplate, signatures: Mask) -> None:
         self._template = template
@@ -44,7 +44,7 @@ class OfferTable:
         self._stands_in = covering(self._signatures)
 
     def offers(self, zones: list[int], kinds: list[int]) -> Offers:
-        """For each place: any zone, or one of ``zones``."""
+        """The offerings in any zone, and in each of ``zones``, of these capacity types."""
         parts = []
         for kind in kinds:
             for zone in (ANY_ZONE, *zones):
@@ -56,7 +56,7 @@ class OfferTable:
         prices = self._table.price[self._types][:, at, kind]
         cheapest = prices.min(axis=1, initial=NO_PRICE)
         offered = np.flatnonzero(cheapest != NO_PRICE)
-        price = np.maximum(cheapest[offered].astype(np.float64), _LEAST_PRICE)
+        price = np.maximum(cheapest[offered].astype(np.float64), _MIN_PRICE_MICRO_USD)
         order = offered[np.argsort(price, kind="stable")]
         price = np.sort(price, kind="stable")
         kept = self._unbeaten(order, self._room[order], price)
@@ -72,27 +72,27 @@ class OfferTable:
     def _flexible(
         self, offered: Indices, anchors: Indices, prices: Counts, zone: int, kind: int
     ) -> Offers:
-        """Sizes of ``anchors``, priced over every type that could stand in."""
-        rows = np.concatenate([anchors] * len(_SHARES))
-        sizes = np.concatenate([self._shrunk(anchors, share) for share in _SHARES])
+        """Sizes of the types ``anchors``, priced over every type that could replace them."""
+        rows = np.concatenate([anchors] * len(_SIZE_SHARES))
+        sizes = np.concatenate([self._shrunk(anchors, share) for share in _SIZE_SHARES])
         could = self._could_be(sizes, rows, offered)
         enough = self._enough_values(could, offered)
         rows, sizes, could = rows[enough], sizes[enough], could[enough]
         if self._table.capacity_types[kind] == keys.SPOT:
             price, pools = expected_price(could, prices[offered])
-            flexible = pools >= LEAST_POOLS
+            flexible = pools >= MIN_SPOT_POOLS
         else:
             cheapest = prices[offered].min(axis=1).astype(np.float64)
             price = np.where(could, cheapest, np.inf).min(axis=1, initial=np.inf)
             flexible = np.ones(len(rows), dtype=np.bool_)
-        price = np.maximum(price, _LEAST_PRICE)
+        price = np.maximum(price, _MIN_PRICE_MICRO_USD)
         order = np.argsort(price, kind="stable")
         return self._make(
             rows[order], sizes[order], price[order], zone, kind, flexible[order]
         ).only(self._unbeaten(rows[order], sizes[order], price[order], flexible[order]))
 
     def _shrunk(self, types: Indices, share: float) -> Floats:
-        """Pods and extended resources are whole things and stay."""
+        """Sizes with a share of CPU and memory; pods and extended resources are not divisible."""
         sizes = self._room[types].copy()
         for name in (CPU, MEMORY):
             column = self._table.axis.names.index(name)
@@ -100,26 +100,26 @@ class OfferTable:
         return sizes
 
     def _could_be(self, sizes: Floats, rows: Indices, offered: Indices) -> Mask:
-        """[sizes, offered types]: large enough, and open to each class that the anchor is open to."""
+        """[sizes, offered types]: large enough, and usable by each class that may use the size's own type."""
         found = self._stands_in(rows, offered)
         for column in range(sizes.shape[1]):
             found = found & (self._room[offered, column][None, :] >= sizes[:, column][:, None])
         return found
 
     def _enough_values(self, could: Mask, offered: Indices) -> Mask:
-        """SCH-12: sizes whose types still have as many different values as the pool asks for."""
+        """[sizes]: the size's types meet the pool's minValues (SCH-12)."""
         wanted = self._template.requirements
         if not wanted.asks_for_values:
             return np.ones(len(could), dtype=np.bool_)
         lists = (self._types[offered[row]] for row in could)
         return np.array(
-            [not lacking_values(wanted, types, self._table) for types in lists], np.bool_
+            [not unmet_min_values(wanted, types, self._table) for types in lists], np.bool_
         )
 
     def _unbeaten(
         self, rows: Indices, sizes: Floats, price: Floats, flexible: Mask | None = None
     ) -> Mask:
-        """Which of these, sorted by price, are worth offering."""
+        """[rows], sorted by price: no cheaper row is at least as good."""
         equal = np.ones(len(rows), dtype=np.bool_) if flexible is None else flexible
         return unbeaten(sizes, equal, self._stands_in(rows, rows))
 
@@ -144,9 +144,9 @@ class OfferTable:
 
 
 def unbeaten(sizes: Floats, flexible: Mask, stands_in: Mask) -> Mask:
-    """Rows sorted by price: those without an earlier one that is at least as good in all respects.
+    """[rows], sorted by price: True for rows without an earlier one that is at least as good in every respect.
 
-    ``stands_in``: [rows, rows], may the second be used wherever the first is allowed?
+    ``stands_in``: [rows, rows], the second row may be used wherever the first one is allowed.
     """
     better = stands_in & np.tri(len(sizes), len(sizes), -1, dtype=np.bool_)
     better &= flexible[None, :] >= flexible[:, None]
@@ -156,8 +156,10 @@ def unbeaten(sizes: Floats, flexible: Mask, stands_in: Mask) -> Mask:
 
 
 def covering(columns: Mask) -> Callable[[Indices, Indices], Mask]:
-    """``columns``: [things, what may use them]. May the second thing be used wherever the first is
-    allowed? Things with equal columns are compared once."""
+    """A function of rows and other rows: may the other one be used by every class that may use the first?
+
+    ``columns``: [rows, classes], which class may use which row. Equal rows are compared once.
+    """
     firsts, codes = distinct_rows(columns)
     distinct = columns[firsts]
     covers = np.array([(distinct >= row).all(axis=1) for row in distinct], dtype=np.bool_)
@@ -171,10 +173,10 @@ def covering(columns: Mask) -> Callable[[Indices, Indices], Mask]:
 
 
 def expected_price(could: Mask, prices: Counts) -> tuple[Floats, Counts]:
-    """What a spot launch costs on average, and from how many pools it can choose.
+    """[sizes]: the average price of a spot launch, and the number of spot pools that it can choose from.
 
-    ``could``: [sizes, types]; ``prices``: [types, zones]. The k-th cheapest pool counts with the
-    probability that it has capacity and the k before it have none.
+    ``could``: [sizes, types]; ``prices``: [types, zones]. The k-th cheapest pool counts with the probability that it
+    has capacity and all cheaper ones have none.
     """
     types, zones = np.nonzero(prices != NO_PRICE)
     amounts = prices[types, zones]
@@ -184,15 +186,16 @@ def expected_price(could: Mask, prices: Counts) -> tuple[Floats, Counts]:
     pools = np.zeros(len(could), dtype=np.int64)
     for at in order:
         hit = could[:, types[at]]
-        share = np.where(hit, chance * _DEPTH, 0.0)
+        share = np.where(hit, chance * _SPOT_POOL_PROBABILITY, 0.0)
         total += share * float(amounts[at])
         weight += share
-        chance[hit] *= 1 - _DEPTH
+        chance[hit] *= 1 - _SPOT_POOL_PROBABILITY
         pools += hit
     return np.where(weight > 0, total / np.maximum(weight, 1e-300), np.inf), pools
 
 
 def joined(parts: list[Offers], width: int) -> Offers:
+    """All rows of ``parts``. ``width``: number of resources, needed when there are no parts."""
     none = np.zeros(0, dtype=np.intp)
     first = Offers(none, none, none, np.zeros((0, width)), np.zeros(0), np.zeros(0, np.bool_))
     all_parts = [first, *parts]

@@ -1,7 +1,7 @@
-"""The packing problem as numbers: classes of pods, offerings of machines, and which may hold which.
+"""The packing problem as arrays: classes of pods, offerings of machines, and which class may use which offering.
 
-Floats carry whole numbers below 2**53, so comparisons and divisions of amounts are exact; every
-result is checked again in integers when the machines are built.
+Amounts are whole numbers below 2**53 in floats, so comparisons are exact. Every result is checked again in integers
+when the machines are built.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ANY_ZONE = -1
 
 @dataclass(slots=True, eq=False)
 class Offers:
-    """What can be bought, one row each: a size at a price. ``capacity`` is what pods may use."""
+    """Offerings, one row each: a size at a price. ``capacity``: the amounts that pods may use."""
 
     types: Indices
     zones: Indices
-    """Index of the zone, or ANY_ZONE: the launch chooses."""
+    """Index of the zone, or ANY_ZONE: EC2 chooses at launch."""
     kinds: Indices
     """Index of the capacity type."""
     capacity: Floats
@@ -34,13 +34,13 @@ class Offers:
     price: Floats
     """Micro-USD per hour."""
     flexible: Mask
-    """Enough instance types could take its place."""
+    """Enough instance types could replace it."""
 
     def __len__(self) -> int:
         return len(self.types)
 
     def only(self, chosen: Mask | Indices) -> Offers:
-        """These rows."""
+        """Only these rows."""
         return Offers(
             self.types[chosen],
             self.zones[chosen],
@@ -53,24 +53,24 @@ class Offers:
 
 @dataclass(slots=True, eq=False)
 class Problem:
-    """How many pods of which size go where. Rows of classes are in a fixed order."""
+    """Numbers and sizes of pods, sizes and prices of offerings, and which pods may use which offering."""
 
     requests: Floats
     """[classes, resources]."""
     counts: Counts
     groups: Indices
-    """[classes]: the host group, -1 without."""
+    """[classes]: number of the host group; -1 without one."""
     slots: Counts
-    """[groups]: how many pods of a group one machine may hold."""
+    """[groups]: the most pods of a group on one machine."""
     capacity: Floats
     price: Floats
     may: Mask
-    """[classes, offers]: rules allow it, whatever the size."""
+    """[classes, offers]: rules allow the offering, sizes aside."""
     fits: Mask
-    """[classes, offers]: rules allow it and one pod fits."""
+    """[classes, offers]: rules allow the offering and one pod fits."""
 
     def with_offers(self, chosen: Indices) -> Problem:
-        """Only these offerings, numbered anew."""
+        """The problem with only these offerings, renumbered."""
         return Problem(
             self.requests,
             self.counts,
@@ -83,7 +83,7 @@ class Problem:
         )
 
     def without_empty(self, counts: Counts) -> Problem:
-        """The same offerings for the classes that still have pods, and how many."""
+        """The problem with only the classes that have pods in ``counts``."""
         at = np.flatnonzero(counts > 0)
         return Problem(
             self.requests[at],
@@ -107,8 +107,10 @@ class Pattern(NamedTuple):
 
 
 def distinct_rows(matrix: npt.NDArray[np.bool_ | np.uint8]) -> tuple[Indices, Indices]:
-    """The first row of each kind, kinds in the order of their bytes, and the kind of each row. Sorting whole rows, as
-    numpy does, takes seconds where they are long."""
+    """(index of the first row of each distinct value, sorted by bytes; number of the distinct value of each row).
+
+    A dictionary is used because numpy.unique sorts whole rows, which takes seconds for long rows.
+    """
     raw = [row.tobytes() for row in matrix]
     first: dict[bytes, int] = {}
     for at, row in enumerate(raw):
@@ -120,10 +122,10 @@ def distinct_rows(matrix: npt.NDArray[np.bool_ | np.uint8]) -> tuple[Indices, In
 
 
 def cost_of(patterns: list[Pattern], price: Floats) -> float:
-    """Micro-USD per hour."""
+    """The price of all machines, in micro-USD per hour."""
     return float(sum(price[p.offer] * p.copies for p in patterns))
 
 
 def rank(patterns: list[Pattern], price: Floats) -> tuple[float, int]:
-    """The lower, the better: what it costs, then how many machines."""
+    """(cost, number of machines); lower is better."""
     return cost_of(patterns, price), sum(p.copies for p in patterns)

@@ -1,4 +1,4 @@
-"""Room that planned machines still have: pods that go there cost nothing more."""
+"""Free resources of open machines: pods that fit there do not raise the cost."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from shared.domain.requirements import Requirements
 from shared.solver.encode import NO_PRICE, Amounts, Indices
-from shared.solver.placement.planned_machines import OpenClaim
+from shared.solver.placement.planned_machines import OpenMachine
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
 
-_MOST_TRIES = 60
-"""Machines that are asked per pod; each question takes some ten microseconds."""
+_MAX_CANDIDATES = 60
+"""Machines that are tried per pod; each attempt takes about ten microseconds."""
 
 
 def prices(template: PoolTemplate, requirements: Requirements, types: Indices) -> Amounts:
-    """[types]: each at its cheapest offering, in micro-USD per hour."""
+    """[types]: the price of each at its cheapest offering, in micro-USD per hour."""
     table = template.table
     zones = table.zone_mask(requirements, template.zones)
     kinds = table.capacity_mask(requirements)
@@ -25,37 +25,37 @@ def prices(template: PoolTemplate, requirements: Requirements, types: Indices) -
     return found
 
 
-def cost(claim: OpenClaim) -> int:
-    """Of the cheapest offering, in micro-USD per hour."""
-    return int(prices(claim.template, claim.requirements, claim.types.rows).min())
+def cost(machine: OpenMachine) -> int:
+    """The price of the machine's cheapest offering, in micro-USD per hour."""
+    return int(prices(machine.template, machine.requirements, machine.types.rows).min())
 
 
 class Room:
-    """What the cheapest type of each claim has left. Rows are claims in order of opening."""
+    """Free resources of the cheapest type of each machine. Rows are machines in the order in which they were opened."""
 
-    def __init__(self, claims: list[OpenClaim]) -> None:
-        self._claims = claims
-        self.free = np.array([_free(claim) for claim in claims], dtype=np.int64)
+    def __init__(self, machines: list[OpenMachine]) -> None:
+        self._machines = machines
+        self.free = np.array([_free(machine) for machine in machines], dtype=np.int64)
         self._closed: dict[PodClass, set[int]] = defaultdict(set)
 
     def candidates(self, pods: PodClass) -> list[int]:
-        """Claims that may take one more, the fullest first."""
+        """Machines that may take one more pod, the fullest first."""
         fitting = np.flatnonzero((self.free >= pods.requests).all(axis=1))
         closed = self._closed[pods]
         order = fitting[np.argsort(self.free[fitting].sum(axis=1), kind="stable")]
-        return [int(i) for i in order if int(i) not in closed][:_MOST_TRIES]
+        return [int(i) for i in order if int(i) not in closed][:_MAX_CANDIDATES]
 
     def close(self, index: int, pods: PodClass) -> None:
-        """This claim never takes this class."""
+        """Excludes a machine for this class."""
         self._closed[pods].add(index)
 
     def update(self, index: int) -> None:
-        """The claim took pods."""
-        self.free[index] = _free(self._claims[index])
+        """Updates a machine's row. To be called after it took pods."""
+        self.free[index] = _free(self._machines[index])
 
 
-def _free(claim: OpenClaim) -> Amounts:
-    types = claim.types.rows
-    cheapest = types[int(prices(claim.template, claim.requirements, types).argmin())]
-    found: Amounts = claim.template.available[cheapest] - claim.used
+def _free(machine: OpenMachine) -> Amounts:
+    types = machine.types.rows
+    cheapest = types[int(prices(machine.template, machine.requirements, types).argmin())]
+    found: Amounts = machine.template.available[cheapest] - machine.used
     return found

@@ -1,7 +1,7 @@
-"""Which instance types, zones and capacity types a class of pods may use in a pool, sizes aside.
+"""The instance types, zones and capacity types that a class of pods may use in a pool, sizes aside.
 
-The answer comes from the same ``Admitter`` that builds machines, asked with a pod of no size and
-without topology, so the two cannot disagree.
+They come from the same ``Admitter`` that builds machines, called with a pod without requests and without topology
+rules, so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shared.domain.requirements import Requirements
 from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
 from shared.solver.encode import Mask
-from shared.solver.placement.planned_machines import Admission, Admitter, OpenClaim
+from shared.solver.placement.planned_machines import Admission, Admitter, OpenMachine
 from shared.solver.placement.relaxation import pod_requirements, relax, strict_requirements
 from shared.solver.pod_classes import PodClass
 from shared.solver.pools.templates import PoolTemplate
@@ -26,11 +26,11 @@ from shared.solver.topology.counting import Topology
 _MOST_RELAXATIONS = 20
 
 
-_Question = tuple[str, Requirements, tuple[Toleration, ...], tuple[HostPort, ...]]
+_CacheKey = tuple[str, Requirements, tuple[Toleration, ...], tuple[HostPort, ...]]
 
 
 class Allowed(NamedTuple):
-    """Masks over the type table's types, zones and capacity types."""
+    """Masks over the types, zones and capacity types of the type table."""
 
     types: Mask
     zones: Mask
@@ -38,31 +38,31 @@ class Allowed(NamedTuple):
 
 
 class Rules:
-    """Asks for empty machines, once for all classes that differ in nothing that matters here."""
+    """Admits classes to empty machines, cached for classes with equal requirements, tolerations and host ports."""
 
     def __init__(self, *, best_effort: bool) -> None:
         self._admitter = Admitter(Topology(lambda _: (), {}, {}), best_effort=best_effort)
-        self._known: dict[_Question, Allowed | None] = {}
+        self._known: dict[_CacheKey, Allowed | None] = {}
 
     def allowed(self, pods: PodClass, template: PoolTemplate) -> Allowed | None:
-        """None: no machine of this pool may hold the class."""
+        """What the class may use in a pool; None: no machine of the pool can run it."""
         pod = pods.pod
         at = (template.pool.key, pods.requirements, pod.tolerations, pod.host_ports)
         if at not in self._known:
-            self._known[at] = self._ask(pods, template)
+            self._known[at] = self._find(pods, template)
         return self._known[at]
 
-    def _ask(self, pods: PodClass, template: PoolTemplate) -> Allowed | None:
+    def _find(self, pods: PodClass, template: PoolTemplate) -> Allowed | None:
         nothing = np.zeros_like(pods.requests)
         sizeless = replace(pods, requests=nothing, amounts=tuple(nothing.tolist()))
-        claim = OpenClaim(
+        machine = OpenMachine(
             template,
             "hostname-placeholder-0000",
             template.requirements,
             template.all_types,
             nothing,
         )
-        found = self._admitter.admit(claim, sizeless, 1)
+        found = self._admitter.admit(machine, sizeless, 1)
         if not isinstance(found, Admission):
             return None
         zones = template.table.zone_mask(found.requirements, template.zones)
@@ -70,7 +70,7 @@ class Rules:
 
 
 def with_relaxations(pods: PodClass, *, tolerate_preferred: bool) -> list[PodClass]:
-    """The class, and what it becomes as it gives up one preference after the other."""
+    """The class and its relaxations, in the order in which preferences are dropped."""
     found = [pods]
     while len(found) < _MOST_RELAXATIONS:
         pod: Pod | None = relax(found[-1].pod, tolerate_preferred=tolerate_preferred)

@@ -1,7 +1,7 @@
-"""The cheapest of several packings, and improving it while there is effort left.
+"""Makes several packings, chooses the cheapest, and improves it while effort is left.
 
-What may go wrong: without prices for pods (``worth`` found none) each pod counts with the share of
-the cheapest machine it takes, which packs soundly but not as well.
+What may go wrong: when ``worth`` finds no prices, each pod counts with its share of the best offering for it. The
+packing is valid then, but not as cheap.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ STYLES = (
     Style(share=1.3, size=2.0, bulk=1.0),
 )
 GOOD_ENOUGH = 1.01
-"""Packings this close to the bound are not improved any more."""
+"""A packing that costs at most this multiple of the bound is not improved any more."""
 _SMALL = Style(share=np.inf, size=np.inf, bulk=0.0, tolerance=0.0)
 _FIRST, _HALF, _ALL = 0.25, 0.5, 1.0
-"""Shares of the effort that is left."""
+"""Shares of the remaining effort."""
 
 
 def best_patterns(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
-    """Machines for all pods that fit an offering."""
+    """The cheapest packing that was found, for all pods that fit an offering."""
     if not problem.fits.any():
         return []
     chosen = _worth_trying(problem)
@@ -38,8 +38,11 @@ def best_patterns(problem: Problem, extended: Indices, effort: Effort) -> list[P
 
 
 def _worth_trying(problem: Problem) -> Indices:
-    """All offerings where limits per host force more machines than there are classes: many of their machines are
-    changed when they are built, and one that is bound to no zone then takes more. Elsewhere none that has a twin."""
+    """The offerings to search.
+
+    All of them where limits per host force more machines than there are classes: many of these machines are changed
+    when they are built, and one without a fixed zone then takes more pods. Elsewhere duplicates are left out.
+    """
     sizes = np.bincount(
         problem.groups[problem.groups >= 0],
         problem.counts[problem.groups >= 0],
@@ -47,24 +50,26 @@ def _worth_trying(problem: Problem) -> Indices:
     )
     if (sizes > len(problem.counts) * problem.slots).any():
         return np.arange(len(problem.price))
-    return _without_twins(problem)
+    return _without_duplicates(problem)
 
 
-def _without_twins(problem: Problem) -> Indices:
-    """Of offerings equal in size and price those that most classes may use: an offering in any zone is as good as one
-    in a zone, but pods that must be in that zone cannot share it."""
+def _without_duplicates(problem: Problem) -> Indices:
+    """Offerings without those that equal another in size and price and that fewer classes may use.
+
+    Offerings in a single zone have no duplicate if some class must be in that zone.
+    """
     users = problem.may.sum(axis=0)
     best: dict[tuple[bytes, float], list[int]] = {}
     for offer in map(int, np.argsort(-users, kind="stable")):
-        twins = best.setdefault((problem.capacity[offer].tobytes(), problem.price[offer]), [])
+        equal = best.setdefault((problem.capacity[offer].tobytes(), problem.price[offer]), [])
         may = problem.may[:, offer]
-        if not any((may <= problem.may[:, other]).all() for other in twins):
-            twins.append(offer)
-    return np.array(sorted(offer for twins in best.values() for offer in twins), dtype=np.intp)
+        if not any((may <= problem.may[:, other]).all() for other in equal):
+            equal.append(offer)
+    return np.array(sorted(offer for equal in best.values() for offer in equal), dtype=np.intp)
 
 
 def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
-    """The search itself."""
+    """The cheapest packing of the first ones and of those that the improvement stages make."""
     market = worth(problem, extended) or _shares(problem)
     packings = _packings(problem, market, effort)
     best = _cheapest(problem, packings)
@@ -83,15 +88,18 @@ def _best(problem: Problem, extended: Indices, effort: Effort) -> list[Pattern]:
 
 
 def _stages(problem: Problem, packing: list[Pattern]) -> tuple[tuple[bool, float], ...]:
-    """(by a mix of machines or by their tail, share of the effort). A mix has about as many machines in part as there
-    are classes, so it says little where there are fewer machines than that."""
+    """The improvement stages: (True: column generation, False: repacking the tail; share of the remaining effort).
+
+    The mix of column generation has about as many fractional machines as there are classes, so it comes later when the
+    packing has fewer machines than that.
+    """
     if sum(p.copies for p in packing) > len(problem.counts):
         return (True, _ALL), (False, _ALL)
     return (False, _HALF), (True, _HALF), (False, _ALL)
 
 
 def _packings(problem: Problem, market: Worth, effort: Effort) -> list[list[Pattern]]:
-    """One at least."""
+    """A packing per style, at least one."""
     part = effort.part(_FIRST)
     found: list[list[Pattern]] = []
     for style in STYLES:
@@ -102,14 +110,14 @@ def _packings(problem: Problem, market: Worth, effort: Effort) -> list[list[Patt
 
 
 def _cheapest(problem: Problem, packings: list[list[Pattern]]) -> list[Pattern]:
-    """With fewer machines where two cost the same."""
+    """The cheapest packing; of equal costs the one with fewer machines."""
     return min(packings, key=lambda found: rank(found, problem.price))
 
 
 def _mixed(
     problem: Problem, market: Worth, packings: list[list[Pattern]], effort: Effort
 ) -> list[list[Pattern]]:
-    """Packings made with what a mix of machines says that pods are worth."""
+    """Packings made with the pod prices of column generation."""
     half = effort.part(_HALF)
     solved = better_prices(problem, market, packings, half)
     effort.spend(half)
@@ -127,7 +135,7 @@ def _mixed(
 
 
 def _without_excess(problem: Problem, mix: list[Pattern]) -> tuple[Counts, list[Pattern]]:
-    """The mix covers some pods more than once: what is left after it, and the mix without that."""
+    """(pods that the mix does not cover, the mix without pods that it covers more than once)."""
     left = np.where(problem.fits.any(axis=1), problem.counts, 0)
     kept = []
     for pattern in mix:
@@ -141,7 +149,7 @@ def _without_excess(problem: Problem, mix: list[Pattern]) -> tuple[Counts, list[
 
 
 def _shares(problem: Problem) -> Worth:
-    """A pod's worth without a program: what its part of the best offering for it costs."""
+    """A pod's worth without a linear program: the price of its share of the best offering for it."""
     size = np.maximum(problem.capacity, 1.0)
     pods: Floats = np.zeros(len(problem.counts))
     for row, request in enumerate(problem.requests):

@@ -1,7 +1,7 @@
-"""Which zone each pod shall go to, and how many of its like a machine may hold.
+"""Predicts the zone of each pod, and how many equal pods a machine may hold.
 
-A guess that saves refusals: what is planned here is asked of ``Topology`` again when machines are
-built, and only its answer counts. So rules that are hard to foresee are left to it.
+The prediction only saves refusals: ``Topology`` checks every pod again when machines are built. Rules that are hard to
+predict are left to it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from shared.solver.topology.rules import AFFINITY, ANTI_AFFINITY, SPREAD
 
 
 class HostLimit(NamedTuple):
-    """At most so many pods of a group on one machine."""
+    """At most ``most`` pods of a group on one machine."""
 
     group: Hashable
     most: int
 
 
 def host_limit(topology: Topology, pods: PodClass) -> HostLimit | None:
-    """The tightest limit that a class sets to itself: host ports, anti-affinity or spread by host."""
+    """The tightest limit per machine of a class: host ports, anti-affinity or spread by host."""
     if pods.pod.host_ports:
         return HostLimit(("ports", pods.pod.host_ports), 1)
     owned, counted = topology.groups_of(pods)
@@ -42,13 +42,13 @@ def host_limit(topology: Topology, pods: PodClass) -> HostLimit | None:
 
 
 def wants_one_host(topology: Topology, pods: PodClass) -> bool:
-    """Pods that must share a machine with others are not foreseen."""
+    """True for pod affinity by host name, which the packing does not support."""
     owned, _ = topology.groups_of(pods)
     return any(g.rule.kind == AFFINITY and g.rule.key == keys.HOSTNAME for g in owned)
 
 
 class ZonePlan:
-    """Counts per rule and zone as they will be when everything planned so far is placed."""
+    """Counts per rule and zone as they will be once all pods planned so far are placed."""
 
     def __init__(self, topology: Topology, zones: list[str], cpu_column: int) -> None:
         self._topology = topology
@@ -58,7 +58,7 @@ class ZonePlan:
         self._load: dict[int, int] = defaultdict(int)
 
     def split(self, pods: PodClass, count: int, allowed: Mask) -> dict[int, int]:
-        """Zone (or ANY_ZONE) -> number of pods. Pods that nothing is foreseen for are left out."""
+        """Zone (or ANY_ZONE) -> number of pods. Pods without a predicted zone are left out."""
         owned, counted = self._topology.groups_of(pods)
         rules = [group for group in owned if group.rule.key == keys.ZONE]
         if not rules:
@@ -68,7 +68,7 @@ class ZonePlan:
         most = count
         for group in rules:
             zones, most = self._narrowed(group, group in counted, zones, most)
-        found = self._poured([g for g in rules if g.rule.kind == SPREAD], zones, count, most)
+        found = self._balanced([g for g in rules if g.rule.kind == SPREAD], zones, count, most)
         for zone, pods_there in found.items():
             self._load[zone] += pods_there * cpu
             for group in counted:
@@ -85,7 +85,7 @@ class ZonePlan:
     def _narrowed(
         self, group: Group, counts_itself: bool, zones: list[int], most: int
     ) -> tuple[list[int], int]:
-        """The zones that a rule leaves, and the most pods that each may take."""
+        """The zones that a rule allows, and the most pods that each may take."""
         there = self._of(group)
         if group.rule.kind == AFFINITY:
             taken = [z for z in zones if there[z]]
@@ -97,10 +97,10 @@ class ZonePlan:
             return free, 1 if counts_itself else most
         return zones, most
 
-    def _poured(
+    def _balanced(
         self, spreads: list[Group], zones: list[int], count: int, most: int
     ) -> dict[int, int]:
-        """Like water: the emptiest zone first."""
+        """Zone -> number of pods, adding each pod to the zone with the fewest."""
         level = {z: max((self._of(g)[z] for g in spreads), default=0) for z in zones}
         found: dict[int, int] = defaultdict(int)
         for _ in range(count):

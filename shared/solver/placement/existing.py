@@ -1,7 +1,7 @@
-"""Capacity that is there or on its way: nodes, and machines that have no node yet (SCH-50..53).
+"""Existing capacity: nodes, and machines that have no node yet (SCH-50..53).
 
-A machine that is not launched counts as the cheapest type of its list. What was promised to it is
-not subtracted: those pods are still pending and are placed on it again by this very plan.
+A machine that is not launched counts as the cheapest type of its list. The pods that an earlier plan placed on it are
+not subtracted: they are still pending, and this plan places them on it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from shared.domain import labels as keys
-from shared.domain.expressions import Expression, Taint
+from shared.domain.expressions import Expression, Taint, Toleration, first_untolerated
 from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.machines.machine import INITIALIZED as MACHINE_INITIALIZED
 from shared.domain.machines.machine import Machine
@@ -34,13 +34,13 @@ from shared.solver.ports import HostPort
 from shared.solver.topology.hosts import Host
 from shared.solver.volumes.reach import Attachments, Volumes
 
-MOST_NODES = 8192
-"""Whose labels are remembered between plans: about 4 kB each."""
+MAX_CACHED_LABEL_SETS = 8192
+"""Label sets that stay parsed between plans; each takes about 4 kB."""
 
 
 @dataclass(slots=True, eq=False)
 class ExistingTarget:
-    """A node, or a machine on its way to become one, with the room that is left."""
+    """A node, or a machine without a node, with its free resources."""
 
     name: str
     host: Host
@@ -49,71 +49,79 @@ class ExistingTarget:
     initialized: bool
     ports: list[HostPort] = field(default_factory=list)
     attachments: Attachments = field(default_factory=Attachments)
-    kinds: Kinds | None = None
-    """What a machine without a node may become; None for a node, whose labels say it all."""
+    possible_types: PossibleTypes | None = None
+    """The types that a machine without a node may become; None for a node, whose labels are final."""
 
     @property
     def labels(self) -> Requirements:
         return self.host.requirements
 
     def suits(self, wanted: Requirements) -> bool:
-        """SCH-09: strict. A machine whose value is still open must suit the pod in every case."""
+        """Strict compatibility (SCH-09): where a machine may get several values of a label, each must be allowed."""
         return all(map(self._always_meets, wanted))
 
-    def possible(self, key: str) -> tuple[Requirement | None, OpenLabel | None]:
-        """What is known of a label: its requirement, and what the types leave open of it."""
+    def allows(self, wanted: Requirements, tolerations: tuple[Toleration, ...]) -> bool:
+        """Do its taints and labels allow a pod with these requirements and tolerations?"""
+        return first_untolerated(self.taints, tolerations) is None and self.suits(wanted)
+
+    def possible(self, key: str) -> tuple[Requirement | None, PossibleValues | None]:
+        """The requirement on a label, and the values that the machine's types may still give it."""
         known = self.labels.get(key)
         decided = known is not None and not known.complement
-        return known, None if decided or self.kinds is None else self.kinds.label(key, known)
+        return known, None if decided or self.possible_types is None else self.possible_types.label(
+            key, known
+        )
 
     def _always_meets(self, wanted: Requirement) -> bool:
-        known, left_open = self.possible(wanted.key)
-        if left_open is not None:
-            may_lack = left_open.may_lack and not wanted.accepts_absence
-            return not may_lack and all(map(wanted.has, left_open.values))
+        known, open_values = self.possible(wanted.key)
+        if open_values is not None:
+            may_lack = open_values.may_lack and not wanted.accepts_absence
+            return not may_lack and all(map(wanted.has, open_values.values))
         if known is None or known.accepts_absence:
-            return wanted.accepts_absence and (self.kinds is None or wanted.key != keys.ZONE_ID)
+            return wanted.accepts_absence and (
+                self.possible_types is None or wanted.key != keys.ZONE_ID
+            )
         return wanted.covers(known)
 
 
-class OpenLabel(NamedTuple):
-    """The values that a label may get, and whether it may be missing."""
+class PossibleValues(NamedTuple):
+    """The values that a label may get, and whether the label may be missing."""
 
     values: frozenset[str]
     may_lack: bool
 
 
 @dataclass(frozen=True, eq=False)
-class Kinds:
+class PossibleTypes:
     """The instance types that a machine may become."""
 
     table: TypeTable
     types: Indices
 
-    def label(self, key: str, known: Requirement | None) -> OpenLabel | None:
-        """Of the values that ``known`` allows; None when no type has an answer."""
+    def label(self, key: str, known: Requirement | None) -> PossibleValues | None:
+        """The types' values of a label that ``known`` allows; None when no type has any."""
         found = self.table.distinct_values(key, self.types)
         values = frozenset(v for v in found if known is None or known.has(v))
         lacking = known is None or known.accepts_absence
         may_lack = lacking and self.table.may_lack(key, self.types)
-        return OpenLabel(values, may_lack) if values else None
+        return PossibleValues(values, may_lack) if values else None
 
 
 def existing_targets(
     snapshot: Snapshot, table: TypeTable, bound: Mapping[str, list[Pod]], volumes: Volumes
 ) -> list[ExistingTarget]:
-    """SCH-32 (a): initialised first, then by name. ``bound``: node name -> pods that stay there."""
+    """Placement targets, initialised ones first, then by name (SCH-32). ``bound``: node name -> pods that stay."""
     by_provider = {m.provider_id: m for m in snapshot.machines if m.provider_id}
     by_node = {m.node_name: m for m in snapshot.machines if m.node_name}
     found, with_node = [], set()
     for node in snapshot.nodes:
         machine = by_provider.get(node.provider_id) or by_node.get(node.name)
-        leaving = _is_leaving(node, machine)
-        if machine is not None and not (leaving or _is_registered(node, machine)):
-            continue  # its labels and taints are still to come: the machine tells more than the node
+        closed = _takes_no_pods(node, machine)
+        if machine is not None and not (closed or _is_registered(node, machine)):
+            continue  # the node lacks labels and taints until it is registered, so the machine is the target
         if machine is not None:
             with_node.add(machine.uid)
-        if not leaving:
+        if not closed:
             pods = bound.get(node.name, [])
             target = _node_target(node, machine, pods, snapshot.daemon_sets, table)
             target.attachments = volumes.attachments(node.name, pods)
@@ -125,10 +133,10 @@ def existing_targets(
     return sorted(found, key=lambda target: (not target.initialized, target.name))
 
 
-def _is_leaving(node: Node, machine: Machine | None) -> bool:
-    """SCH-53; a cordoned node takes no pods either."""
-    leaving = node.terminating or node.unschedulable
-    return leaving or (machine is not None and machine.terminating)
+def _takes_no_pods(node: Node, machine: Machine | None) -> bool:
+    """True for a terminating node or machine (SCH-53) and for a cordoned node."""
+    closed = node.terminating or node.unschedulable
+    return closed or (machine is not None and machine.terminating)
 
 
 def _node_target(
@@ -139,7 +147,7 @@ def _node_target(
     table: TypeTable,
 ) -> ExistingTarget:
     initialized = _is_initialized(node, machine)
-    taints = node.taints if initialized else _lasting(node.taints, machine)
+    taints = node.taints if initialized else _without_temporary_taints(node.taints, machine)
     labels = node_labels(node)
     used = sum_of(effective_requests(pod.requests) for pod in pods)
     daemons = sum_of(effective_requests(pod.requests) for pod in pods if pod.is_daemon)
@@ -156,9 +164,8 @@ def _node_target(
 
 
 def _is_registered(node: Node, machine: Machine) -> bool:
-    """LCH-73: does the node carry what its machine has decided? The machine names it from then on."""
-    marked = node.is_registered or node.is_initialized
-    return marked or machine.node_name == node.name
+    """Does the node have its machine's labels and taints? The machine names its node from then on (LCH-73)."""
+    return node.is_registered or node.is_initialized or machine.node_name == node.name
 
 
 def _is_initialized(node: Node, machine: Machine | None) -> bool:
@@ -167,14 +174,16 @@ def _is_initialized(node: Node, machine: Machine | None) -> bool:
     return node.is_initialized or (machine is not None and machine.has(MACHINE_INITIALIZED))
 
 
-def _lasting(taints: tuple[Taint, ...], machine: Machine | None) -> tuple[Taint, ...]:
-    """SCH-52: without the taints that go away while the node comes up."""
+def _without_temporary_taints(
+    taints: tuple[Taint, ...], machine: Machine | None
+) -> tuple[Taint, ...]:
+    """The taints that remain after initialization: without startup and ephemeral taints (SCH-52)."""
     startup = machine.startup_taints if machine else ()
     return tuple(t for t in taints if not is_ephemeral(t) and t not in startup)
 
 
 def _allocatable(node: Node, machine: Machine | None, initialized: bool) -> Resources:
-    """SCH-51: what the node still reports as zero is taken from the machine until initialised."""
+    """Until initialization, amounts that the node reports as zero are taken from its machine (SCH-51)."""
     if initialized or machine is None:
         return node.allocatable
     reported = {name: amount for name, amount in node.allocatable.items() if amount}
@@ -182,7 +191,7 @@ def _allocatable(node: Node, machine: Machine | None, initialized: bool) -> Reso
 
 
 def host_name(node: Node) -> str:
-    """The value of the hostname label, or the node's name without one."""
+    """The value of the hostname label; without the label, the node's name."""
     return node.labels.get(keys.HOSTNAME, node.name)
 
 
@@ -191,9 +200,9 @@ def node_labels(node: Node) -> Requirements:
     return _of_labels(frozenset({**node.labels, keys.HOSTNAME: host_name(node)}.items()))
 
 
-@lru_cache(MOST_NODES)
+@lru_cache(MAX_CACHED_LABEL_SETS)
 def _of_labels(labels: frozenset[tuple[str, str]]) -> Requirements:
-    """Read once: nodes rarely change their labels, and a look at the cluster plans it many times."""
+    """Cached: nodes rarely change their labels, and one disruption pass plans the same nodes many times."""
     return Requirements.of(labels=dict(labels))
 
 
@@ -205,30 +214,31 @@ def _machine_targets(
     bound: Mapping[str, list[Pod]],
     names: Mapping[str, str],
 ) -> list[ExistingTarget]:
-    """None for a machine of which nothing is known that could tell its size. One that is not launched yet gets the size
-    that its kubelet's settings and its class leave to pods. Machines of one plan are alike: what was found for one
-    serves the others. ``names``: provider id -> node.
+    """Targets for machines without a node; a machine of unknown size is left out.
+
+    A machine that is not launched gets the size that its kubelet settings and node class leave to pods. Machines of
+    one plan are mostly equal, so each distinct one is worked out once. ``names``: provider id -> node name.
     """
-    known: dict[_Likeness, Becoming | None] = {}
+    known: dict[_NodeKey, ExpectedNode | None] = {}
     found = []
     for machine in machines:
-        likeness = _likeness(machine)
-        if likeness not in known:
+        key = _node_key(machine)
+        if key not in known:
             node_class = classes.get(machine.node_class_key)
-            known[likeness] = _becoming(machine, node_class, daemon_sets, table)
-        becoming = known[likeness]
-        if becoming is not None and (becoming.index is not None or machine.allocatable):
+            known[key] = _expected_node(machine, node_class, daemon_sets, table)
+        expected = known[key]
+        if expected is not None and (expected.index is not None or machine.allocatable):
             node = machine.node_name or names.get(machine.provider_id, "")
             pods = [pod for name in {node, machine.name} for pod in bound.get(name, ())]
-            found.append(_machine_target(machine, becoming, pods))
+            found.append(_machine_target(machine, expected, pods))
     return found
 
 
-_Likeness = tuple[tuple[Expression, ...], frozenset[tuple[str, str]], tuple[Taint, ...], bytes, str]
+_NodeKey = tuple[tuple[Expression, ...], frozenset[tuple[str, str]], tuple[Taint, ...], bytes, str]
 
 
-def _likeness(machine: Machine) -> _Likeness:
-    """Equal for machines that may become the same nodes."""
+def _node_key(machine: Machine) -> _NodeKey:
+    """A cache key: machines with equal keys may become the same nodes."""
     return (
         machine.requirements,
         frozenset(machine.labels.items()),
@@ -239,24 +249,24 @@ def _likeness(machine: Machine) -> _Likeness:
 
 
 @dataclass(frozen=True, eq=False)
-class Becoming:
-    """What machines that are alike have in common, without a host name. ``index``: the type to count with, if known."""
+class ExpectedNode:
+    """The future node of machines with equal keys, without a host name. ``index``: the type that is assumed, if any."""
 
     labels: Requirements
     table: TypeTable
     index: int | None
     load: DaemonLoad
     taints: tuple[Taint, ...]
-    kinds: Kinds | None
+    possible_types: PossibleTypes | None
 
 
-def _becoming(
+def _expected_node(
     machine: Machine,
     node_class: NodeClass | None,
     daemon_sets: tuple[DaemonSet, ...],
     table: TypeTable,
-) -> Becoming | None:
-    """None for one with requirements that contradict each other."""
+) -> ExpectedNode | None:
+    """None for a machine with invalid requirements."""
     try:
         labels = Requirements.of(machine.requirements, machine.labels)
         if node_class is not None:
@@ -264,50 +274,50 @@ def _becoming(
     except InvalidObject:
         return None
     taints = tuple(t for t in machine.taints if not is_ephemeral(t))
-    return Becoming(
+    return ExpectedNode(
         labels=labels.without(keys.HOSTNAME),
         table=table,
         index=_type_of(machine, labels, table),
         load=load_on_new_nodes(daemon_sets, taints, labels, table),
         taints=taints,
-        kinds=_kinds(machine, labels, table),
+        possible_types=_possible_types(machine, labels, table),
     )
 
 
-def _machine_target(machine: Machine, becoming: Becoming, pods: list[Pod]) -> ExistingTarget:
-    """``pods``: that are promised or nominated to it. Daemon pods that run there already are in the overhead."""
-    index, load, table = becoming.index, becoming.load, becoming.table
+def _machine_target(machine: Machine, expected: ExpectedNode, pods: list[Pod]) -> ExistingTarget:
+    """``pods``: the pods bound to the machine's node. Its daemon pods are part of the overhead already."""
+    index, load, table = expected.index, expected.load, expected.table
     known = machine.allocatable
     allocatable = table.axis.vector(known) if known else table.allocatable[index]
     overhead = load.overhead[index] if index is not None else table.axis.vector(load.total())
     name = machine.node_name or machine.name
-    named = becoming.labels.intersect(Requirements.of(labels={keys.HOSTNAME: name}))
+    named = expected.labels.intersect(Requirements.of(labels={keys.HOSTNAME: name}))
     own = [pod for pod in pods if not pod.is_daemon]
     used = table.axis.vector(sum_of(effective_requests(pod.requests) for pod in own))
+    held_ports = [*(daemon.host_ports for daemon, _ in load.daemons), *(p.host_ports for p in own)]
     return ExistingTarget(
         name,
         Host(name, named, taints=machine.taints),
-        becoming.taints,
+        expected.taints,
         allocatable - overhead - used,
         False,
-        [
-            *(port for daemon, _ in load.daemons for port in daemon.host_ports),
-            *(port for pod in own for port in pod.host_ports),
-        ],
-        kinds=becoming.kinds,
+        [port for ports in held_ports for port in ports],
+        possible_types=expected.possible_types,
     )
 
 
-def _kinds(machine: Machine, labels: Requirements, table: TypeTable) -> Kinds | None:
-    """The launched type, those of the list, or without one all that its requirements allow."""
+def _possible_types(
+    machine: Machine, labels: Requirements, table: TypeTable
+) -> PossibleTypes | None:
+    """The launched type, or every type that the machine's requirements allow."""
     if machine.instance_type:
         known = table.index.get(machine.instance_type)
-        return None if known is None else Kinds(table, np.array([known], dtype=np.intp))
-    return Kinds(table, np.flatnonzero(table.matching(labels)))
+        return None if known is None else PossibleTypes(table, np.array([known], dtype=np.intp))
+    return PossibleTypes(table, np.flatnonzero(table.matching(labels)))
 
 
 def _type_of(machine: Machine, labels: Requirements, table: TypeTable) -> int | None:
-    """The launched type, or the cheapest of the list; the first by name of equals."""
+    """The launched type, or the cheapest type of the list; equal prices go by name."""
     if machine.instance_type:
         return table.index.get(machine.instance_type)
     allowed = labels.get(keys.INSTANCE_TYPE)
@@ -320,7 +330,7 @@ def _type_of(machine: Machine, labels: Requirements, table: TypeTable) -> int | 
 
 
 def group_by_node(pods: tuple[Pod, ...], moved: frozenset[str]) -> dict[str, list[Pod]]:
-    """Pods that occupy a node and stay there; ``moved`` are UIDs that this plan places anew."""
+    """Pods by the node that they stay on; ``moved``: UIDs of the pods that this plan places again."""
     found: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         if pod.node_name and not pod.is_terminal and pod.uid not in moved:

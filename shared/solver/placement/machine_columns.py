@@ -1,7 +1,7 @@
-"""What the search for a place looks at in all open claims at once: room, pods, zone, and counts per host.
+"""All open machines as arrays: free resources, number of pods, zone, and pods per host name of each topology rule.
 
-Rows are claims in order of opening. What stands here only rules claims out; whether one takes a pod is decided by
-``Admitter``. Columns of memory are claims, so that one comparison per resource runs over neighbours.
+Rows are machines in the order in which they were opened. The arrays only rule machines out; ``Admitter`` decides
+whether a machine takes a pod. Resources are the first axis, so that comparing one resource reads contiguous memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from shared.domain import labels as keys
 from shared.solver.encode import Amounts, Indices, Mask
-from shared.solver.placement.planned_machines import OpenClaim
+from shared.solver.placement.planned_machines import OpenMachine
 from shared.solver.topology.groups import DomainLimit, Group
 
 UNDECIDED = -1
@@ -22,37 +22,37 @@ _FIRST_ROWS = 64
 
 
 @dataclass(slots=True)
-class ClaimColumns:
+class MachineColumns:
     """``free``: [resources, rows]."""
 
     free: Amounts
-    """The largest amounts among each claim's types, without what its pods use: exceeding one rules the claim out."""
+    """The largest amounts among each machine's types, minus what its pods use: a larger request rules it out."""
     pods: Amounts
     zone: Indices
-    """Number of the zone that a claim is pinned to; UNDECIDED where there are several."""
+    """Number of the zone that a machine is pinned to; UNDECIDED when it may be in several."""
     size: int = 0
     zones: dict[str, int] = field(default_factory=dict)
     by_host: dict[Group, Amounts] = field(default_factory=dict)
-    """Of each group that counts by host name and was asked for: its pods in each claim."""
+    """Group that counts by host name -> [rows]: its pods on each machine."""
 
     @classmethod
-    def empty(cls, width: int) -> ClaimColumns:
+    def empty(cls, width: int) -> MachineColumns:
         zero = np.zeros((width, _FIRST_ROWS), dtype=np.int64)
         undecided = np.full(_FIRST_ROWS, UNDECIDED, dtype=np.intp)
         return cls(zero, np.zeros(_FIRST_ROWS, dtype=np.int64), undecided)
 
     @classmethod
-    def of(cls, claims: list[OpenClaim], width: int) -> ClaimColumns:
-        """For claims that hold pods already."""
+    def of(cls, machines: list[OpenMachine], width: int) -> MachineColumns:
+        """The arrays of machines that have pods already."""
         found = cls.empty(width)
-        for index, claim in enumerate(claims):
+        for index, machine in enumerate(machines):
             found.append()
-            found.set_zone(index, claim)
-            found.set_content(index, claim)
+            found.set_zone(index, machine)
+            found.set_content(index, machine)
         return found
 
     def append(self) -> None:
-        """One more claim; its row is filled by the setters."""
+        """Adds an empty row for one more machine."""
         if self.size == len(self.pods):
             self.free = np.concatenate([self.free, np.zeros_like(self.free)], axis=1)
             self.pods = np.concatenate([self.pods, np.zeros_like(self.pods)])
@@ -63,32 +63,32 @@ class ClaimColumns:
             }
         self.size += 1
 
-    def set_zone(self, index: int, claim: OpenClaim) -> None:
-        """After the claim's requirements changed."""
-        zone = claim.requirements.get(keys.ZONE)
+    def set_zone(self, index: int, machine: OpenMachine) -> None:
+        """Updates the zone. To be called after the machine's requirements changed."""
+        zone = machine.requirements.get(keys.ZONE)
         value = zone.single_value if zone is not None else None
         number = UNDECIDED if value is None else self.zones.setdefault(value, len(self.zones))
         self.zone[index] = number
 
-    def set_content(self, index: int, claim: OpenClaim) -> None:
-        """After the claim took pods."""
-        self.free[:, index] = claim.types.roomiest - claim.used
-        self.pods[index] = len(claim.pods)
+    def set_content(self, index: int, machine: OpenMachine) -> None:
+        """Updates free resources and number of pods. To be called after the machine took pods."""
+        self.free[:, index] = machine.types.largest_amounts - machine.used
+        self.pods[index] = len(machine.pods)
 
-    def count(self, index: int, claim: OpenClaim, groups: list[Group]) -> None:
-        """After topology has counted the claim's new pods in these groups."""
+    def count(self, index: int, machine: OpenMachine, groups: list[Group]) -> None:
+        """Updates counts per host name. To be called after topology counted the machine's new pods in these groups."""
         for group in groups:
             counts = self.by_host.get(group)
             if counts is not None:
-                counts[index] = group.counts.get(claim.hostname, 0)
+                counts[index] = group.counts.get(machine.hostname, 0)
 
-    def within(self, limits: list[DomainLimit], claims: list[OpenClaim]) -> Mask | None:
-        """Claims that topology would not refuse by host name or by the zone they are pinned to; None: every claim."""
+    def within(self, limits: list[DomainLimit], machines: list[OpenMachine]) -> Mask | None:
+        """Machines that topology does not refuse by host name or by pinned zone; None: every machine."""
         n, zones = self.size, self.zone[: self.size]
         allowed: Mask | None = None
         for group, least, most in limits:
             if group.rule.key == keys.HOSTNAME:
-                counts = self._counts(group, claims)[:n]
+                counts = self._counts(group, machines)[:n]
                 inside = counts <= most if least == 0 else (counts >= least) & (counts <= most)
                 allowed = inside if allowed is None else allowed & inside
             elif group.rule.key == keys.ZONE:
@@ -98,16 +98,18 @@ class ClaimColumns:
                         allowed = elsewhere if allowed is None else allowed & elsewhere
         return allowed
 
-    def _counts(self, group: Group, claims: list[OpenClaim]) -> Amounts:
+    def _counts(self, group: Group, machines: list[OpenMachine]) -> Amounts:
         found = self.by_host.get(group)
         if found is None:
             found = self.by_host[group] = np.zeros(len(self.pods), dtype=np.int64)
-            found[: len(claims)] = [group.counts.get(claim.hostname, 0) for claim in claims]
+            found[: len(machines)] = [group.counts.get(machine.hostname, 0) for machine in machines]
         return found
 
     def emptiest(self, request: tuple[int, ...], allowed: Mask | None) -> int | None:
-        """The claim that ``candidates`` names first, where it is the one with the fewest pods of all that are allowed;
-        None: ask ``candidates``. Most pods need no more than this."""
+        """The allowed machine with the fewest pods, if it has room; None: use ``candidates``.
+
+        A shortcut that finds the machine for most pods without comparing all rows.
+        """
         if not self.size:
             return None
         if allowed is None:
@@ -123,10 +125,10 @@ class ClaimColumns:
     def candidates(
         self, request: tuple[int, ...], allowed: Mask | None
     ) -> tuple[int, Iterator[int]]:
-        """Claims that may have room: how many, and which, fewest pods first, then oldest.
+        """Machines that may have room: how many, and their rows, fewest pods first, then oldest.
 
-        ``allowed``: one entry per claim; None: all. The first one mostly takes the pod: the others are sorted when
-        they are asked for.
+        ``allowed``: one entry per machine; None: all. The first machine mostly takes the pod, so the others are sorted
+        only when the iterator is read further.
         """
         n, room = self.size, allowed
         for column, amount in enumerate(request):

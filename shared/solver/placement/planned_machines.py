@@ -1,8 +1,8 @@
-"""Machines that this plan opens: what each holds, and which instance types can still be it.
+"""Planned machines while they take pods: the pods of each, and the instance types that it can still become.
 
-A claim keeps every type that fits its pods so far; each pod it takes shrinks the list, and the
-launch picks later (SCH-35). ``admit`` decides in Karpenter's order (SCH-40) without changing
-anything; the answer is either an ``Admission`` that ``OpenClaim.commit`` applies, or a ``Refusal``.
+A machine keeps every type that fits its pods so far. Each pod that it takes may remove types; EC2 chooses among the
+rest at launch (SCH-35). ``Admitter.admit`` checks in Karpenter's order (SCH-40) and changes nothing: it returns an
+``Admission``, which ``OpenMachine.commit`` applies, or a ``Refusal``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from shared.solver.ports import HostPort, first_conflict
 from shared.solver.topology.counting import Refusal, Topology
 from shared.solver.topology.hosts import Host
 
-_Question = tuple[Requirements, PoolTemplate, Requirements, tuple[Toleration, ...]]
-"""What decides whether a machine's requirements and a class's meet."""
+_CacheKey = tuple[Requirements, PoolTemplate, Requirements, tuple[Toleration, ...]]
+"""The inputs of ``_merged_requirements``."""
 
 
 @dataclass(slots=True, eq=False)
-class OpenClaim:
-    """One machine to be. ``used`` is the pods' sum without daemon overhead."""
+class OpenMachine:
+    """A planned machine that still takes pods. ``used``: the sum of its pods' requests, without daemon overhead."""
 
     template: PoolTemplate
     hostname: str
-    """SCH-41: the placeholder that hostname rules count by; never written to the cluster."""
+    """A placeholder that hostname rules count by; it is never written to the cluster (SCH-41)."""
     requirements: Requirements
     types: TypeSet
     used: Amounts
@@ -42,13 +42,13 @@ class OpenClaim:
     _host: Host | None = None
 
     def host(self, requirements: Requirements) -> Host:
-        """As topology sees it, with these requirements."""
+        """The machine for topology rules, with these requirements."""
         if self._host is None or self._host.requirements is not requirements:
             self._host = self.template.host(self.hostname, requirements)
         return self._host
 
     def commit(self, admission: Admission, pods: PodClass, uids: list[str]) -> None:
-        """Takes the pods in."""
+        """Adds the admitted pods."""
         self.requirements = admission.requirements
         self.types = admission.types
         self.used = admission.used
@@ -58,7 +58,7 @@ class OpenClaim:
 
 @dataclass(slots=True, eq=False)
 class Admission:
-    """A claim's state after it took ``count`` more pods of one class."""
+    """A machine's state after it took ``count`` more pods of one class."""
 
     count: int
     requirements: Requirements
@@ -67,67 +67,66 @@ class Admission:
 
 
 class Admitter:
-    """Decides whether a claim can take pods. Remembers how requirements meet: they repeat."""
+    """Decides whether an open machine can take pods. Merged requirements are cached, since equal ones are frequent."""
 
     def __init__(self, topology: Topology, *, best_effort: bool = False) -> None:
-        """``best_effort``: a new claim may have fewer kinds than minValues asks for (SCH-12)."""
+        """``best_effort``: a new machine may have fewer distinct values than minValues asks for (SCH-12)."""
         self._best_effort = best_effort
         self._topology = topology
-        self._met: dict[_Question, Requirements | Refusal] = {}
+        self._merged_cache: dict[_CacheKey, Requirements | Refusal] = {}
 
-    def admit(self, claim: OpenClaim, pods: PodClass, count: int) -> Admission | Refusal:
-        """Room for up to ``count`` pods of a class. With host ports or topology, pass 1."""
-        merged = self._requirements(claim, pods)
+    def admit(self, machine: OpenMachine, pods: PodClass, count: int) -> Admission | Refusal:
+        """Admits up to ``count`` pods of a class. ``count`` must be 1 for pods with host ports or topology rules."""
+        merged = self._requirements(machine, pods)
         if isinstance(merged, Refusal):
             return merged
         ports = pods.pod.host_ports
-        if ports and (conflict := first_conflict(ports, claim.ports)) is not None:
+        if ports and (conflict := first_conflict(ports, machine.ports)) is not None:
             return Refusal(reasons.port_conflict(conflict), is_final=True)
-        narrowed = self._topology.narrow(pods, claim.host(merged), merged)
+        narrowed = self._topology.narrow(pods, machine.host(merged), merged)
         if isinstance(narrowed, Refusal):
             return narrowed
-        types = self._types(claim, pods, narrowed)
-        return self._fill(claim, pods, count, types, narrowed, is_final=narrowed is merged)
+        types = self._types(machine, pods, narrowed)
+        return self._fill(machine, pods, count, types, narrowed, is_final=narrowed is merged)
 
     def on_empty(self, template: PoolTemplate, pods: PodClass) -> Requirements | Refusal:
-        """What a machine of this pool without pods would require with this class: the same for every one, but for
-        host names."""
+        """The requirements of an empty machine of this pool merged with those of a class, host names aside."""
         return self._merged(template, template.requirements, pods)
 
-    def _requirements(self, claim: OpenClaim, pods: PodClass) -> Requirements | Refusal:
-        """Taints, then requirements."""
-        merged = self._merged(claim.template, claim.requirements, pods)
+    def _requirements(self, machine: OpenMachine, pods: PodClass) -> Requirements | Refusal:
+        """Merged requirements, after the check of taints and host name."""
+        merged = self._merged(machine.template, machine.requirements, pods)
         host = pods.requirements.get(keys.HOSTNAME)
-        if host is None or isinstance(merged, Refusal) or host.has(claim.hostname):
+        if host is None or isinstance(merged, Refusal) or host.has(machine.hostname):
             return merged
-        there = f"{keys.HOSTNAME} In [{claim.hostname}]"
+        there = f"{keys.HOSTNAME} In [{machine.hostname}]"
         cause = reasons.incompatible_requirements(f"key {keys.HOSTNAME}, {host} not in {there}")
         return Refusal(cause, is_final=True)
 
     def _merged(
         self, template: PoolTemplate, there: Requirements, pods: PodClass
     ) -> Requirements | Refusal:
-        """``_meet``, remembered by all that it looks at."""
+        """``_merged_requirements``, cached."""
         asked = (there, template, pods.requirements, pods.pod.tolerations)
-        found = self._met.get(asked)
+        found = self._merged_cache.get(asked)
         if found is None:
-            found = self._met[asked] = _meet(template, there, pods)
+            found = self._merged_cache[asked] = _merged_requirements(template, there, pods)
         return found
 
-    def _types(self, claim: OpenClaim, pods: PodClass, requirements: Requirements) -> TypeSet:
-        """Types of the claim that still meet requirements and offering, and no daemon's ports."""
-        if requirements is claim.requirements and not pods.pod.host_ports and claim.pods:
-            return claim.types
-        template = claim.template
+    def _types(self, machine: OpenMachine, pods: PodClass, requirements: Requirements) -> TypeSet:
+        """The machine's types that meet the requirements, have an offering, and whose daemons use other ports."""
+        if requirements is machine.requirements and not pods.pod.host_ports and machine.pods:
+            return machine.types
+        template = machine.template
         kept = template.usable(requirements)
         for daemon, with_daemon in template.daemons.daemons if pods.pod.host_ports else ():
             if first_conflict(pods.pod.host_ports, daemon.host_ports) is not None:
                 kept = template.sets.of(kept.mask & ~with_daemon)
-        return template.sets.both(claim.types, kept)
+        return template.sets.intersection(machine.types, kept)
 
     def _fill(
         self,
-        claim: OpenClaim,
+        machine: OpenMachine,
         pods: PodClass,
         count: int,
         types: TypeSet,
@@ -135,51 +134,51 @@ class Admitter:
         *,
         is_final: bool,
     ) -> Admission | Refusal:
-        """Resources last: how many pods the roomiest type takes, and which types take that many."""
-        choosy = requirements.asks_for_values
-        sets = claim.template.sets
-        if count == 1 and not choosy:
-            used = claim.used + pods.requests
+        """Checks resources, last: how many pods the largest type takes, and which types take that many."""
+        has_min_values = requirements.asks_for_values
+        sets = machine.template.sets
+        if count == 1 and not has_min_values:
+            used = machine.used + pods.requests
             kept = sets.large_enough(types, used)
             if not kept.bits:
                 return Refusal(reasons.EXCEEDS_NODE, is_final)
             return Admission(1, requirements, kept, used)
         rows = types.rows
-        capacity = _how_many(claim.template.available[rows] - claim.used, pods.requests)
+        capacity = _pods_per_type(machine.template.available[rows] - machine.used, pods.requests)
         placed = min(count, int(capacity.max(initial=0)))
         if placed < 1:
             return Refusal(reasons.EXCEEDS_NODE, is_final)
-        if choosy:
-            table = claim.template.table
-            if self._best_effort and not claim.pods:
-                requirements = lowered(requirements, rows[capacity >= 1], table)
-            placed = _with_choice(requirements, rows, capacity, placed, table)
+        if has_min_values:
+            table = machine.template.table
+            if self._best_effort and not machine.pods:
+                requirements = lowered_min_values(requirements, rows[capacity >= 1], table)
+            placed = _count_meeting_min_values(requirements, rows, capacity, placed, table)
             if placed < 1:
-                lacking = lacking_values(requirements, rows[capacity >= 1], table)
+                lacking = unmet_min_values(requirements, rows[capacity >= 1], table)
                 return Refusal("; ".join(lacking.values()), is_final)
         kept = sets.of_rows(rows[capacity >= placed])
-        return Admission(placed, requirements, kept, claim.used + placed * pods.requests)
+        return Admission(placed, requirements, kept, machine.used + placed * pods.requests)
 
     def _port_of_daemons(self, template: PoolTemplate, pods: PodClass) -> str:
-        """SCH-40: the host port that a daemon has first; empty when none has one of the pod's."""
+        """The host port conflict with a daemon set's pod, as text; empty when there is none (SCH-40)."""
         for daemon, _ in template.daemons.daemons if pods.pod.host_ports else ():
             conflict = first_conflict(pods.pod.host_ports, daemon.host_ports)
             if conflict is not None:
                 return f"{reasons.port_conflict(conflict)} by daemon set {daemon.key}"
         return ""
 
-    def why_no_type(self, claim: OpenClaim, pods: PodClass) -> str:
-        """SCH-42, SCH-43: which of the three conditions was ever met, for a claim without pods."""
-        table, template = claim.template.table, claim.template
-        merged = claim.requirements.intersect(pods.requirements.without(keys.HOSTNAME))
-        merged = claim.host(merged).pinned(merged)
-        narrowed = self._topology.narrow(pods, claim.host(merged), merged)
+    def why_no_type(self, machine: OpenMachine, pods: PodClass) -> str:
+        """The reason why no type of the pool can run this class alone, in Karpenter's words (SCH-42, SCH-43)."""
+        table, template = machine.template.table, machine.template
+        merged = machine.requirements.intersect(pods.requirements.without(keys.HOSTNAME))
+        merged = machine.host(merged).pinned(merged)
+        narrowed = self._topology.narrow(pods, machine.host(merged), merged)
         asked = merged if isinstance(narrowed, Refusal) else narrowed
         zones, capacities = table.zone_mask(asked, template.zones), table.capacity_mask(asked)
         within = template.within_limits()
         matching: Mask = within & table.matching(asked)
         offering: Mask = within & table.with_offering(zones, capacities)
-        fitting: Mask = within & (_how_many(template.available, pods.requests) >= 1)
+        fitting: Mask = within & (_pods_per_type(template.available, pods.requests) >= 1)
         port = self._port_of_daemons(template, pods)
         if port and bool((matching & fitting & offering).any()):
             return port
@@ -198,24 +197,24 @@ class Admitter:
         return text + reasons.excluded_by_limits(int((~within[template.types]).sum()))
 
 
-def _with_choice(
+def _count_meeting_min_values(
     requirements: Requirements, types: Indices, capacity: Amounts, most: int, table: TypeTable
 ) -> int:
-    """How many pods leave as many kinds of machines as minValues asks for: each one more
-    leaves fewer."""
+    """The most pods with which minValues is still met, found by bisection: more pods never leave more types."""
     enough, too_many = 0, most + 1
     while too_many - enough > 1:
         middle = most if too_many > most else (enough + too_many) // 2
-        if lacking_values(requirements, types[capacity >= middle], table):
+        if unmet_min_values(requirements, types[capacity >= middle], table):
             too_many = middle
         else:
             enough = middle
     return enough
 
 
-def lacking_values(requirements: Requirements, types: Indices, table: TypeTable) -> dict[str, str]:
-    """SCH-12: the keys of which these types have fewer values than minValues asks for, and the
-    words for it."""
+def unmet_min_values(
+    requirements: Requirements, types: Indices, table: TypeTable
+) -> dict[str, str]:
+    """Label key -> message, for each key of which these types have fewer values than minValues asks for (SCH-12)."""
     found = {}
     for wanted in requirements:
         if wanted.min_values is not None:
@@ -226,8 +225,10 @@ def lacking_values(requirements: Requirements, types: Indices, table: TypeTable)
     return found
 
 
-def lowered(requirements: Requirements, types: Indices, table: TypeTable) -> Requirements:
-    """SCH-12, BestEffort: minValues as far as these types reach it."""
+def lowered_min_values(
+    requirements: Requirements, types: Indices, table: TypeTable
+) -> Requirements:
+    """Requirements with each minValues lowered to the number that these types reach (BestEffort, SCH-12)."""
     for wanted in requirements:
         if wanted.min_values is not None:
             reached = max(1, _distinct(wanted, types, table))
@@ -240,9 +241,14 @@ def _distinct(wanted: Requirement, types: Indices, table: TypeTable) -> int:
     return sum(map(wanted.has, table.distinct_values(wanted.key, types)))
 
 
-def _meet(template: PoolTemplate, there: Requirements, pods: PodClass) -> Requirements | Refusal:
-    """A machine's requirements with those of a class; host names aside. The pool is asked too: a label that some pod
-    on the machine only excludes values of is not defined by that (SCH-10)."""
+def _merged_requirements(
+    template: PoolTemplate, there: Requirements, pods: PodClass
+) -> Requirements | Refusal:
+    """A machine's requirements merged with those of a class, host names aside.
+
+    The pool's own requirements are checked too: a pod that only excludes values of a custom label does not define that
+    label for the machine (SCH-10).
+    """
     taint = first_untolerated(template.pool.taints, pods.pod.tolerations)
     if taint is not None:
         return Refusal(reasons.untolerated(taint.text()), is_final=True)
@@ -260,8 +266,8 @@ def _meet(template: PoolTemplate, there: Requirements, pods: PodClass) -> Requir
     return template.host("", merged).pinned(merged)
 
 
-def _how_many(free: Amounts, request: Amounts) -> Amounts:
-    """Per type, how many pods of this size fit; zero where any amount is negative (SCH-62)."""
+def _pods_per_type(free: Amounts, request: Amounts) -> Amounts:
+    """[types]: how many pods of this size fit; zero where any free amount is negative (SCH-62)."""
     asked = request > 0
     if not asked.any():
         return np.where((free >= 0).all(axis=1), np.iinfo(np.int64).max, 0)

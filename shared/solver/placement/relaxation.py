@@ -1,8 +1,7 @@
-"""What a pod would rather have, given up one step at a time when it cannot be placed (SCH-20..26).
+"""Relaxation: preferences of a pod are dropped one at a time when it cannot be placed (SCH-20..26).
 
-Preferences are hard at first; ``relax`` returns the pod with exactly one of them dropped, in
-Karpenter's order, or None when only real requirements are left. It works on a copy: the next plan
-starts from the pod as it was written (SCH-25).
+Preferences count as requirements at first. ``relax`` returns a copy of the pod without one of them, in Karpenter's
+order, or None when only requirements are left. The next plan starts from the original pod (SCH-25).
 """
 
 from __future__ import annotations
@@ -19,32 +18,32 @@ from shared.domain.workloads.pods import AffinityTerm, Pod, PreferredTerm
 
 SCHEDULE_ANYWAY = "ScheduleAnyway"
 IGNORE = "Ignore"
-NOTHING = Requirements()
+NO_REQUIREMENTS = Requirements()
 TOLERATE_PREFERRED = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
 
 
 def strict_requirements(pod: Pod) -> Requirements:
-    """Node selector and the first required term. Raises InvalidObject for a broken expression."""
+    """Node selector and first required term. Raises InvalidObject for an invalid expression."""
     if not pod.required_terms and not pod.node_selector:
-        return NOTHING
+        return NO_REQUIREMENTS
     terms = pod.required_terms[0] if pod.required_terms else ()
     return Requirements.of(terms, pod.node_selector)
 
 
 def heaviest(terms: tuple[PreferredTerm, ...]) -> PreferredTerm | None:
-    """The term with the largest weight; the first of equals."""
+    """The term with the largest weight; of equal weights the first; None without terms."""
     return max(terms, key=lambda term: term.weight) if terms else None
 
 
 def pod_requirements(pod: Pod) -> Requirements:
-    """SCH-20: strict requirements and the heaviest preferred term. Raises InvalidObject."""
+    """Strict requirements and the heaviest preferred term (SCH-20). Raises InvalidObject."""
     preferred: PreferredTerm | None = heaviest(pod.preferred_terms)
     expressions: tuple[Expression, ...] = preferred.expressions if preferred else ()
     return strict_requirements(pod).intersect(Requirements.of(expressions))
 
 
 def without_preferences(pod: Pod) -> Pod:
-    """SCH-26: PREFERENCE_POLICY=Ignore."""
+    """The pod for PREFERENCE_POLICY=Ignore (SCH-26)."""
     return replace(
         pod,
         preferred_terms=(),
@@ -55,7 +54,7 @@ def without_preferences(pod: Pod) -> Pod:
 
 
 def relax(pod: Pod, *, tolerate_preferred: bool) -> Pod | None:
-    """SCH-23: one relaxation. ``tolerate_preferred``: some pool has a PreferNoSchedule taint."""
+    """The pod after one relaxation (SCH-23). ``tolerate_preferred``: some pool has a PreferNoSchedule taint."""
     if len(pod.required_terms) > 1:
         return replace(pod, required_terms=pod.required_terms[1:])
     if (kept := _without_heaviest(pod.affinity)) is not None:
@@ -91,7 +90,7 @@ def _tolerating(pod: Pod, tolerate_preferred: bool) -> Pod | None:
 
 
 def dropped(before: Pod, after: Pod) -> str:
-    """SCH-24: what ``relax`` took from the first for the second, for a log."""
+    """The preference that ``relax`` dropped between these two pods, for a log line (SCH-24)."""
     for path, of in _PREFERENCES.items():
         left, preferences = list(of(after)), list(of(before))
         for index, one in enumerate(preferences):
@@ -114,4 +113,4 @@ _PREFERENCES: dict[str, Callable[[Pod], Sequence[Any]]] = {
     f"affinity.nodeAffinity.{_PREFERRED}": lambda pod: pod.preferred_terms,
     "topologySpreadConstraints": lambda pod: pod.spread,
 }
-"""Where a pod writes what ``relax`` may drop."""
+"""Path in a pod's spec -> the preferences there that ``relax`` may drop."""

@@ -1,4 +1,4 @@
-"""Daemon set pods take room on every node before any other pod does (SCH-46, SCH-47)."""
+"""Overhead of daemon sets: the resources that their pods use on new and existing nodes (SCH-46, SCH-47)."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from shared.errors import InvalidObject
 from shared.solver.encode import Amounts, Mask, TypeTable
 from shared.solver.pod_classes import effective_requests
 
-_COME_WITH_JOINING = (keys.REGISTERED, keys.INITIALIZED)
-"""Labels that every new node of ours gets with the value "true"."""
+_LABELS_SET_ON_JOIN = (keys.REGISTERED, keys.INITIALIZED)
+"""Labels that every node of a pool gets, with the value "true", when it joins."""
 _PREFERRED_TAINTS = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
 
 
 @dataclass(frozen=True)
 class DaemonLoad:
-    """The daemon pods of one pool's new nodes: which types get which of them."""
+    """The daemon pods of one pool's new nodes: each daemon set with the types that run it."""
 
     daemons: tuple[tuple[DaemonSet, Mask], ...]
     overhead: Amounts
     """[types, resources]."""
 
     def total(self) -> dict[str, int]:
-        """All of them together, for messages."""
+        """The sum over all daemon sets, for messages."""
         return sum_of(effective_requests(daemon.requests) for daemon, _ in self.daemons)
 
 
 def with_running_daemons(snapshot: Snapshot) -> Snapshot:
-    """SCH-46: a daemon set counts with what its newest pod asks for, which an autoscaler of requests
-    may have changed since the template was written."""
+    """The snapshot with each daemon set's requests replaced by those of its newest pod (SCH-46).
+
+    A vertical autoscaler may have changed the pod's requests after the template was written.
+    """
     newest: dict[str, Pod] = {}
     for pod in snapshot.pods:
         if pod.owner is not None and pod.is_daemon and not pod.faults:
@@ -58,7 +60,7 @@ def load_on_new_nodes(
     requirements: Requirements,
     table: TypeTable,
 ) -> DaemonLoad:
-    """SCH-46 for one pool."""
+    """The daemon pods that a pool's new nodes will run, per instance type (SCH-46)."""
     found: list[tuple[DaemonSet, Mask]] = []
     overhead = np.zeros_like(table.allocatable)
     for daemon in sorted(daemon_sets, key=lambda d: (d.key, d.uid)):
@@ -75,15 +77,18 @@ def _types_with(
     types = np.zeros(len(table.types), dtype=np.bool_)
     if first_untolerated(taints, (*daemon.tolerations, _PREFERRED_TAINTS)) is not None:
         return types
-    for wanted in map(_once_joined, _alternatives(daemon)):
+    for wanted in map(_without_join_labels, _alternatives(daemon)):
         if requirements.compatible(wanted, allow_undefined=keys.WELL_KNOWN):
             types |= table.matching(requirements.intersect(wanted).without(keys.HOSTNAME))
     return types
 
 
 def _alternatives(daemon: DaemonSet) -> list[Requirements]:
-    """One set of requirements per required term. A broken term counts as one that asks nothing:
-    room that stays free is better than a daemon pod without a place."""
+    """One set of requirements per required term.
+
+    An invalid term counts as one without requirements: reserving too much room is better than a daemon pod that does
+    not fit.
+    """
     found = []
     for term in daemon.required_terms or ((),):
         try:
@@ -93,9 +98,9 @@ def _alternatives(daemon: DaemonSet) -> list[Requirements]:
     return found
 
 
-def _once_joined(wanted: Requirements) -> Requirements:
-    """What is still to be met when the node has joined and the startup taints are gone."""
-    rules = ((key, wanted.get(key)) for key in _COME_WITH_JOINING)
+def _without_join_labels(wanted: Requirements) -> Requirements:
+    """Requirements without the labels that the node gets when it joins."""
+    rules = ((key, wanted.get(key)) for key in _LABELS_SET_ON_JOIN)
     return wanted.without(*(key for key, rule in rules if rule is not None and rule.has("true")))
 
 
@@ -107,16 +112,16 @@ def remaining_on_node(
     *,
     joining: bool = False,
 ) -> dict[str, int]:
-    """SCH-47: what daemon pods still want on an existing node, never below zero per resource.
+    """Resources that daemon pods will still use on an existing node, never below zero (SCH-47).
 
-    ``joining``: it is one of ours that is not initialized yet, so more labels will come.
+    ``joining``: the node belongs to a pool and is not initialized yet, so it will get more labels.
     """
     alternatives = ((daemon, _alternatives(daemon)[0]) for daemon in daemon_sets)
     wanted = sum_of(
         effective_requests(daemon.requests)
         for daemon, first in alternatives
         if first_untolerated(taints, daemon.tolerations) is None
-        and labels.compatible(_once_joined(first) if joining else first)
+        and labels.compatible(_without_join_labels(first) if joining else first)
     )
     left = subtract(wanted, already_there)
     return {name: amount for name, amount in left.items() if amount > 0}

@@ -1,4 +1,4 @@
-"""A machine of a static pool: what the planner would build there for a pod that asks for nothing (GAT-01, NP-13)."""
+"""The machine of a static pool: what the planner would create there for a pod without requests (GAT-01, NP-13)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _ANYWHERE = Pod(
 def static_machine(
     snapshot: Snapshot, pool: NodePool, settings: SolverSettings
 ) -> PlannedMachine | str:
-    """A machine of this pool without pods, or why there can be none. Its name is the caller's to choose; limits are the
-    caller's to keep."""
+    """A machine of this pool without pods, or the reason why there is none. The caller chooses its name and enforces
+    the pool's limits."""
     alone = replace(
         snapshot,
         pods=(_ANYWHERE,),

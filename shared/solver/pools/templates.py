@@ -1,8 +1,7 @@
-"""What a pool can build: its requirements, the types it may use, daemon overhead, and its limits
-left.
+"""Pool templates: requirements, usable instance types, daemon overhead and remaining limits of each pool.
 
-``usable_templates`` goes through the pools in order of preference (NP-22) and separates those that
-can be used from those that cannot, with the reason as a user reads it.
+``usable_templates`` returns the usable pools in order of preference (NP-22), and the reasons why the others are not
+usable, as users read them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class PoolTemplate:
 
     pool: NodePool
     table: TypeTable
-    """With the sizes that this pool's machines get."""
+    """The instance types, with the sizes that this pool's machines get."""
     requirements: Requirements
     types: Indices
     """Types that meet the pool's requirements and have an offering in its zones."""
@@ -46,7 +45,7 @@ class PoolTemplate:
     remaining: dict[str, int] | None
     """Limits minus usage, in the resources that are limited; None without limits (SCH-100)."""
     zone_ids: Mapping[str, str] = field(default_factory=dict)
-    """Zone -> id of the zone, as far as the subnets tell it."""
+    """Zone -> zone id, as far as the subnets have one."""
     sets: TypeSets = field(init=False)
     all_types: TypeSet = field(init=False)
     """``types`` as a set."""
@@ -58,7 +57,7 @@ class PoolTemplate:
         self.all_types = self.sets.of_rows(self.types)
 
     def usable(self, requirements: Requirements) -> TypeSet:
-        """Those that meet the requirements and have an available offering there."""
+        """The types that meet the requirements and have an available offering within them."""
         found = self._usable.get(requirements)
         if found is None:
             zones = self.table.zone_mask(requirements, self.zones)
@@ -68,11 +67,11 @@ class PoolTemplate:
         return found
 
     def host(self, name: str, requirements: Requirements) -> Host:
-        """A machine of this pool, as topology sees it."""
+        """A machine of this pool for topology rules."""
         return Host(name, requirements, True, self.zone_names, self.pool.taints, self.zone_ids)
 
     def within_limits(self) -> Mask:
-        """SCH-101: types whose whole capacity is still allowed."""
+        """[types]: the type's whole capacity is within the remaining limits (SCH-101)."""
         if self._within is None:
             self._within = np.ones(len(self.table.types), dtype=np.bool_)
             for name, left in sorted((self.remaining or {}).items()):
@@ -84,8 +83,8 @@ class PoolTemplate:
     def nodes_exhausted(self) -> bool:
         return self.remaining is not None and self.remaining.get(NODES, 1) < 1
 
-    def take(self, types: TypeSet) -> None:
-        """SCH-100: a new machine counts with the largest capacity among its types."""
+    def count_new_machine(self, types: TypeSet) -> None:
+        """Takes a new machine off the limits, with the largest capacity among its types (SCH-100)."""
         if self.remaining is None:
             return
         largest: dict[str, int] = {NODES: 1}
@@ -99,7 +98,7 @@ class PoolTemplate:
 def usable_templates(
     snapshot: Snapshot, table: TypeTable, counting: Counting = USUAL
 ) -> tuple[list[PoolTemplate], list[str]]:
-    """Templates in order of preference, and why the other pools cannot be used."""
+    """Templates in order of preference, and the reasons why the other pools cannot be used."""
     classes = {node_class.key: node_class for node_class in snapshot.node_classes}
     templates, refusals = [], []
     for pool in by_preference(list(snapshot.pools)):
@@ -115,7 +114,7 @@ def usable_templates(
         except InvalidObject as error:
             cause, found = str(error), None
         if found is not None and found.types.size == 0:
-            cause = reasons.no_types(found.requirements.without(*_names(pool)))
+            cause = reasons.no_types(found.requirements.without(*_pool_labels(pool)))
         if found is None or cause:
             refusals.append(reasons.pool_unusable(pool, cause))
         else:
@@ -141,11 +140,12 @@ def _unusable(pool: NodePool, node_class: NodeClass | None) -> str:
 
 
 def pool_requirements(pool: NodePool) -> Requirements:
-    """Requirements, labels (P-02) and the labels that name pool and class (NC-06). Raises InvalidObject."""
-    return Requirements.of(pool.requirements, {**pool.labels, **_names(pool)})
+    """The pool's requirements, its labels (P-02), and the labels of pool and node class (NC-06). Raises
+    InvalidObject."""
+    return Requirements.of(pool.requirements, {**pool.labels, **_pool_labels(pool)})
 
 
-def _names(pool: NodePool) -> dict[str, str]:
+def _pool_labels(pool: NodePool) -> dict[str, str]:
     names = {pool.label_key: pool.name}
     if pool.generation_api == V1:
         names[keys.NODE_CLASS] = pool.node_class
@@ -165,7 +165,7 @@ def _template(
     zone_ids = {subnet.zone: subnet.zone_id for subnet in node_class.subnets if subnet.zone_id}
     if keys.ZONE_ID in requirements and not zone_ids:
         raise InvalidObject(reasons.zone_ids_unknown(node_class.name), field="spec.requirements")
-    reachable = {s.zone for s in node_class.subnets if _has_id(requirements, s.zone_id)}
+    reachable = {s.zone for s in node_class.subnets if _allows_zone_id(requirements, s.zone_id)}
     zones = table.zone_mask(requirements) & np.array(
         [z in reachable for z in table.zones], np.bool_
     )
@@ -195,7 +195,7 @@ def _refuse_contradictions(pool: NodePool, requirements: Requirements) -> None:
             raise InvalidObject(reasons.contradictory(requirement.key), field="spec.requirements")
 
 
-def _has_id(requirements: Requirements, zone_id: str) -> bool:
+def _allows_zone_id(requirements: Requirements, zone_id: str) -> bool:
     wanted = requirements.get(keys.ZONE_ID)
     return wanted is None or wanted.has(zone_id)
 
@@ -212,10 +212,10 @@ def _remaining(
 def _usage(
     pool: NodePool, snapshot: Snapshot, table: TypeTable, counting: Counting
 ) -> dict[str, int]:
-    """Capacity of the pool's machines and of its nodes without a machine.
+    """The capacity of the pool's machines and of its nodes without a machine.
 
-    It is summed from the snapshot, since ``status.resources`` may lag behind the machines just
-    made, and leaves out those that go.
+    It is summed from the snapshot, because ``status.resources`` may not include the newest machines. Terminating nodes
+    do not count.
     """
     machines = [m for m in snapshot.machines if m.pool_key == pool.key]
     known = {m.provider_id for m in machines if m.provider_id}
@@ -227,7 +227,7 @@ def _usage(
 
 
 def _largest(machine: Machine, table: TypeTable) -> Resources:
-    """A machine that is not launched yet may become the largest of its types."""
+    """The largest capacity among the types of a machine that is not launched yet."""
     largest: dict[str, int] = {}
     for expression in machine.requirements:
         if keys.normalise(expression.key) == keys.INSTANCE_TYPE and expression.operator == "In":
@@ -240,7 +240,7 @@ def _largest(machine: Machine, table: TypeTable) -> Resources:
 def domain_sources(
     templates: Iterable[PoolTemplate], nodes: Iterable[Host], key: str
 ) -> Iterator[tuple[Host, Iterable[str]]]:
-    """SCH-71: who brings which domains of a key: each pool, and each node by its label."""
+    """The domains of a topology key: those that each pool can create, and each node's own (SCH-71)."""
     for template in templates:
         yield (
             template.host(template.pool.name, template.requirements),
@@ -253,7 +253,7 @@ def domain_sources(
 
 
 def domains_of(template: PoolTemplate, key: str) -> set[str]:
-    """SCH-71: the values of a topology key that this pool can build."""
+    """The values of a topology key that machines of this pool can have (SCH-71)."""
     if key == keys.ZONE:
         return set(template.zone_names)
     if key == keys.ZONE_ID:

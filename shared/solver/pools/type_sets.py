@@ -1,7 +1,7 @@
-"""Sets of a pool's instance types as bits of an integer, so that narrowing one is a few ANDs.
+"""Sets of a pool's instance types as bits of an integer, so that an intersection is one AND.
 
-A machine to be loses types with each pod that it takes (SCH-35), and most machines of a plan go through the same few
-sets. Of equal sets there is one object, and what the search asks of it is worked out once.
+A planned machine loses types with each pod that it takes (SCH-35), and most machines of a plan go through the same few
+sets. Equal sets are one object, and the values derived from it are computed once.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from shared.solver.encode import LARGEST, Amounts, Indices, Mask
 
 @dataclass(slots=True, eq=False)
 class TypeSet:
-    """Some types of one pool. Identity is equality."""
+    """Some types of one pool; equal sets are the same object."""
 
     bits: int
     """Bit i stands for row i of the type table."""
     mask: Mask
-    """[types]: the same."""
-    roomiest: Amounts
+    """[types]: the same set as booleans."""
+    largest_amounts: Amounts
     """[resources]: the largest amount among these types."""
 
     @property
     def rows(self) -> Indices:
-        """The same as numbers, ascending."""
+        """The same set as row numbers, ascending."""
         return self.mask.nonzero()[0]
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ class TypeSet:
 
 
 class TypeSets:
-    """All sets of one pool's types that this plan came across."""
+    """All sets of one pool's types that this plan has used."""
 
     def __init__(self, columns: Amounts) -> None:
         """``columns``: [resources, types], what pods may use of each type."""
@@ -53,12 +53,12 @@ class TypeSets:
         mask[rows] = True
         return self.of(mask)
 
-    def both(self, one: TypeSet, other: TypeSet) -> TypeSet:
+    def intersection(self, one: TypeSet, other: TypeSet) -> TypeSet:
         """The types that are in both."""
         return self._set(one.bits & other.bits)
 
     def large_enough(self, types: TypeSet, used: Amounts) -> TypeSet:
-        """Of ``types`` those that hold so much; the same object when all do."""
+        """The types of the set that hold these amounts; the same object when all do."""
         bits = types.bits
         for levels, amount in zip(self._levels, used.tolist(), strict=True):
             bits &= levels.holding(amount)
@@ -68,13 +68,13 @@ class TypeSets:
         found = self._found.get(bits)
         if found is None:
             mask = _mask(bits, self._columns.shape[1])
-            roomiest = self._columns.compress(mask, axis=1).max(axis=1, initial=-LARGEST)
-            found = self._found[bits] = TypeSet(bits, mask, roomiest)
+            largest_amounts = self._columns.compress(mask, axis=1).max(axis=1, initial=-LARGEST)
+            found = self._found[bits] = TypeSet(bits, mask, largest_amounts)
         return found
 
 
 class _Levels:
-    """One resource: which types hold an amount changes only at the amounts that types have."""
+    """One resource. The set of types that hold an amount is cached per distinct amount of the types."""
 
     def __init__(self, amounts: Amounts) -> None:
         self._amounts = amounts
@@ -82,7 +82,7 @@ class _Levels:
         self._holding: dict[int, int] = {}
 
     def holding(self, amount: int) -> int:
-        """Bits of the types that have so much."""
+        """Bits of the types that have at least this amount."""
         level = bisect_left(self._levels, amount)
         found = self._holding.get(level)
         if found is None:

@@ -1,11 +1,12 @@
-"""Places in reservations that machines hold while FewestNodes builds them (SCH-105).
+"""Places in capacity reservations that open machines of FewestNodes hold (SCH-105).
 
-A new machine that may be in a reservation with a place left is opened in it: the place is paid for already. From then
-on it takes only pods that leave it a place, so that nothing is bought while places are free. Which of several
-reservations it gets is open until the end: it moves to another one when a pod or another machine needs that. A machine
-of a pool with minValues holds a place of every reservation that suits it, of which EC2 chooses.
+A place is one instance that a reservation can still launch. A new machine that suits a reservation with a free place is
+opened in it, because the place is paid for. From then on it takes only pods with which it keeps a place, so that
+nothing is bought while places are free. The choice among several reservations stays open until the end: a machine moves
+to another one when a pod or another machine needs it to. A machine of a pool with minValues holds a place in every
+reservation that suits it, and EC2 chooses among them.
 
-Where no place is left, machines are bought in the same plan; in Karpenter the pods wait for its next one.
+When no place is left, other capacity is bought in the same plan; in Karpenter the pods wait for the next plan.
 """
 
 from __future__ import annotations
@@ -19,73 +20,75 @@ import numpy as np
 from shared.domain import labels as keys
 from shared.domain.instance_types.reservations import ID_LABEL
 from shared.domain.requirements import Requirement, Requirements
-from shared.solver.placement.planned_machines import Admission, OpenClaim
+from shared.solver.placement.planned_machines import Admission, OpenMachine
 from shared.solver.pools.templates import PoolTemplate
 from shared.solver.pools.type_sets import TypeSet
-from shared.solver.reservations.places import FreePlaces, allows, has_enough_values
+from shared.solver.reservations.places import FreePlaces, allows, meets_min_values
 from shared.solver.topology.counting import Refusal
 
-LOSES_PLACE = Refusal("it would lose its place in a capacity reservation", is_final=True)
+LOSES_RESERVATION = Refusal("it would lose its place in a capacity reservation", is_final=True)
 
 Places = tuple[FreePlaces, ...]
-Admit = Callable[[OpenClaim], Admission | Refusal]
+Admit = Callable[[OpenMachine], Admission | Refusal]
 
 
 @dataclass(slots=True, eq=False)
 class _Hold:
-    """What one machine has."""
+    """The places of one machine."""
 
     suiting: Places
-    """Where it may be, the cheapest type first (IT-07)."""
+    """The places that it may use, the cheapest type first (IT-07)."""
     taken: frozenset[str]
-    """Ids of reservations: one, or with minValues all that suit."""
-    choosy: bool
+    """Ids of the reservations in which it holds a place: one, or with minValues all that suit."""
+    has_min_values: bool
     ids: frozenset[str] = field(init=False)
-    """Of ``suiting``."""
+    """The reservation ids of ``suiting``."""
 
     def __post_init__(self) -> None:
         self.suit(self.suiting)
 
     def suit(self, places: Places) -> None:
-        """From now on it may be in these."""
+        """Sets the places that it may use."""
         self.suiting, self.ids = places, frozenset(map(_id, places))
 
 
 @dataclass(slots=True, eq=False)
 class HeldPlaces:
-    """Who holds what in one plan. Reservations that are full need not be told."""
+    """The places that the open machines of one plan hold. ``free`` may leave out full reservations."""
 
     free: Places = ()
-    """What there is before anything is planned."""
+    """The free places before the plan."""
     _left: dict[str, int] = field(default_factory=dict)
-    """By id of the reservation."""
-    _holds: dict[OpenClaim, _Hold] = field(default_factory=dict)
+    """Reservation id -> places that no machine holds."""
+    _holds: dict[OpenMachine, _Hold] = field(default_factory=dict)
     _allowed: dict[tuple[PoolTemplate, Requirements], Places] = field(default_factory=dict)
-    """What requirements leave of ``free``, types aside."""
+    """The members of ``free`` that requirements allow, types aside."""
 
     def __post_init__(self) -> None:
         self._left = {_id(one): one.left for one in self.free}
         self.free = tuple(sorted(self.free, key=_position))
 
     def use(self, left: Mapping[str, FreePlaces]) -> None:
-        """By id of the reservation: so much is left after others, who are not told of here, took their places."""
+        """Sets how many places are left, by reservation id, after machines that are not held here took some."""
         self._left = {
             name: left[name].left if name in left else n for name, n in self._left.items()
         }
 
-    def open(self, claim: OpenClaim, admit: Admit) -> tuple[OpenClaim, Admission] | None:
-        """A new machine in the reservations that have a place for it, with its first pods; None when there are none or
-        the pods do not fit there. ``claim`` stays as it is."""
-        suiting = self._with_place(claim) if any(self._left.values()) else ()
-        if not _is_choice(suiting, claim.template, claim.requirements):
+    def open(self, machine: OpenMachine, admit: Admit) -> tuple[OpenMachine, Admission] | None:
+        """A copy of ``machine`` narrowed to reservations with a place for it, and the admission of its first pods.
+
+        None when there is no such reservation or the pods do not fit there.
+        """
+        suiting = self._with_place(machine) if any(self._left.values()) else ()
+        if not _are_enough(suiting, machine.template, machine.requirements):
             return None
         inside = replace(
-            claim,
-            requirements=claim.requirements.add(*_narrowing(suiting)),
-            types=_only(claim.types, suiting, claim.template),
+            machine,
+            requirements=machine.requirements.add(*_narrowing(suiting)),
+            types=_only(machine.types, suiting, machine.template),
         )
-        choosy = claim.requirements.asks_for_values
-        self._holds[inside] = _Hold(suiting, frozenset(), choosy)
+        has_min_values = machine.requirements.asks_for_values
+        self._holds[inside] = _Hold(suiting, frozenset(), has_min_values)
         found = admit(inside)
         if isinstance(found, Admission):
             found = self.admit(inside, found)
@@ -94,41 +97,47 @@ class HeldPlaces:
         del self._holds[inside]
         return None
 
-    def admit(self, claim: OpenClaim, found: Admission) -> Admission | Refusal:
-        """The admission within the machine's places, of which it has one from now on. A machine without any takes what
-        it may."""
-        hold = self._holds.get(claim)
+    def admit(self, machine: OpenMachine, found: Admission) -> Admission | Refusal:
+        """The admission narrowed to the machine's places, one of which it holds from now on.
+
+        The unchanged admission for a machine outside reservations; LOSES_RESERVATION when no place is left for it.
+        """
+        hold = self._holds.get(machine)
         if hold is None:
             return found
-        if hold.taken and found.types is claim.types and found.requirements is claim.requirements:
+        if (
+            hold.taken
+            and found.types is machine.types
+            and found.requirements is machine.requirements
+        ):
             return found
-        suiting = self._suiting(claim.template, found.requirements, found.types)
-        wanted = claim.template.requirements
-        if not _is_choice(suiting, claim.template, wanted) or not self._take(hold, suiting):
-            return LOSES_PLACE
+        suiting = self._suiting(machine.template, found.requirements, found.types)
+        wanted = machine.template.requirements
+        if not _are_enough(suiting, machine.template, wanted) or not self._take(hold, suiting):
+            return LOSES_RESERVATION
         hold.suit(suiting)
-        types = _only(found.types, suiting, claim.template)
+        types = _only(found.types, suiting, machine.template)
         return Admission(found.count, found.requirements, types, found.used)
 
-    def settle(self) -> None:
-        """Write down where each machine is."""
-        for claim, hold in self._holds.items():
+    def write_requirements(self) -> None:
+        """Narrows each machine to the reservations in which it holds a place."""
+        for machine, hold in self._holds.items():
             taken = tuple(one for one in hold.suiting if _id(one) in hold.taken)
             if taken:
-                claim.requirements = claim.requirements.add(*_narrowing(taken))
-                claim.types = _only(claim.types, taken, claim.template)
+                machine.requirements = machine.requirements.add(*_narrowing(taken))
+                machine.types = _only(machine.types, taken, machine.template)
 
-    def _with_place(self, claim: OpenClaim) -> Places:
-        """Reservations that suit and have a place, or would have one if others moved."""
-        found = self._suiting(claim.template, claim.requirements, claim.types)
+    def _with_place(self, machine: OpenMachine) -> Places:
+        """Places that suit and are free, or would be free if other machines moved."""
+        found = self._suiting(machine.template, machine.requirements, machine.types)
         open_to = {name for name, left in self._left.items() if left > 0}
-        choosy = claim.requirements.asks_for_values
-        if not choosy and any(_id(one) not in open_to for one in found):
+        has_min_values = machine.requirements.asks_for_values
+        if not has_min_values and any(_id(one) not in open_to for one in found):
             self._add_movable(open_to)
         return tuple(one for one in found if _id(one) in open_to)
 
     def _suiting(self, template: PoolTemplate, wanted: Requirements, types: TypeSet) -> Places:
-        """Where a machine may be. One that holds a place asks for nothing but what suited it before."""
+        """The places that a machine with these requirements and types may use."""
         allowed = self._allowed.get((template, wanted))
         if allowed is None:
             node_class = template.pool.node_class_key
@@ -143,67 +152,70 @@ class HeldPlaces:
         return tuple(one for one in allowed if types.mask[index[one.type_name]])
 
     def _add_movable(self, open_to: set[str]) -> None:
-        """Where a machine may move to one of ``open_to``, there is a place too; and so on."""
+        """Adds the reservations whose machines could move to one of ``open_to``, transitively."""
         known = -1
         while known < len(open_to):
             known = len(open_to)
             for hold in self._holds.values():
-                if not hold.choosy and not hold.ids.isdisjoint(open_to):
+                if not hold.has_min_values and not hold.ids.isdisjoint(open_to):
                     open_to |= hold.taken
 
     def _take(self, hold: _Hold, suiting: Places) -> bool:
-        """Hold a place of ``suiting``, the same as before if it is still among them."""
-        if hold.choosy:
+        """Takes a place of ``suiting``, the same as before if it is among them. False when there is none."""
+        if hold.has_min_values:
             return self._take_each(hold, suiting)
         if hold.taken & {_id(one) for one in suiting}:
             return True
         before, hold.taken = hold.taken, frozenset()
-        self._give_back(before)
+        self._release(before)
         chain = self._chain(suiting)
         for name, mover in reversed(chain[1:]):
             assert mover is not None
-            self._give_back(mover.taken)
-            mover.taken = self._book(name)
-        hold.taken = self._book(chain[0][0] if chain else next(iter(before), ""))
+            self._release(mover.taken)
+            mover.taken = self._take_one(name)
+        hold.taken = self._take_one(chain[0][0] if chain else next(iter(before), ""))
         return bool(chain)
 
     def _take_each(self, hold: _Hold, suiting: Places) -> bool:
         wanted = frozenset(map(_id, suiting))
-        self._give_back(hold.taken - wanted)
+        self._release(hold.taken - wanted)
         for name in wanted - hold.taken:
-            self._book(name)
+            self._take_one(name)
         hold.taken = wanted
         return True
 
     def _chain(self, suiting: Places) -> list[tuple[str, _Hold | None]]:
-        """The shortest row of moves that ends at a free place: the reservation that a newcomer gets, then who moves
-        from there to which, and so on. Empty: there is none."""
+        """The shortest chain of moves that ends at a free place; empty when there is none.
+
+        The first entry is the reservation for the new machine; each further one is a reservation and the machine that
+        moves into it from the reservation before.
+        """
         came: dict[str, tuple[str, _Hold] | None] = {_id(one): None for one in suiting}
         waiting = deque(sorted(came, key=lambda name: self._left[name] < 1))
         while waiting:
             at = waiting.popleft()
             if self._left[at] > 0:
-                return _row(at, came)
+                return _path(at, came)
             for hold in self._holds.values():
-                if at in hold.taken and not hold.choosy and not hold.ids <= came.keys():
+                if at in hold.taken and not hold.has_min_values and not hold.ids <= came.keys():
                     others = [_id(one) for one in hold.suiting if _id(one) not in came]
                     came.update((name, (at, hold)) for name in others)
                     waiting += others
         return []
 
-    def _book(self, name: str) -> frozenset[str]:
+    def _take_one(self, name: str) -> frozenset[str]:
         if not name:
             return frozenset()
         self._left[name] -= 1
         return frozenset({name})
 
-    def _give_back(self, taken: frozenset[str]) -> None:
+    def _release(self, taken: frozenset[str]) -> None:
         for name in taken:
             self._left[name] += 1
 
 
-def _row(at: str, came: dict[str, tuple[str, _Hold] | None]) -> list[tuple[str, _Hold | None]]:
-    """From the newcomer's reservation to the free place ``at``."""
+def _path(at: str, came: dict[str, tuple[str, _Hold] | None]) -> list[tuple[str, _Hold | None]]:
+    """The chain from the new machine's reservation to the free place ``at``."""
     found: list[tuple[str, _Hold | None]] = []
     while (step := came[at]) is not None:
         found.append((at, step[1]))
@@ -219,23 +231,23 @@ def _position(one: FreePlaces) -> tuple[int, str, str, str]:
     return (one.offering.order, one.type_name, one.offering.zone, _id(one))
 
 
-def _is_choice(suiting: Places, template: PoolTemplate, wanted: Requirements) -> bool:
-    """Is there any, and of as many kinds as minValues asks for?"""
+def _are_enough(suiting: Places, template: PoolTemplate, wanted: Requirements) -> bool:
+    """Is there a place, and do the places meet minValues?"""
     table = template.table
     rows = ((table.types[table.index[o.type_name]].labels, o.offering.zone) for o in suiting)
-    return bool(suiting) and (not wanted.asks_for_values or has_enough_values(rows, wanted))
+    return bool(suiting) and (not wanted.asks_for_values or meets_min_values(rows, wanted))
 
 
 def _narrowing(places: Places) -> list[Requirement]:
-    """What being in one of these says about a machine."""
-    said = {
+    """The requirements of a machine that is in one of these places."""
+    labels = {
         keys.CAPACITY_TYPE: {keys.RESERVED},
         keys.ZONE: {one.offering.zone for one in places},
         ID_LABEL: {_id(one) for one in places},
     }
-    return [Requirement(key, False, frozenset(values)) for key, values in said.items()]
+    return [Requirement(key, False, frozenset(values)) for key, values in labels.items()]
 
 
 def _only(types: TypeSet, places: Places, template: PoolTemplate) -> TypeSet:
     rows = sorted({template.table.index[one.type_name] for one in places})
-    return template.sets.both(types, template.sets.of_rows(np.array(rows, dtype=np.intp)))
+    return template.sets.intersection(types, template.sets.of_rows(np.array(rows, dtype=np.intp)))

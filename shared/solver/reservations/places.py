@@ -1,4 +1,4 @@
-"""What a capacity reservation has left, as the packings of all policies count it (SCH-105)."""
+"""Free places of capacity reservations, as both packing policies count them (SCH-105)."""
 
 from __future__ import annotations
 
@@ -17,33 +17,35 @@ from shared.domain.requirements import Requirements
 
 
 class FreePlaces(NamedTuple):
-    """Machines of one type that a reservation still takes."""
+    """The number of machines of one type that a reservation can still launch."""
 
     type_name: str
     offering: Offering
     left: int
 
 
-def said_by(offering: Offering) -> dict[str, str]:
-    """The labels that an offering decides of a machine."""
-    said = {keys.ZONE: offering.zone, keys.CAPACITY_TYPE: offering.capacity_type}
+def labels_of_offering(offering: Offering) -> dict[str, str]:
+    """The labels that a machine gets from its offering."""
+    labels = {keys.ZONE: offering.zone, keys.CAPACITY_TYPE: offering.capacity_type}
     if offering.reservation_id:
-        said[ID_LABEL] = offering.reservation_id
-        said[TYPE_LABEL] = offering.reservation_type
-        said[INTERRUPTIBLE_LABEL] = truth(offering.interruptible)
-    return said
+        labels[ID_LABEL] = offering.reservation_id
+        labels[TYPE_LABEL] = offering.reservation_type
+        labels[INTERRUPTIBLE_LABEL] = truth(offering.interruptible)
+    return labels
 
 
 def allows(wanted: Requirements, offering: Offering) -> bool:
-    """Is this an offering that the requirements allow? Type and node class aside."""
-    rules = ((wanted.get(key), value) for key, value in said_by(offering).items() if value)
+    """Do the requirements allow this offering? Type and node class are not checked."""
+    rules = (
+        (wanted.get(key), value) for key, value in labels_of_offering(offering).items() if value
+    )
     return all(rule is None or rule.has(value) for rule, value in rules)
 
 
-def has_enough_values(
+def meets_min_values(
     found: Iterable[tuple[Mapping[str, tuple[str, ...]], str]], wanted: Requirements
 ) -> bool:
-    """SCH-12: do these (labels of the type, zone) leave as many values as minValues asks for?"""
+    """Do these (labels of the type, zone) have as many distinct values as minValues asks for? (SCH-12)"""
     listed = list(found)
     for rule in wanted:
         if rule.key == keys.ZONE:

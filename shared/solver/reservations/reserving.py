@@ -1,13 +1,14 @@
-"""Which planned machines get a place in a capacity reservation: after the packing, one by one (SCH-105).
+"""Assigns planned machines to capacity reservations, one by one after the packing (SCH-105).
 
-Both policies fill places before they buy (see ``held`` and ``lowest_cost.reserved``); those machines are first here.
-Another one that may be reserved takes what is left: a place of one reservation that its class selects, cheapest type
-first (IT-07), and is narrowed to it. Where the pool wants several kinds to choose from (minValues), a machine holds a
-place of every reservation that suits it, if they are of enough kinds. When no place is left, a machine goes without;
-one that may be nothing but reserved is not made, and its pods wait.
+Both policies fill places before they buy (see ``held`` and ``lowest_cost.reserved``); the machines planned for a place
+come first here. Another machine that may be reserved takes a remaining place of one reservation that its node class
+selects, cheapest type first (IT-07), and is narrowed to it. In a pool with minValues, a machine takes a place in every
+reservation that suits it, if together they meet minValues. A machine without a place is bought as spot or on-demand; if
+it may only be reserved, it is not created and its pods wait.
 
-What may go wrong: EC2's count is up to a minute old. Machines that it cannot have counted are taken off it; if it was
-wrong all the same, the launch fails and the pods are planned anew without that reservation (LCH-61).
+What may go wrong: EC2's count of available instances may be a minute old. Machines that it cannot include yet are
+subtracted. If the count is wrong all the same, the launch fails and the pods are planned again without that reservation
+(LCH-61).
 """
 
 from __future__ import annotations
@@ -24,34 +25,34 @@ from shared.domain.machines.machine import LAUNCHED, Machine
 from shared.domain.requirements import IN, Requirements
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import PlannedMachine
-from shared.solver.reservations.places import FreePlaces, allows, has_enough_values
+from shared.solver.reservations.places import FreePlaces, allows, meets_min_values
 
 NOT_RESERVED = (
     "one or more instance types with compatible reserved offerings are available, but could not be"
     " reserved"
 )
-UNCOUNTED_SECONDS = 60.0
-"""EC2 may count a new instance that late."""
+EC2_COUNT_LAG_SECONDS = 60.0
+"""How long after its launch an instance may still be missing from EC2's count."""
 
 
 def reserve(
     machines: tuple[PlannedMachine, ...], snapshot: Snapshot
 ) -> tuple[tuple[PlannedMachine, ...], dict[str, str]]:
-    """Give out what is left of the reservations, in the order of the machines.
+    """Assigns the remaining places, first to machines planned for one, then in the order of the machines.
 
-    The machines to make, and the verdict for the pods of the others by UID.
+    Returns the machines to create, and pod UID -> verdict for the pods of the others.
     """
-    places = _Places(snapshot)
+    places = _RemainingPlaces(snapshot)
     if not places.kinds:
         return machines, {}
     kept: list[PlannedMachine] = []
     refused: dict[str, str] = {}
-    settled = {
-        machine.name: _settled(machine, places)
+    assigned = {
+        machine.name: _assigned(machine, places)
         for machine in sorted(machines, key=lambda one: not _is_inside(one))
     }
     for machine in machines:
-        found = settled[machine.name]
+        found = assigned[machine.name]
         if found is None:
             refused.update(dict.fromkeys(machine.pods, NOT_RESERVED))
         else:
@@ -60,10 +61,10 @@ def reserve(
 
 
 def free_places(snapshot: Snapshot) -> tuple[FreePlaces, ...]:
-    """What a plan may use of the reservations, sorted by id."""
+    """The free places that a plan may use, sorted by reservation id."""
     if not any(ID_LABEL in kind.labels for kind in snapshot.catalogue.types):
         return ()
-    places = _Places(snapshot)
+    places = _RemainingPlaces(snapshot)
     found = [
         FreePlaces(kind.name, offering, places.left(offering))
         for kind in places.kinds
@@ -74,8 +75,8 @@ def free_places(snapshot: Snapshot) -> tuple[FreePlaces, ...]:
     return tuple(sorted(found, key=lambda one: one.offering.reservation_id))
 
 
-class _Places:
-    """What is left of each reservation while it is given out."""
+class _RemainingPlaces:
+    """The places that are left in each reservation while machines are assigned."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._unavailable = snapshot.unavailable
@@ -95,11 +96,11 @@ class _Places:
                     self._left[held] -= 1
 
     def left(self, offering: Offering) -> int:
-        """Machines that still fit."""
+        """How many places the offering's reservation has left."""
         return max(self._left.get(offering.reservation_id, 0), 0)
 
     def take(self, machine: PlannedMachine, wanted: Requirements) -> tuple[str, Offering] | None:
-        """Type and offering of a place that suits this machine, which is then gone."""
+        """Takes a place that suits this machine: its type and offering; None when there is none."""
         suiting = self._suiting(machine, wanted)
         if not suiting:
             return None
@@ -109,18 +110,18 @@ class _Places:
     def take_each(
         self, machine: PlannedMachine, wanted: Requirements
     ) -> list[tuple[str, Offering]]:
-        """A place of every reservation that suits, of which EC2 will choose one; none when they are of too few kinds
-        for the pool (SCH-12)."""
+        """Takes a place in every reservation that suits, among which EC2 chooses; none when they do not meet minValues
+        (SCH-12)."""
         suiting = self._suiting(machine, wanted)
         rows = [(self.types[name].labels, offering.zone) for name, offering in suiting]
-        if not suiting or not has_enough_values(rows, wanted):
+        if not suiting or not meets_min_values(rows, wanted):
             return []
         for _, offering in suiting:
             self._left[offering.reservation_id] -= 1
         return suiting
 
     def _suiting(self, machine: PlannedMachine, wanted: Requirements) -> list[tuple[str, Offering]]:
-        """Types and offerings with a place, cheapest type first (IT-07)."""
+        """Types and offerings with a free place, cheapest type first (IT-07)."""
         named = set(machine.instance_types)
         found = [
             (kind.name, offering)
@@ -137,7 +138,7 @@ class _Places:
     def may_buy(
         self, machine: PlannedMachine, kind: InstanceType, offering: Offering, wanted: Requirements
     ) -> bool:
-        """Is this offering the machine's, and to be had?"""
+        """May this machine use the offering, and is it available?"""
         node_class = self._class_of.get(machine.pool_key, "")
         return (
             offering.zone in self._zones.get(node_class, ())
@@ -147,8 +148,8 @@ class _Places:
         )
 
 
-def _settled(machine: PlannedMachine, places: _Places) -> PlannedMachine | None:
-    """The machine in its reservation, or without one; None when it may not go without."""
+def _assigned(machine: PlannedMachine, places: _RemainingPlaces) -> PlannedMachine | None:
+    """The machine in its reservation, or outside; None when it may only be reserved and there is no place."""
     wanted = Requirements.of(machine.requirements)
     rule = wanted.get(keys.CAPACITY_TYPE)
     if rule is None or not rule.has(keys.RESERVED):
@@ -161,7 +162,7 @@ def _settled(machine: PlannedMachine, places: _Places) -> PlannedMachine | None:
 
 
 def _is_inside(machine: PlannedMachine) -> bool:
-    """Was it planned for a place?"""
+    """Was the machine planned for a place in a reservation?"""
     rule = Requirements.of(machine.requirements).get(keys.CAPACITY_TYPE)
     return rule is not None and rule.single_value == keys.RESERVED
 
@@ -185,7 +186,7 @@ def _inside(machine: PlannedMachine, name: str, offering: Offering) -> PlannedMa
 
 
 def _inside_any(machine: PlannedMachine, held: list[tuple[str, Offering]]) -> PlannedMachine:
-    """In one of these, which the launch decides."""
+    """The machine narrowed to these places; EC2 chooses among them at launch."""
     names = tuple(dict.fromkeys(name for name, _ in held))
     asked = {
         keys.ZONE: {offering.zone for _, offering in held},
@@ -212,16 +213,16 @@ def _inside_any(machine: PlannedMachine, held: list[tuple[str, Offering]]) -> Pl
 def _deciding(
     requirements: Iterable[Expression], decided: dict[str, str]
 ) -> tuple[Expression, ...]:
-    """With one value for each of these keys, sorted by key."""
+    """The requirements with exactly one value for each key of ``decided``, sorted by key."""
     others = [one for one in requirements if one.key not in decided]
     found = [*others, *(Expression(key, IN, (value,)) for key, value in decided.items())]
     return tuple(sorted(found, key=lambda one: (one.key, one.operator)))
 
 
 def _outside(
-    machine: PlannedMachine, wanted: Requirements, places: _Places
+    machine: PlannedMachine, wanted: Requirements, places: _RemainingPlaces
 ) -> PlannedMachine | None:
-    """NC-08: with the capacity types that are left, and the types that have them."""
+    """The machine with the capacity types and instance types that have other offerings (NC-08); None without any."""
     named = wanted.get(ID_LABEL)
     if named is not None and not named.accepts_absence:
         return None
@@ -252,9 +253,9 @@ def _outside(
 
 
 def _usual(
-    machine: PlannedMachine, name: str, wanted: Requirements, places: _Places
+    machine: PlannedMachine, name: str, wanted: Requirements, places: _RemainingPlaces
 ) -> tuple[Offering, frozenset[str]] | None:
-    """The cheapest offering of a type that is no reservation, and the capacity types of all; None for none."""
+    """The cheapest spot or on-demand offering of a type, and the capacity types of all of them; None without any."""
     kind = places.types[name]
     found = [
         offering
@@ -273,7 +274,7 @@ def _narrowed(one: Expression, allowed: dict[str, tuple[str, ...]]) -> Expressio
 
 
 def _reservations_of(machine: Machine) -> Iterable[str]:
-    """The one that it is in, else those that it may get into."""
+    """Ids of the reservation that the machine is in, or of those that it may still get into."""
     if found := machine.labels.get(ID_LABEL):
         return (found,)
     rule = Requirements.of(machine.requirements).get(ID_LABEL)
@@ -281,8 +282,8 @@ def _reservations_of(machine: Machine) -> Iterable[str]:
 
 
 def _is_uncounted(machine: Machine, counted_at: float) -> bool:
-    """Can EC2's count not have its instance yet?"""
+    """May EC2's count not include the machine's instance yet?"""
     launched = machine.conditions.get(LAUNCHED)
     if not machine.provider_id or launched is None:
         return True
-    return launched.since > counted_at - UNCOUNTED_SECONDS
+    return launched.since > counted_at - EC2_COUNT_LAG_SECONDS

@@ -1,10 +1,10 @@
 """Topology spread, pod affinity and pod anti-affinity: how many selected pods each domain holds.
 
-``Topology`` finds a pod class's groups (see ``topology_groups``), narrows a machine's requirements to the domains they
-allow (``narrow``), and counts what was placed (``record``).
+``Topology`` finds a pod class's groups (see ``topology_groups``), narrows a machine's requirements to the domains that
+they allow (``narrow``), and counts placed pods (``record``).
 
-What may go wrong: counts only hold pods whose domain is decided. A pod on a machine that may still
-become either of two zones is counted in neither for spread, and in both for anti-affinity (SCH-81).
+What may go wrong: only pods whose domain is decided are counted exactly. A pod on a machine that may still get one of
+two zones counts in neither for spread, and in both for anti-affinity (SCH-81).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _SHOWN_DOMAINS = 10
 
 
 class Refusal(NamedTuple):
-    """Why a host cannot take the pod; ``is_final``: nothing in this plan changes that."""
+    """Why a host cannot take a pod. ``is_final``: it stays so for the rest of this plan."""
 
     cause: str | Callable[[], str]
-    """The text, or what writes it: of many refusals few are told, and right when they happen."""
+    """The text, or a function that builds it: most refusals are never shown, so their text is not built."""
     is_final: bool
     key: str = ""
-    """The topology key whose domains refused: hosts with the same value are refused as well."""
+    """The topology key whose domain refused; hosts with the same value of it refuse too."""
 
     @property
     def text(self) -> str:
@@ -47,50 +47,55 @@ class Refusal(NamedTuple):
 
 
 class _Check(NamedTuple):
-    """One rule that a class must keep."""
+    """One rule that placing a class must satisfy."""
 
     group: Group
     selects_pod: bool
-    """Does the rule count the class's own pods?"""
+    """True when the rule counts the class's own pods."""
     pod_domains: Requirement
     per_host: DomainLimit | None
-    """Of a rule for which each host is a domain: the same at any time."""
+    """The constant limit of a rule for which each host is a domain; else None."""
 
 
 @dataclass(slots=True)
 class _Rules:
-    """The groups of one kind of class, by what they have to do with it."""
+    """The groups that concern one kind of class."""
 
     known_groups: int
     owned: list[Group]
     checks: list[_Check]
-    """Of its own rules, and of others' that may keep it out."""
+    """Checks of its own rules, and of other pods' anti-affinity that may exclude it."""
     counted: list[Group]
     inverse_owned: list[Group]
     by_host: list[Group]
-    """Of those that count its pods, the ones that count by host name."""
+    """The groups among ``counted`` and ``inverse_owned`` that count by host name."""
 
 
 BoundPods = dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, int]]
 """(namespace, selected labels) -> host name -> number of pods (SCH-72)."""
 
 
-Sources = Iterable[tuple[Host, Iterable[str]]]
-"""Pools, as the machines they could build, and nodes, each with the domains of one key it brings."""
+DomainSources = Iterable[tuple[Host, Iterable[str]]]
+"""Nodes, and pools as the machines that they could create, each with its domains of one topology key."""
 
 
 class Topology:
-    """All groups of one plan. ``universe`` gives the domains of a key by who brings them (SCH-71);
-    ``hosts`` the nodes.
+    """All groups of one plan.
+
+    ``sources_of_key``: topology key -> its domains by pool and node (SCH-71). ``hosts``: nodes by name. ``bound``:
+    running pods.
     """
 
     def __init__(
-        self, universe: Callable[[str], Sources], hosts: dict[str, Host], bound: BoundPods
+        self,
+        sources_of_key: Callable[[str], DomainSources],
+        hosts: dict[str, Host],
+        bound: BoundPods,
     ) -> None:
-        self._universe = universe
+        self._sources_of_key = sources_of_key
         self.hosts = hosts
         self._bound = bound
-        self._brought: dict[tuple[str, tuple[str, ...], bool], Sources] = {}
+        self._sources_cache: dict[tuple[str, tuple[str, ...], bool], DomainSources] = {}
         self._groups: dict[Rule, Group] = {}
         self._rules: dict[Hashable, _Rules] = {}
         self._own: dict[Hashable, tuple[list[Group], list[Group]]] = {}
@@ -99,27 +104,27 @@ class Topology:
         self._placed: list[tuple[PodClass, Host, int]] = []
 
     def add_bound_owner(self, pod: Pod, host_name: str) -> None:
-        """SCH-82: a running pod's required anti-affinity keeps the pods it selects out."""
+        """Adds a running pod's required anti-affinity, which excludes the pods that it selects (SCH-82)."""
         for term in required(pod.anti_affinity):
             group = self._group(inverse_rule(pod, term))
             for domain in self._possible(group, self.hosts[host_name]):
                 group.counts[domain] = group.counts.get(domain, 0) + 1
 
     def register(self, pods: PodClass) -> None:
-        """Creates the groups of a class, before anything of it is placed."""
+        """Creates the groups of a class. To be called before any of its pods is placed."""
         if pods.has_topology:
             self._own_groups(pods)
 
     def groups_of(self, pods: PodClass) -> tuple[list[Group], list[Group]]:
-        """The groups of the class's own rules, and those that count its pods."""
+        """The groups of the class's own rules, and the groups that count its pods."""
         return self._of(pods).owned, self._of(pods).counted
 
     def counted_by_host(self, pods: PodClass) -> list[Group]:
-        """The groups whose count on a host changes with each of its pods."""
+        """The groups whose count on a host changes when the class is placed there."""
         return self._of(pods).by_host if self._groups else []
 
     def limits(self, pods: PodClass) -> list[DomainLimit]:
-        """What the class's rules allow now, per domain: hosts elsewhere need not be asked (``narrow`` would refuse)."""
+        """The counts per domain that the class's rules allow now: ``narrow`` refuses hosts in other domains."""
         if not self._groups:
             return []
         return [
@@ -128,15 +133,15 @@ class Topology:
         ]
 
     def concerns(self, pods: PodClass) -> bool:
-        """Must this class be placed one by one?"""
+        """True when the class must be placed one by one, because rules apply to it."""
         return bool(self._groups) and bool(self._of(pods).checks)
 
     def narrow(
         self, pods: PodClass, host: Host, requirements: Requirements
     ) -> Requirements | Refusal:
-        """``requirements`` pinned to the domains that the class's rules allow on this host.
+        """``requirements`` narrowed to the domains that the class's rules allow on this host.
 
-        An existing host cannot be pinned: each of its possible domains must be allowed.
+        An existing host cannot be narrowed: each of its possible domains must be allowed.
         """
         if not self._groups:
             return requirements
@@ -156,7 +161,7 @@ class Topology:
         return requirements
 
     def _pin(self, requirements: Requirements, key: str, domains: list[str]) -> Requirements:
-        """To some of the domains they allow; equal questions get the same object."""
+        """The requirements with these domains only. Cached, so that equal results are the same object."""
         at = (requirements, key, tuple(domains))
         found = self._pinned.get(at)
         if found is None:
@@ -190,7 +195,7 @@ class Topology:
     def _possible(
         self, group: Group, host: Host, requirements: Requirements | None = None
     ) -> list[str]:
-        """The domains that a host may turn out to be in, sorted."""
+        """The domains that a host may be in, sorted."""
         key = group.rule.key
         if key == keys.HOSTNAME:
             return [host.name]
@@ -240,7 +245,7 @@ class Topology:
         return _Rules(len(self._groups), owned, checks, counted, inverse, by_host)
 
     def _own_groups(self, pods: PodClass) -> tuple[list[Group], list[Group]]:
-        """Of the class's own rules, and of its anti-affinity as others see it."""
+        """The groups of the class's own rules, and of the inverse of its required anti-affinity."""
         found = self._own.get(pods.kind)
         if found is None:
             pod = pods.pod
@@ -250,7 +255,7 @@ class Topology:
         return found
 
     def _selecting_groups(self, pod: Pod) -> tuple[list[Group], list[Group]]:
-        """The groups that talk about this pod: those that may keep it out, and those that count it."""
+        """The groups that select this pod: inverse ones, which may exclude it, and those that count it."""
         at = (len(self._groups), pod.namespace, *sorted(pod.labels.items()))
         found = self._selecting.get(at)
         if found is None:
@@ -271,32 +276,32 @@ class Topology:
             if rule.key != keys.HOSTNAME:
                 self._find_domains(group)
             if not rule.inverse:
-                self._count_what_is_there(group)
+                self._count_placed_pods(group)
         return group
 
     def _find_domains(self, group: Group) -> None:
-        """SCH-71, SCH-76: what is brought only by pools and nodes that do not count is no domain."""
-        inhabited: set[str] = set()
+        """Adds the group's domains: those of pools and nodes that the rule counts (SCH-71, SCH-76)."""
+        node_domains: set[str] = set()
         for host, domains in self._sources(group):
             if group.counts_on(host):
                 group.counts.update(dict.fromkeys(domains, 0))
-                inhabited.update(() if host.is_new else domains)
-        group.inhabited = frozenset(inhabited)
+                node_domains.update(() if host.is_new else domains)
+        group.node_domains = frozenset(node_domains)
 
-    def _sources(self, group: Group) -> Sources:
-        """One host of each kind that this rule tells apart, and the domains of all of them."""
+    def _sources(self, group: Group) -> DomainSources:
+        """One host for all that the rule treats alike, with the domains of all of them."""
         at = group.rule.key, group.filtered_keys, group.rule.tolerations is not None
-        if at not in self._brought:
+        if at not in self._sources_cache:
             found: dict[tuple[object, ...], tuple[Host, dict[str, None]]] = {}
-            for host, domains in self._universe(group.rule.key):
+            for host, domains in self._sources_of_key(group.rule.key):
                 asked = map(host.requirements.get, group.filtered_keys)
                 kind = (host.is_new, host.taints if at[2] else (), *asked)
                 found.setdefault(kind, (host, {}))[1].update(dict.fromkeys(domains))
-            self._brought[at] = found.values()
-        return self._brought[at]
+            self._sources_cache[at] = found.values()
+        return self._sources_cache[at]
 
-    def _count_what_is_there(self, group: Group) -> None:
-        """Bound pods (SCH-72), and what this plan placed before a relaxation made the group."""
+    def _count_placed_pods(self, group: Group) -> None:
+        """Counts running pods (SCH-72), and pods that this plan placed before a relaxation created the group."""
         for (namespace, labels), by_host in self._bound.items():
             if group.rule.selector.selects(namespace, dict(labels)):
                 for host_name, count in by_host.items():
@@ -307,7 +312,7 @@ class Topology:
 
 
 def _has_no_domain(group: Group, host: Host) -> bool:
-    """kube-scheduler: a node without the topology label cannot violate an anti-affinity."""
+    """A node without the topology label cannot violate an anti-affinity, as in kube-scheduler."""
     if host.is_new or group.rule.kind != ANTI_AFFINITY or group.rule.key == keys.HOSTNAME:
         return False
     return group.rule.key not in host.requirements

@@ -1,7 +1,7 @@
-"""A rule between pods and what it has counted: how many pods it talks about each domain holds, and how many it may.
+"""Groups: a topology rule with the number of selected pods in each domain.
 
-A ``Group`` counts per domain of one topology key (a zone, a host); pods with the same rule share it (SCH-70). What it
-counts, and when, is ``Topology``'s business.
+A ``Group`` counts per domain of one topology key (a zone, a host); pods with equal rules share it (SCH-70).
+``Topology`` decides what is counted, and when.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Group:
 
     rule: Rule
     counts: dict[str, int]
-    inhabited: frozenset[str] = frozenset()
-    """Domains in which a node is."""
+    node_domains: frozenset[str] = frozenset()
+    """Domains that have a node."""
     matched: dict[tuple[object, ...], bool] = field(default_factory=dict)
     filtered_keys: tuple[str, ...] = field(init=False)
     counts_hosts: bool = field(init=False)
-    """A spread or anti-affinity rule by host name: each host is a domain, and its count decides."""
+    """True for spread and anti-affinity by host name: each host is a domain, and its own count decides."""
 
     def __post_init__(self) -> None:
         self.counts_hosts = self.rule.key == keys.HOSTNAME and self.rule.kind != AFFINITY
@@ -36,12 +36,12 @@ class Group:
         self.filtered_keys = tuple(sorted(asked))
 
     def counts_on(self, host: Host) -> bool:
-        """SCH-76: only nodes that the owner may use are counted, as far as its policies say so."""
+        """Do pods on this host count? Depends on nodeAffinityPolicy and nodeTaintsPolicy (SCH-76)."""
         if self.rule.tolerations is not None and not host.is_tolerated(self.rule.tolerations):
             return False
         if not self.rule.node_filter:
             return True
-        # Nodes differ by name; a filter that does not ask for it sees few kinds of them.
+        # The key has only the labels that the filter reads, so equal nodes share one entry.
         at = (host.is_new, *map(host.requirements.get, self.filtered_keys))
         if at not in self.matched:
             allowed = keys.WELL_KNOWN if host.is_new else frozenset[str]()
@@ -54,59 +54,59 @@ class Group:
     def next_domains(
         self, selects_pod: bool, pod_domains: Requirement, candidates: list[str]
     ) -> list[str]:
-        """The domains of ``candidates`` that may take one more pod; one for spread, its best."""
+        """The domains of ``candidates`` that may take one more pod; for spread only the best one."""
         if self.rule.kind == SPREAD:
             return self._least_loaded(selects_pod, pod_domains, candidates)
         if self.rule.kind == ANTI_AFFINITY:
             return [d for d in candidates if not self.counts.get(d)]
-        return self._together(selects_pod, pod_domains, candidates)
+        return self._affinity_domains(selects_pod, pod_domains, candidates)
 
     def _least_loaded(
         self, selects_pod: bool, pod_domains: Requirement, candidates: list[str]
     ) -> list[str]:
-        """SCH-73: skew within bounds, then the smallest count, then the name."""
+        """The domain with the smallest count, then name, whose skew stays within bounds (SCH-73)."""
         _, ceiling = self.bounds(selects_pod, pod_domains)
         fitting = [(self.counts.get(d, 0), d) for d in candidates]
         allowed = [(count, d) for count, d in fitting if count <= ceiling]
         return [min(allowed)[1]] if allowed else []
 
     def bounds(self, selects_pod: bool, pod_domains: Requirement) -> tuple[int, int]:
-        """How many pods a domain must, and may, hold already if it is to take one more."""
+        """The least and the most pods that a domain may hold now to take one more."""
         if self.rule.kind == ANTI_AFFINITY:
             return 0, 0
         if self.rule.kind == SPREAD:
-            return 0, self._smallest(pod_domains) + self.rule.max_skew - int(selects_pod)
-        starts = selects_pod and not self._is_known(pod_domains)
+            return 0, self._minimum_count(pod_domains) + self.rule.max_skew - int(selects_pod)
+        starts = selects_pod and not self._has_selected_pods(pod_domains)
         return 0 if starts else 1, _ANY_NUMBER
 
-    def _smallest(self, pod_domains: Requirement) -> int:
-        """SCH-74, SCH-75: zero for host names, and with fewer domains than minDomains."""
+    def _minimum_count(self, pod_domains: Requirement) -> int:
+        """The smallest count of a domain; zero for host names and below minDomains domains (SCH-74, SCH-75)."""
         if self.rule.key == keys.HOSTNAME:
             return 0
         counts = [
             count
             for d, count in self.counts.items()
-            if pod_domains.has(d) or (self.rule.everywhere and d in self.inhabited)
+            if pod_domains.has(d) or (self.rule.ignores_node_affinity and d in self.node_domains)
         ]
         if self.rule.min_domains is not None and len(counts) < self.rule.min_domains:
             return 0
         return min(counts, default=0)
 
-    def _together(
+    def _affinity_domains(
         self, selects_pod: bool, pod_domains: Requirement, candidates: list[str]
     ) -> list[str]:
-        """SCH-80: where such pods are; the first pod of a self-selecting rule starts anywhere."""
+        """Domains that have selected pods; the first pod of a rule that selects itself goes anywhere (SCH-80)."""
         taken = [d for d in candidates if self.counts.get(d)]
         if taken:
             return taken
-        return candidates[:1] if selects_pod and not self._is_known(pod_domains) else []
+        return candidates[:1] if selects_pod and not self._has_selected_pods(pod_domains) else []
 
-    def _is_known(self, pod_domains: Requirement) -> bool:
+    def _has_selected_pods(self, pod_domains: Requirement) -> bool:
         return any(count and pod_domains.has(d) for d, count in self.counts.items())
 
 
 class DomainLimit(NamedTuple):
-    """A domain of ``group``'s key takes one more pod of a class only if it holds ``least`` to ``most`` now."""
+    """A domain of the group takes one more pod of a class only if it holds ``least`` to ``most`` pods now."""
 
     group: Group
     least: int

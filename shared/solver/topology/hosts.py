@@ -1,4 +1,4 @@
-"""A node, or a machine to be, as the rules between pods see it: a name, labels, taints, and where it may turn up."""
+"""A node or planned machine as topology rules see it: name, labels, taints and reachable zones."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from shared.domain.requirements import Requirement, Requirements
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """A node, or a machine to be, as topology sees it."""
+    """A node, or a planned machine (``is_new``)."""
 
     name: str
     requirements: Requirements
     is_new: bool = False
     zones: frozenset[str] | None = None
-    """Zones that its pool can reach; None when its labels say it all."""
+    """Zones that its pool can reach; None for a node, whose labels are final."""
     taints: tuple[Taint, ...] = ()
     zone_ids: Mapping[str, str] = field(default_factory=dict)
-    """Zone -> its id, where the pool knows."""
+    """Zone -> zone id, as far as the pool's subnets have one."""
 
     def pinned(self, requirements: Requirements) -> Requirements:
-        """Zone and zone id say the same place, once either is asked for by id."""
+        """Requirements with zone and zone id narrowed to the same places, if they ask for a zone id."""
         if self.zones is None or keys.ZONE_ID not in requirements:
             return requirements
         zone, zone_id = requirements.get(keys.ZONE), requirements.get(keys.ZONE_ID)
@@ -41,7 +41,7 @@ class Host:
         )
 
     def reaches(self, key: str) -> frozenset[str] | None:
-        """The domains its pool can reach; None: no limit beside the requirements."""
+        """The domains of a topology key that its pool can reach; None: only the requirements limit them."""
         if self.zones is None or key not in (keys.ZONE, keys.ZONE_ID):
             return None
         if key == keys.ZONE:
@@ -49,6 +49,6 @@ class Host:
         return frozenset(self.zone_ids[z] for z in self.zones if z in self.zone_ids)
 
     def is_tolerated(self, tolerations: tuple[Toleration, ...]) -> bool:
-        """As kube-scheduler counts: a taint that only prefers keeps no node out."""
+        """As kube-scheduler counts for nodeTaintsPolicy: PreferNoSchedule taints exclude no node."""
         hard = tuple(t for t in self.taints if t.effect != PREFER_NO_SCHEDULE)
         return first_untolerated(hard, tolerations) is None

@@ -1,7 +1,7 @@
-"""Affinity terms that choose namespaces by labels become terms that name them (SCH-83).
+"""Affinity terms that select namespaces by labels become terms that list namespace names (SCH-83).
 
-Everything that plans sees names only. What may go wrong: a namespace that the mirror has not seen yet counts with the
-one label that Kubernetes gives to all; the plan after its labels arrive is the right one.
+The rest of the planner sees names only. What may go wrong: a namespace that is not in the mirror yet counts with the
+one label that Kubernetes gives every namespace; plans are right once its labels arrive.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _Labels = Mapping[str, Mapping[str, str]]
 
 
 def with_namespaces(snapshot: Snapshot) -> Snapshot:
-    """The same snapshot, each term's namespaces by name; the object itself when no term asks for labels."""
-    asking = [pod for pod in snapshot.pods if _asks(pod)]
-    if not asking:
+    """The snapshot with each term's namespaces by name; the same object when no term has a namespace selector."""
+    selecting = [pod for pod in snapshot.pods if _has_namespace_selector(pod)]
+    if not selecting:
         return snapshot
     labels = _labels(snapshot)
-    named = {pod.uid: _named(pod, labels) for pod in asking}
+    named = {pod.uid: _named(pod, labels) for pod in selecting}
     return replace(snapshot, pods=tuple(named.get(pod.uid, pod) for pod in snapshot.pods))
 
 
-def _asks(pod: Pod) -> bool:
+def _has_namespace_selector(pod: Pod) -> bool:
     return any(term.namespace_selector for term in (*pod.affinity, *pod.anti_affinity))
 
 
 def _labels(snapshot: Snapshot) -> _Labels:
-    """Of the namespaces that are known or have pods."""
+    """The labels of all namespaces in the snapshot and of those that only its pods name."""
     found = {pod.namespace: {NAME_LABEL: pod.namespace} for pod in snapshot.pods}
     return found | {one.name: {**one.labels, NAME_LABEL: one.name} for one in snapshot.namespaces}
 
@@ -48,7 +48,7 @@ def _named(pod: Pod, labels: _Labels) -> Pod:
 
 
 def _term(term: AffinityTerm, labels: _Labels) -> AffinityTerm:
-    """The union of those named and those selected, as Kubernetes has it: the pod's own is not among them by itself."""
+    """The union of listed and selected namespaces, as in Kubernetes; the pod's own is not added by default."""
     selector = term.namespace_selector
     if selector is None:
         return term

@@ -1,4 +1,4 @@
-"""Label selectors of spread constraints and affinity terms: which pods does a rule talk about?"""
+"""Label selectors of spread constraints and affinity terms."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from shared.domain.workloads.pods import AffinityTerm, Pod, SpreadConstraint
 
 
 class Selector(NamedTuple):
-    """An AND of labels and expressions over pods of some namespaces; no namespaces means all
-    (SCH-83).
+    """Labels and expressions that a pod of these namespaces must all match; no namespaces means all (SCH-83).
 
     An empty selector selects every pod of its namespaces.
     """
@@ -21,7 +20,7 @@ class Selector(NamedTuple):
     expressions: tuple[Expression, ...]
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Does this rule talk about a pod with these labels?"""
+        """Does it select a pod with this namespace and these labels?"""
         if self.namespaces and namespace not in self.namespaces:
             return False
         if any(labels.get(key) != value for key, value in self.labels):
@@ -29,22 +28,22 @@ class Selector(NamedTuple):
         return all(holds(expression, labels) for expression in self.expressions)
 
 
-def of_spread(pod: Pod, constraint: SpreadConstraint) -> Selector:
-    """SCH-77: ``match_label_keys`` adds the pod's own values."""
+def spread_selector(pod: Pod, constraint: SpreadConstraint) -> Selector:
+    """A constraint's selector; ``match_label_keys`` adds the pod's own values (SCH-77)."""
     own = {k: pod.labels[k] for k in constraint.match_label_keys if k in pod.labels}
     labels = tuple(sorted({**constraint.match_labels, **own}.items()))
     return Selector((pod.namespace,), labels, constraint.expressions)
 
 
-def of_term(pod: Pod, term: AffinityTerm) -> Selector:
-    """A term without namespaces means the pod's own."""
+def affinity_selector(pod: Pod, term: AffinityTerm) -> Selector:
+    """An affinity term's selector; a term without namespaces means the pod's own."""
     namespaces = (pod.namespace,) if term.namespaces is None else tuple(sorted(term.namespaces))
     return Selector(namespaces, tuple(sorted(term.match_labels.items())), term.expressions)
 
 
 def label_keys(pod: Pod) -> set[str]:
-    """All label keys that this pod's rules read, and ``""`` when it has rules at all: one that selects every pod reads
-    no label."""
+    """The label keys that this pod's rules read. ``""`` is added when it has rules, since a rule that selects every pod
+    reads no key."""
     found: set[str] = {""} if pod.spread or pod.affinity or pod.anti_affinity else set()
     for constraint in pod.spread:
         found.update(constraint.match_labels, constraint.match_label_keys)

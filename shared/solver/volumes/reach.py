@@ -1,13 +1,13 @@
-"""Where a pod's volumes let it go, and how many volumes a node still attaches.
+"""The places that a pod's PersistentVolumeClaims allow, and how many volumes a node can still attach.
 
-A claim that is bound goes where its volume is reached; a claim that waits for its first pod goes where its storage
-class may make a volume; whatever else a claim is in, the pod waits for a person or a controller and leaves the round
-with a verdict that names the claim (POD-06).
+A bound claim allows the places from which its volume can be reached. A claim that waits for its first pod allows the
+places in which its storage class creates volumes. With a claim in any other state the pod is not planned; its verdict
+names the claim (POD-06).
 
-The places are alternatives over all volumes of the pod (SCH-93). They are no part of the pod's own affinity, so
-relaxing the pod never drops them and they do not change which domains count for its spread (SCH-95).
+The places are alternatives over all volumes of the pod (SCH-93). They are not part of the pod's own affinity, so
+relaxation never drops them, and they do not change which domains count for its spread (SCH-95).
 
-Pods that share a claim without a volume are held together elsewhere: see ``shared_claims``.
+Pods that share a claim without a volume: see ``shared_claims``.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from shared.errors import InvalidObject
 from shared.solver.placement.relaxation import pod_requirements, strict_requirements
 
 MOST_ALTERNATIVES = 64
-"""More combinations than this are refused in words: each one may cost a whole search."""
+"""A pod with more combinations gets a verdict, since the planner may have to try each of them."""
 
 UNSUPPORTED_PROVISIONERS = frozenset({"ebs.csi.eks.amazonaws.com"})
-"""Drivers that run on nodes of EKS Auto Mode only."""
+"""CSI drivers that run on nodes of EKS Auto Mode only."""
 
 _ANYWHERE: tuple[Requirements, ...] = (Requirements(),)
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 Attachment = tuple[str, str]
 """(CSI driver, ``namespace/name`` of the claim)."""
@@ -50,38 +50,38 @@ Attachment = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class PodVolumes:
-    """The volumes of one pod. ``alternatives`` holds at least one; an empty one means everywhere."""
+    """The volumes of one pod. ``alternatives`` has at least one member; empty requirements allow every node."""
 
     alternatives: tuple[Requirements, ...] = _ANYWHERE
     attached: tuple[Attachment, ...] = ()
-    """Distinct claims of drivers that some node limits (SCH-91)."""
+    """Distinct claims of drivers whose number of volumes some node limits (SCH-91)."""
     shared: bool = False
-    """Does another pod use one of these claims? Then a full node may still have it attached."""
+    """True when another pod uses one of these claims: a full node may have its volume attached already."""
 
     @property
     def identity(self) -> object:
-        """What two pods must have in common for the planner not to tell them apart."""
+        """Equal for pods whose volumes are equivalent for the planner."""
         drivers = tuple(sorted(Counter(driver for driver, _ in self.attached).items()))
         return self.alternatives, drivers, self.shared
 
     def explanation(self) -> str:
-        """An addition to a verdict whose zone the pod itself never asked for; empty when it goes anywhere."""
+        """An addition to a verdict that names the places of the volumes; empty when they allow every node."""
         if self.alternatives == _ANYWHERE:
             return ""
-        shown = [f"({one})" for one in self.alternatives[:_SHOWN]]
+        shown = [f"({one})" for one in self.alternatives[:_MAX_SHOWN]]
         more = len(self.alternatives) - len(shown)
         return f"; its volumes need {' or '.join(shown)}" + (f" or {more} others" if more else "")
 
 
 @dataclass
 class Attachments:
-    """SCH-91: volumes on one node. A driver that ``limits`` does not name has no limit."""
+    """Volumes attached to one node, by driver (SCH-91). A driver that is not in ``limits`` has no limit."""
 
     limits: Mapping[str, int] = field(default_factory=dict)
     held: dict[str, set[str]] = field(default_factory=dict)
 
     def excess(self, wanted: Iterable[Attachment]) -> str:
-        """Why these claims cannot be attached as well (SCH-55); empty when they can."""
+        """The reason why these claims cannot be attached too (SCH-55); empty when they can."""
         coming: dict[str, set[str]] = {}
         for driver, claim in wanted:
             if driver in self.limits and claim not in self.held.get(driver, ()):
@@ -95,17 +95,17 @@ class Attachments:
         return ""
 
     def add(self, wanted: Iterable[Attachment]) -> None:
-        """These claims are on the node now."""
+        """Adds these claims to the node."""
         for driver, claim in wanted:
             self.held.setdefault(driver, set()).add(claim)
 
 
 class Volumes:
-    """What a snapshot knows of claims and volumes; indexed only when some pod has a claim."""
+    """The claims and volumes of a snapshot, indexed when the first pod with a claim is resolved."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.resolved: dict[str, PodVolumes] = {}
-        """By pod UID; pods without claims are not here."""
+        """Pod UID -> its volumes, for pods with claims."""
         self._snapshot = snapshot
         self._read: dict[Alternatives, tuple[Requirements, ...]] = {}
 
@@ -131,64 +131,64 @@ class Volumes:
 
     @cached_property
     def _users(self) -> Counter[str]:
-        """How many pods use each claim."""
+        """Claim -> number of pods that use it."""
         return Counter(key for pod in self._snapshot.pods for key in _claim_keys(pod))
 
     @cached_property
     def _topology_keys(self) -> frozenset[str]:
-        """Labels that a new node can have."""
+        """Keys of the labels that a new node can have."""
         pools = self._snapshot.pools
         written = {keys.normalise(e.key) for pool in pools for e in pool.requirements}
         names = {pool.label_key for pool in pools}
         return keys.WELL_KNOWN.union(written, names, *(pool.labels for pool in pools))
 
     def resolve(self, pod: Pod) -> None:
-        """SCH-93. Raises InvalidObject that names a claim and what to do about it (POD-06)."""
+        """Finds the places of a pod's volumes (SCH-93). Raises InvalidObject with the claim and the fix (POD-06)."""
         if not pod.volume_claims:
             return
         found, attached = _ANYWHERE, self._attached(pod)
         for key in _claim_keys(pod):
             claim = self._claims.get(key)
             if claim is None:
-                raise _problem(key, "it does not exist or cannot be read; create it")
-            found = _combined(key, found, self._alternatives(claim))
+                raise _invalid_claim(key, "it does not exist or cannot be read; create it")
+            found = _intersected(key, found, self._alternatives(claim))
         shared = any(self._users[key] > 1 for _, key in attached)
         self.resolved[pod.uid] = PodVolumes(found, attached, shared)
 
     def explanation(self, uid: str) -> str:
-        """An addition to a verdict whose zone the pod itself never asked for."""
+        """An addition to the pod's verdict that names the places of its volumes; empty when there is none."""
         volumes = self.resolved.get(uid)
         return volumes.explanation() if volumes else ""
 
     def _alternatives(self, claim: VolumeClaim) -> tuple[Requirements, ...]:
         if claim.terminating:
-            raise _problem(claim.key, "it is being deleted; create it again once it is gone")
+            raise _invalid_claim(claim.key, "it is being deleted; create it again once it is gone")
         if claim.phase == LOST:
             text = f'its volume "{claim.volume_name}" is lost; create the claim again'
-            raise _problem(claim.key, text)
+            raise _invalid_claim(claim.key, text)
         places = (
-            self._bound_to(claim).alternatives
+            self._bound_volume(claim).alternatives
             if claim.volume_name
-            else self._made_by(claim).allowed_topologies
+            else self._storage_class(claim).allowed_topologies
         )
         try:
             return self._requirements(places)
         except InvalidObject as error:
-            raise _problem(claim.key, str(error)) from error
+            raise _invalid_claim(claim.key, str(error)) from error
 
-    def _bound_to(self, claim: VolumeClaim) -> Volume:
+    def _bound_volume(self, claim: VolumeClaim) -> Volume:
         name = claim.volume_name
         volume = self._volumes.get(name)
         if volume is None:
-            raise _problem(
+            raise _invalid_claim(
                 claim.key, f'its volume "{name}" does not exist or cannot be read; restore it'
             )
         if volume.terminating:
-            raise _problem(
+            raise _invalid_claim(
                 claim.key, f'its volume "{name}" is being deleted; create the claim again'
             )
         if not claim.bound_completed:
-            raise _problem(
+            raise _invalid_claim(
                 claim.key,
                 f'it is not bound to its volume "{name}" yet (no annotation'
                 " pv.kubernetes.io/bind-completed); see that the volume's claimRef names it",
@@ -196,21 +196,21 @@ class Volumes:
         _check_driver(claim, volume.driver)
         return volume
 
-    def _made_by(self, claim: VolumeClaim) -> StorageClass:
+    def _storage_class(self, claim: VolumeClaim) -> StorageClass:
         name = claim.storage_class
         if not name:
-            raise _problem(
+            raise _invalid_claim(
                 claim.key,
                 "it has neither a volume nor a storage class;"
                 " set storageClassName, or create a volume for it",
             )
         found = self._classes.get(name)
         if found is None:
-            raise _problem(
+            raise _invalid_claim(
                 claim.key, f'storage class "{name}" does not exist or cannot be read; create it'
             )
         if found.binding_mode != WAIT_FOR_FIRST_CONSUMER:
-            raise _problem(
+            raise _invalid_claim(
                 claim.key,
                 f'storage class "{name}" makes volumes at once and this one is not there yet;'
                 f" look at its provisioner, or use volumeBindingMode {WAIT_FOR_FIRST_CONSUMER}",
@@ -222,7 +222,7 @@ class Volumes:
     def _check_topologies(self, claim: VolumeClaim, found: StorageClass) -> None:
         for key in sorted({e.key for term in found.allowed_topologies for e in term}):
             if key not in self._topology_keys:
-                raise _problem(
+                raise _invalid_claim(
                     claim.key,
                     f'storage class "{found.name}" wants nodes with the label {key}, which no pool'
                     f" gives them; use {keys.ZONE} in its allowedTopologies",
@@ -233,12 +233,12 @@ class Volumes:
             return _ANYWHERE
         known = self._read.get(alternatives)
         if known is None:
-            known = _united(Requirements.of(term) for term in alternatives)
+            known = _merged(Requirements.of(term) for term in alternatives)
             self._read[alternatives] = known
         return known
 
     def attachments(self, node_name: str, pods: Iterable[Pod]) -> Attachments:
-        """SCH-91: what these pods, which are on the node, have attached to it."""
+        """The volumes that these pods have attached to their node (SCH-91)."""
         found = Attachments(self._limits.get(node_name, {}))
         if found.limits:
             for pod in pods:
@@ -256,46 +256,46 @@ class Volumes:
         if claim.volume_name:
             volume = self._volumes.get(claim.volume_name)
             return volume.driver if volume else ""
-        maker = self._classes.get(claim.storage_class or "")
-        return maker.provisioner if maker else ""
+        storage_class = self._classes.get(claim.storage_class or "")
+        return storage_class.provisioner if storage_class else ""
 
 
-def _problem(key: str, text: str) -> InvalidObject:
+def _invalid_claim(key: str, text: str) -> InvalidObject:
     return InvalidObject(text, field=f'persistent volume claim "{key}"')
 
 
 def _claim_keys(pod: Pod) -> list[str]:
-    """Each claim once, in the order of the pod's volumes."""
+    """The keys of the pod's claims, each once, in the order of its volumes."""
     return [f"{pod.namespace}/{name}" for name in dict.fromkeys(pod.volume_claims)]
 
 
 def _check_driver(claim: VolumeClaim, driver: str) -> None:
     if driver in UNSUPPORTED_PROVISIONERS:
-        raise _problem(
+        raise _invalid_claim(
             claim.key,
             f"its driver {driver} serves nodes of EKS Auto Mode only; use ebs.csi.aws.com",
         )
 
 
-def _combined(
+def _intersected(
     key: str, found: tuple[Requirements, ...], more: tuple[Requirements, ...]
 ) -> tuple[Requirements, ...]:
-    """Cross product, without what contradicts itself."""
+    """The compatible pairs of two sets of alternatives. Raises InvalidObject for none and for too many."""
     if more == _ANYWHERE:
         return found
     if found == _ANYWHERE:
         both = more
     else:
         pairs = [(one, other) for one in found for other in more[: MOST_ALTERNATIVES + 1]]
-        both = _united(one.intersect(other) for one, other in pairs if _meet(one, other))
+        both = _merged(one.intersect(other) for one, other in pairs if _are_compatible(one, other))
     if max(len(both), len(more)) > MOST_ALTERNATIVES:
-        raise _problem(
+        raise _invalid_claim(
             key,
             f"the pod's volumes leave more than {MOST_ALTERNATIVES} combinations of places;"
             " give them fewer topology terms",
         )
     if not both:
-        raise _problem(
+        raise _invalid_claim(
             key,
             f"it needs a node with {_either(more)}, the pod's other volumes one with"
             f" {_either(found)}; no node is both, so move one of them",
@@ -304,27 +304,26 @@ def _combined(
 
 
 def _either(alternatives: tuple[Requirements, ...]) -> str:
-    return " or ".join(f"({one})" for one in alternatives[:_SHOWN])
+    return " or ".join(f"({one})" for one in alternatives[:_MAX_SHOWN])
 
 
-def _meet(left: Requirements, right: Requirements) -> bool:
-    """Can a node have the labels that both ask for?"""
+def _are_compatible(left: Requirements, right: Requirements) -> bool:
+    """Can one node have the labels that both require?"""
     return left.compatible(right, allow_undefined=frozenset(wanted.key for wanted in right))
 
 
-def _united(alternatives: Iterable[Requirements]) -> tuple[Requirements, ...]:
-    """The same places in fewer alternatives, so that most pods have exactly one: zone a or zone b
-    is one requirement with two values."""
+def _merged(alternatives: Iterable[Requirements]) -> tuple[Requirements, ...]:
+    """The same places in fewer alternatives: zone a or zone b becomes one requirement with two values."""
     found = list(dict.fromkeys(alternatives))
     if any(len(one) == 0 for one in found):
         return _ANYWHERE
     for key in sorted({wanted.key for one in found for wanted in one}):
-        found = _united_by(key, found)
+        found = _merged_by_key(key, found)
     return tuple(found)
 
 
-def _united_by(key: str, alternatives: list[Requirements]) -> list[Requirements]:
-    """Those that differ in the listed values of ``key`` only become one."""
+def _merged_by_key(key: str, alternatives: list[Requirements]) -> list[Requirements]:
+    """Joins alternatives that differ only in the listed values of ``key``."""
     values: dict[Requirements, frozenset[str]] = {}
     kept = []
     for one in alternatives:
@@ -337,12 +336,12 @@ def _united_by(key: str, alternatives: list[Requirements]) -> list[Requirements]
     return [*(rest.add(Requirement(key, False, v)) for rest, v in values.items()), *kept]
 
 
-def one_by_one(
+def with_single_values(
     alternatives: tuple[Requirements, ...], topology_keys: Iterable[str]
 ) -> tuple[Requirements, ...]:
-    """With one value of these keys in each alternative, as far as they stay below ``MOST_ALTERNATIVES``.
+    """Alternatives with a single value of these keys each, unless there would be more than ``MOST_ALTERNATIVES``.
 
-    For pods that exclude others by these keys: a machine that may still get several values closes all of them.
+    For pods that exclude others by these keys: a machine that may still get several values counts in all of them.
     """
     for key in topology_keys:
         divided = tuple(part for one in alternatives for part in _divided(one, key))
@@ -359,14 +358,14 @@ def _divided(one: Requirements, key: str) -> list[Requirements]:
 
 
 def reachable(pod: Pod, alternatives: tuple[Requirements, ...]) -> Pod:
-    """``pod`` without the node-affinity terms that no place of its volumes can meet.
+    """The pod without the node-affinity terms that no place of its volumes can meet.
 
-    Raises InvalidObject when its selector or all of its required terms are elsewhere (SCH-49).
+    Raises InvalidObject when its selector or all of its required terms exclude these places (SCH-49).
     """
 
     def holds(term: tuple[Expression, ...]) -> bool:
         wanted = Requirements.of(term, pod.node_selector)
-        return any(_meet(wanted, place) for place in alternatives)
+        return any(_are_compatible(wanted, place) for place in alternatives)
 
     required = tuple(term for term in pod.required_terms if holds(term))
     if not (required or (not pod.required_terms and holds(()))):
@@ -379,14 +378,14 @@ def reachable(pod: Pod, alternatives: tuple[Requirements, ...]) -> Pod:
     return replace(pod, required_terms=required, preferred_terms=preferred)
 
 
-def choices(pod: Pod, alternatives: tuple[Requirements, ...]) -> list[Requirements]:
-    """What to ask of a node, one per alternative, at least one. ``pod`` is ``reachable``.
+def requirements_by_place(pod: Pod, alternatives: tuple[Requirements, ...]) -> list[Requirements]:
+    """The pod's requirements within each alternative, at least one. ``pod`` comes from ``reachable``.
 
-    A preference that no alternative can meet together with the strict requirements is left out.
+    A preference that no alternative can meet together with the strict requirements is dropped.
     """
     wanted = pod_requirements(pod)
-    places = [place for place in alternatives if _meet(wanted, place)]
+    places = [place for place in alternatives if _are_compatible(wanted, place)]
     if not places:
         wanted = strict_requirements(pod)
-        places = [place for place in alternatives if _meet(wanted, place)]
+        places = [place for place in alternatives if _are_compatible(wanted, place)]
     return [wanted.intersect(place) for place in places]

@@ -1,11 +1,11 @@
-"""Pods that share a claim without a volume yet go to one zone: the volume will be in that zone only.
+"""Pods that share a PersistentVolumeClaim without a volume are planned into one zone, where the volume will be.
 
-The claim's first pod decides where the volume is made, so a plan must not send its other pods elsewhere. They get a
-label of their own and a required pod affinity to it, by zone, and all ask for the zones that each of them may go to;
-how that is met is topology's work (SCH-80). One that the others cannot follow gets a verdict instead.
+The claim's first pod decides the zone of the volume, so the plan must not place its other pods in another zone. The
+pods get a common label, a required pod affinity to it by zone, and the zones that all of them allow; topology does the
+rest (SCH-80). A pod whose zones exclude those of the others gets a verdict.
 
-What may go wrong: a second claim whose volume is elsewhere, or several required node-affinity terms, are not looked
-at here. The pods that then cannot follow the first one stay pending, with a verdict.
+What may go wrong: second claims with a volume in another zone, and several required node-affinity terms, are not
+considered here. Pods that cannot follow the first one stay pending, with a verdict.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from shared.solver.placement.relaxation import strict_requirements
 
 _ZONAL_PROVISIONERS = frozenset({"ebs.csi.aws.com"})
 _LABEL = "dovetail.sh/shared-claim"
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 
 def with_shared_claims(snapshot: Snapshot) -> tuple[Snapshot, dict[str, str]]:
-    """The snapshot with these rules in its pods, and an addition to the verdict of each such pod, by UID.
+    """The snapshot with these rules added to its pods, and pod UID -> an addition to its verdict.
 
-    The snapshot itself when no claim is shared.
+    The same snapshot when no claim is shared.
     """
     users = _users(snapshot)
     if not users:
         return snapshot, {}
-    together = _together(users)
+    together = _claim_groups(users)
     changed: dict[str, Pod] = {}
     for claims in sorted(set(together.values())):
         members = [pod for pod in snapshot.pods if together.get(pod.uid) == claims]
@@ -51,7 +51,7 @@ def with_shared_claims(snapshot: Snapshot) -> tuple[Snapshot, dict[str, str]]:
 
 
 def _users(snapshot: Snapshot) -> dict[str, list[str]]:
-    """Claim -> UIDs of its pods, for claims of several pods whose volume is still to be made in one zone."""
+    """Claim -> UIDs of its pods, for claims of several pods whose zonal volume does not exist yet."""
     zonal = {one.name for one in snapshot.storage_classes if _is_zonal(one)}
     waiting = {
         claim.key
@@ -66,13 +66,13 @@ def _users(snapshot: Snapshot) -> dict[str, list[str]]:
 
 
 def _is_zonal(found: StorageClass) -> bool:
-    """Are its volumes reached from one zone only? Others, such as network file systems, are reached from each."""
+    """Is a volume of this class reachable from one zone only? Network file systems are reachable from every zone."""
     wanted = (expression.key for term in found.allowed_topologies for expression in term)
     return found.provisioner in _ZONAL_PROVISIONERS or keys.ZONE in map(keys.normalise, wanted)
 
 
-def _together(users: dict[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    """Pod UID -> the claims, sorted, that hold it together with other pods, directly or through a third pod's."""
+def _claim_groups(users: dict[str, list[str]]) -> dict[str, tuple[str, ...]]:
+    """Pod UID -> its shared claims and, transitively, those of the pods that it shares one with, sorted."""
     found: dict[str, set[str]] = {}
     for key in sorted(users):
         claims = {key}.union(*(found.get(uid, ()) for uid in users[key]))
@@ -92,13 +92,13 @@ def _bound_together(members: list[Pod], claims: tuple[str, ...]) -> list[Pod]:
         else:
             zones = left
         found.append(pod)
-    mark = {_LABEL: claims[0]}
-    term = AffinityTerm(keys.ZONE, match_labels=mark, namespaces=())
+    label = {_LABEL: claims[0]}
+    term = AffinityTerm(keys.ZONE, match_labels=label, namespaces=())
     narrowed = () if zones.complement else zones.expressions()
     return [
         replace(
             pod,
-            labels={**pod.labels, **mark},
+            labels={**pod.labels, **label},
             affinity=(*pod.affinity, term),
             required_terms=_narrowed(pod, narrowed),
         )
@@ -111,7 +111,7 @@ def _narrowed(pod: Pod, zones: tuple[Expression, ...]) -> tuple[tuple[Expression
 
 
 def _zones_of(pod: Pod) -> Requirement:
-    """Where the pod may go by its own selector; anywhere when that is not one simple answer."""
+    """The zones that the pod's own requirements allow; any zone when it is bound or has several required terms."""
     anywhere = Requirement(keys.ZONE, complement=True)
     if pod.node_name or len(pod.required_terms) > 1:
         return anywhere
@@ -123,8 +123,8 @@ def _zones_of(pod: Pod) -> Requirement:
 
 def _named(claims: Iterable[str]) -> str:
     listed = [f'"{one}"' for one in claims]
-    more = len(listed) - _SHOWN
-    shown = ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(listed) - _MAX_SHOWN
+    shown = ", ".join(listed[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
     return (
         f"volumes of the persistent volume claims {shown}"
         if len(listed) > 1

@@ -1,4 +1,4 @@
-"""What people are told to do about a machine that stays."""
+"""The advice for each reason why a machine is not disrupted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TEXTS = (
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("generation", [V1, V1ALPHA5])
 def test_every_reason_of_ours_has_an_answer(text: str, generation: str) -> None:
-    """DIS-10, DIS-11, CON-01..CON-08: each reason comes with the smallest change that helps."""
+    """Each reason has the smallest change that helps (DIS-10, DIS-11, CON-01..CON-08)."""
     machine = make_machine("m1", node_name="n1", generation_api=generation)
     change = change_for(text, machine, "shop/web-1")
     assert change

@@ -1,4 +1,4 @@
-"""How many machines may go at once, per hour, and not at all (DIS-22..26)."""
+"""How many machines may be disrupted at once and per hour, and when none may (DIS-22..26)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_budget_counts_for_its_reasons_only() -> None:
 
 
 def test_machines_that_are_down_or_on_their_way_out_use_the_budget_up() -> None:
-    """DIS-24: nodes that count for budgets."""
+    """Which nodes count for budgets (DIS-24)."""
     pool = make_pool(budgets=(Budget("5"),))
     running = ten(pool)
     running[0] = running[0]._replace(machine=replace(running[0].machine, terminating=True))
@@ -52,7 +52,7 @@ def test_machines_that_are_down_or_on_their_way_out_use_the_budget_up() -> None:
 
 
 def test_machines_that_are_not_initialised_or_nearly_gone_do_not_count() -> None:
-    """DIS-24: neither as counted nor as consuming."""
+    """Such machines count neither as machines nor as disrupted ones (DIS-24)."""
     pool = make_pool(budgets=(Budget("50%"),))
     young = make_running("young", pool=pool)
     young = young._replace(machine=replace(young.machine, conditions=conditions(REGISTERED)))
@@ -76,7 +76,7 @@ def test_a_rate_says_how_many_in_an_hour() -> None:
 def test_never_more_than_the_budget_less_what_is_under_way(
     total: int, percent: int, busy: int
 ) -> None:
-    """DIS-22: rounded up, never below zero."""
+    """Percentages are rounded up; the result is never below zero (DIS-22)."""
     pool = make_pool(budgets=(Budget(f"{percent}%"),))
     running = [make_running(f"n{i}", pool=pool) for i in range(total)]
     held = frozenset(one.machine.uid for one in running[:busy])

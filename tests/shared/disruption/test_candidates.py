@@ -1,4 +1,4 @@
-"""Which machines may be disrupted, and the texts for the others (DIS-10..16)."""
+"""Which machines may be disrupted, and the reasons for the others (DIS-10..16)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shared.disruption.candidates import (
 )
 from shared.disruption.costs import disruption_cost, eviction_cost
 from shared.disruption.pod_blocks import ANNOTATED as POD_ANNOTATED
-from shared.disruption.pod_blocks import PDB_BLOCKS, TWO_PDBS, first_block, note_on
+from shared.disruption.pod_blocks import PDB_BLOCKS, TWO_PDBS, annotation_event, first_block
 from shared.disruption.records import COST_UNIT
 from shared.domain import labels as keys
 from shared.domain.expressions import Toleration
@@ -48,14 +48,14 @@ def test_a_type_that_left_the_catalogue_has_no_price() -> None:
 
 
 def test_a_reservation_that_is_paid_for_counts_as_free() -> None:
-    """CON-07: so nothing is ever cheaper, and it is never replaced by spot or on demand."""
+    """A price of zero is never undercut, so it is not replaced by spot or on-demand (CON-07)."""
     reserved = make_running(capacity_type=keys.RESERVED)
     (candidate,), _ = look(make_cluster([reserved], *pods_on("n1", 1)))
     assert candidate.price_micro_usd_per_hour == 0
 
 
 def test_every_reason_to_stay_has_karpenters_text() -> None:
-    """DIS-10: candidates."""
+    """The conditions for a candidate (DIS-10)."""
     fine = make_running()
     leaving = fine._replace(machine=replace(fine.machine, terminating=True))
     node_leaving = fine._replace(node=replace(fine.node, terminating=True))
@@ -107,11 +107,11 @@ def test_a_pod_holds_its_node_by_annotation_or_budget(pod: dict[str, Any], text:
     ],
 )
 def test_a_pod_is_told_what_its_timed_annotation_comes_to(annotation: str, reason: str) -> None:
-    """DIS-11: until when, that it is over, or that it cannot be read; a plain yes or no needs no word."""
+    """Events name the end of the time, that it has passed, or that the annotation is invalid (DIS-11)."""
     pod = make_bound_pod("p", "n1", do_not_disrupt=annotation, started_at=NOW - 60)
-    note = note_on(pod, now=NOW)
+    note = annotation_event(pod, now=NOW)
     assert (note[1] if note else "") == reason
-    assert note_on(replace(pod, terminating=True), now=NOW) is None
+    assert annotation_event(replace(pod, terminating=True), now=NOW) is None
 
 
 def test_two_budgets_for_one_pod_block_because_eviction_knows_one_only() -> None:
@@ -143,7 +143,7 @@ def test_costs_grow_with_priority_and_deletion_cost_within_bounds() -> None:
 
 
 def test_a_node_whose_pods_cost_nothing_is_empty() -> None:
-    """DIS-16: daemons, mirrors, finished pods, and those of negative cost."""
+    """Daemon, mirror and finished pods, and pods of negative cost, do not count (DIS-16)."""
 
     def empty(*pods: Pod) -> bool:
         return look(make_cluster([make_running()], *pods))[0][0].empty

@@ -1,4 +1,4 @@
-"""Simulations see one pod per node instead of all that stay: never may a plan come out otherwise."""
+"""Folding pods for simulations never changes a plan."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ RULES: tuple[dict[str, Any], ...] = (
 
 @st.composite
 def pods(draw: st.DrawFn, number: int) -> Pod:
-    """A pod that runs on one of the nodes, or waits."""
+    """A pod that runs on one of the nodes, or is pending."""
     changes = dict(draw(st.sampled_from(RULES)))
     app, hash_ = draw(st.sampled_from(("web", "db", ""))), draw(st.sampled_from(("x", "y")))
     changes["labels"] = {"app": app, "hash": hash_} if app else {"hash": hash_}
@@ -73,7 +73,7 @@ def pods(draw: st.DrawFn, number: int) -> Pod:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """Five nodes, of which one may be on its way out."""
+    """Five nodes, one of which may be terminating."""
     running = [
         make_running(name, draw(st.sampled_from(("m5.x004", "m5.x008"))), ZONES[i % 2], pool=POOL)
         for i, name in enumerate(NODES)
@@ -89,7 +89,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 def unfolded(world: World, count: int) -> Plan:
-    """The same question about all pods as they are."""
+    """The same simulation without folding."""
     candidates = world.candidates[:count]
     snapshot = without(world.snapshot, candidates)
     moved = {pod.uid for candidate in candidates for pod in candidate.pods}
@@ -105,7 +105,7 @@ def check(world: World, counts: list[int]) -> None:
 @settings(max_examples=20, deadline=None)
 @given(worlds(), st.permutations((1, 2, 3)))
 def test_folded_and_whole_clusters_get_the_same_plans(world: World, counts: list[int]) -> None:
-    """CON-03: one picture serves simulations of different sets, in any order."""
+    """One folding serves simulations of different sets, in any order (CON-03)."""
     check(world, counts)
 
 
@@ -113,12 +113,12 @@ def test_folded_and_whole_clusters_get_the_same_plans(world: World, counts: list
 @settings(max_examples=200, deadline=None)
 @given(worlds(), st.permutations((1, 2, 3)))
 def test_many_folded_and_whole_clusters_get_the_same_plans(world: World, counts: list[int]) -> None:
-    """CON-03: pods that a consolidation must place."""
+    """Which pods a simulation must place (CON-03)."""
     check(world, counts)
 
 
 def test_daemons_stay_whole() -> None:
-    """SCH-46: the newest of them, wherever it runs, says what its daemon set asks of each node."""
+    """The newest pod of a daemon set, on any node, decides its requests on each node (SCH-46)."""
     agent = Owner("DaemonSet", "agent", "daemon-agent")
     daemons = [make_bound_pod(f"agent-{i}", "n1", cpu="300m", owner=agent) for i in range(2)]
     found = fold(make_cluster([make_running(pool=POOL)], *pods_on("n1", 3), *daemons))
@@ -126,7 +126,7 @@ def test_daemons_stay_whole() -> None:
 
 
 def test_pods_that_only_take_room_become_one_per_node() -> None:
-    """Otherwise there is no gain: 3 web pods that a rule counts stay, 20 others are one."""
+    """3 web pods that a rule counts stay, and 20 others become one."""
     running = [make_running("a", "m5.x032", pool=POOL), make_running("b", pool=POOL)]
     counted = tuple(
         make_bound_pod(f"web-{i}", "a", labels={"app": "web"}, spread=(make_spread(keys.ZONE),))
@@ -140,7 +140,7 @@ def test_pods_that_only_take_room_become_one_per_node() -> None:
 
 
 def test_a_picture_is_folded_once_and_another_one_anew() -> None:
-    """Copies of a world share it; a world of other pods must not see the old ones. One simulation alone needs none."""
+    """Copies of a world share the folding, worlds of other pods do not; a single simulation does not fold."""
     world = make_world(make_cluster([make_running(pool=POOL)], *pods_on("n1", 2), pools=(POOL,)))
     snapshot = world.snapshot
     assert len(world.folding.pods_of(snapshot).folded["n1"]) == 2
@@ -152,7 +152,7 @@ def test_a_picture_is_folded_once_and_another_one_anew() -> None:
 
 
 def test_pods_stay_whole_where_plans_add_rules() -> None:
-    """SCH-85: a cluster's own spread constraints count pods that no pod's rule selects."""
+    """The cluster's default spread constraints count pods that no pod's rule selects (SCH-85)."""
     snapshot = make_cluster([make_running(pool=POOL)], *pods_on("n1", 2), pools=(POOL,))
     world = make_world(snapshot)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Global consolidation: what it proposes is possible, allowed and worth it, and many steps of Karpenter's at once."""
+"""Global consolidation: its commands are possible, allowed and pay, and do many of Karpenter's steps at once."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def names(proposal: Proposal) -> list[list[str]]:
 
 
 def since(one: Running, seconds: float) -> Running:
-    """Initialised so long ago."""
+    """The machine initialised so many seconds ago."""
     marked = {**one.machine.conditions, INITIALIZED: Condition("True", since=NOW - seconds)}
     return one._replace(machine=replace(one.machine, conditions=marked))
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> World:
-    """One pool; nodes of several sizes and zones, some of which may not be touched; pods, some of them pinned."""
+    """One pool, nodes of several sizes and zones, some of which are blocked, and pods, some with a node selector."""
     of = pool(
         budgets=(Budget(draw(st.sampled_from(["1", "2", "50%", "100%"]))),),
         generation_api=draw(st.sampled_from([V1, V1ALPHA5])),
@@ -124,7 +124,7 @@ churns = st.builds(
 @settings(max_examples=40, deadline=None)
 @given(clusters(), churns)
 def test_every_command_is_possible_allowed_and_pays(found: World, churn: Churn) -> None:
-    """CON-01..08, DIS-22..26: checked by counting, without the planner. Never worse than doing nothing."""
+    """Commands are checked by counting, without the planner (CON-01..08, DIS-22..26)."""
     proposal = plan.propose(found, churn)
     assert len(proposal.commands) <= 1
     for command in proposal.commands:
@@ -144,7 +144,7 @@ def test_every_command_is_possible_allowed_and_pays_at_length(found: World, chur
 @settings(max_examples=20, deadline=None)
 @given(clusters())
 def test_a_command_stands_while_nothing_changes(found: World) -> None:
-    """CON-11: the check after the delay."""
+    """The validation after the delay (CON-11)."""
     for command in plan.propose(found).commands:
         assert validate(found, command).command == command
 
@@ -164,7 +164,7 @@ def six_half_empty_nodes(of: NodePool) -> World:
 
 
 def test_six_nodes_become_two_at_once() -> None:
-    """No single step of Karpenter's finds it: two new machines are one too many for it (CON-04)."""
+    """Karpenter's methods cannot find it, since it needs two new machines (CON-04)."""
     found = six_half_empty_nodes(pool())
     (command,) = plan.propose(found, FREE).commands
     assert len(command.candidates) == 6
@@ -176,7 +176,7 @@ def test_six_nodes_become_two_at_once() -> None:
 
 
 def test_both_replacements_are_recognised_in_any_order_and_under_any_name() -> None:
-    """CON-11 for several replacements: a plan of another moment names and sorts them differently."""
+    """Validation with several replacements: a later plan names and sorts them differently (CON-11)."""
     found = six_half_empty_nodes(pool())
     (command,) = plan.propose(found, FREE).commands
     first, second = command.replacements
@@ -197,7 +197,7 @@ def test_a_replacement_that_saves_nothing_any_more_is_dropped() -> None:
 
 
 def test_many_nodes_are_drained_with_one_command() -> None:
-    """CON-09 would need one step per hundred; here the budget alone counts."""
+    """Karpenter's bound of a hundred nodes (CON-09) does not apply; only the budget does."""
     of = pool()
     running = [make_running(f"n{i:03d}", "m5.x008", pool=of) for i in range(12)]
     pods = [pod for one in running for pod in pods_on(one.node.name, 2, cpu="1")]
@@ -213,7 +213,7 @@ def names_of(command: Command) -> list[str]:
 
 
 def test_a_budget_limits_one_command() -> None:
-    """DIS-26: a budget is used up per candidate."""
+    """Each candidate uses one of its budget (DIS-26)."""
     of = pool(budgets=(Budget("2"),))
     running = [make_running(f"n{i}", "m5.x008", pool=of) for i in range(6)]
     pods = [pod for one in running for pod in pods_on(one.node.name, 1)]
@@ -238,7 +238,7 @@ def test_nodes_just_bought_are_not_moved_again() -> None:
 
 
 def test_targets_of_running_commands_are_not_moved() -> None:
-    """EXE-02: they are nominated, so they are no candidates."""
+    """Nodes that take the pods are nominated, so they are not candidates (EXE-02)."""
     of = pool()
     running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
     found = world(running, *pods_on("a", 2), *pods_on("b", 2), of=of)
@@ -248,7 +248,7 @@ def test_targets_of_running_commands_are_not_moved() -> None:
 
 @pytest.mark.parametrize(("cost", "moves"), [(500_000, False), (100_000, True)])
 def test_a_move_must_pay_back_in_time(cost: int, moves: bool) -> None:
-    """One x004 costs 0.192 $/h; two pods must not cost more than that in an hour, or half of it in two."""
+    """One x004 costs 0.192 $/h, which limits the move cost of two pods for the given payback time."""
     of = pool()
     running = [make_running(name, pool=of) for name in ("a", "b")]
     found = world(running, *pods_on("a", 2), *pods_on("b", 2), of=of)
@@ -267,7 +267,7 @@ def test_a_wrong_price_of_moves_is_refused(wrong: dict[str, int]) -> None:
 
 
 def test_what_the_search_did_not_foresee_is_left_out_and_named() -> None:
-    """A pod that wants its neighbour on the same node: only the planner knows, the other nodes go all the same."""
+    """Pod affinity by host is checked by the planner only; the other nodes are removed all the same."""
     of = pool()
     running = [make_running(name, "m5.x008", pool=of) for name in ("a", "b", "c", "d")]
     pair = {"owner": DEPLOYMENT, "labels": {"app": "web"}}
@@ -281,7 +281,7 @@ def test_what_the_search_did_not_foresee_is_left_out_and_named() -> None:
 
 
 def test_a_cordoned_node_is_replaced_and_takes_nothing() -> None:
-    """Nothing else is there: the picture has candidates and no targets."""
+    """There are candidates and no target nodes."""
     of = pool()
     one = make_running("a", "m5.x064", pool=of)
     shut = one._replace(node=replace(one.node, unschedulable=True))
@@ -290,7 +290,7 @@ def test_a_cordoned_node_is_replaced_and_takes_nothing() -> None:
 
 
 def test_a_pod_that_cannot_be_planned_keeps_its_node() -> None:
-    """POD-03: its text is wrong, so nobody knows where it fits."""
+    """An invalid pod cannot be planned (POD-03)."""
     of = pool()
     running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
     broken = pods_on("a", 1, faults=("spec.nodeSelector: wrong",))
@@ -300,7 +300,7 @@ def test_a_pod_that_cannot_be_planned_keeps_its_node() -> None:
 
 
 def test_balanced_pools_keep_what_is_not_worth_its_disruption() -> None:
-    """CON-12; for the metrics it says what it weighed (MET-06)."""
+    """A Balanced pool's score decides (CON-12) and is collected for metrics (MET-06)."""
     of = pool(consolidation_policy=BALANCED)
     running = [make_running(name, "m5.x016", pool=of) for name in ("a", "b")]
     dear = pods_on("a", 12, priority=9 * 2**25)
@@ -309,8 +309,8 @@ def test_balanced_pools_keep_what_is_not_worth_its_disruption() -> None:
     proposal = plan.propose(seen)
     assert not proposal.commands
     assert any("Balanced" in r.text for r in proposal.rejections)
-    assert seen.weighed
-    assert not any(move.approved for move in seen.weighed)
+    assert seen.balanced_scores
+    assert not any(move.approved for move in seen.balanced_scores)
 
 
 def test_pools_that_only_remove_empty_nodes_are_left_alone() -> None:
@@ -367,14 +367,14 @@ print(proposal_as_bytes().decode())
 
 
 def proposal_as_bytes() -> bytes:
-    """As it would travel."""
+    """The encoded command."""
     proposal = plan.propose(six_half_empty_nodes(pool()), FREE)
     said = [(c.id, c.replacements, c.targets, c.text) for c in proposal.commands]
     return msgspec.json.encode([said, proposal.rejections])
 
 
 def test_the_proposal_does_not_depend_on_the_hash_seed() -> None:
-    """Two schedulers propose the same, byte for byte."""
+    """Two processes propose the same commands, byte for byte."""
     environment = {**os.environ, "PYTHONHASHSEED": "4242", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -1,4 +1,4 @@
-"""Emptiness, expiration and drift: who goes, and what comes first (DIS-30..34, DIS-60..62, DRF-06)."""
+"""Emptiness, expiration and drift: which machines are disrupted, and in what order (DIS-30..34, DIS-60..62, DRF-06)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def marked_empty(name: str, seconds: float, pool: NodePool) -> Running:
 
 
 def test_all_empty_machines_whose_time_is_up_go_in_one_command() -> None:
-    """DIS-30, DIS-31: whatever the policy."""
+    """Under every consolidation policy (DIS-30, DIS-31)."""
     pool = v1_pool(consolidation_policy=WHEN_UNDERUTILIZED)
     cluster = [make_running(name, pool=pool) for name in ("a", "b", "c")]
     world = make_world(make_cluster(cluster, *pods_on("b", 1), pools=(pool,)))
@@ -130,7 +130,7 @@ def test_a_daemon_that_must_not_be_disturbed_holds_an_empty_node() -> None:
 
 
 def test_v1_expires_by_the_machines_own_age_without_asking_anybody() -> None:
-    """DIS-60, DIS-62, ACC-80: not even for initialisation."""
+    """Expiration does not wait for initialisation (DIS-60, DIS-62, ACC-80)."""
     pool = v1_pool()
     old, never, young = (
         make_running(name, pool=pool, expire_seconds=seconds, extra=())
@@ -171,7 +171,7 @@ def drifted(name: str, pool: NodePool, seconds: float = 60, **changes: Any) -> R
 
 
 def test_drift_takes_empty_machines_first_then_the_one_that_drifted_first() -> None:
-    """DRF-06: oldest drift first."""
+    """The machine that drifted first is replaced first (DRF-06)."""
     pool = v1_pool()
     cluster = [drifted("late", pool, 10), drifted("early", pool, 90), drifted("empty", pool, 5)]
     pods = (*pods_on("late", 6), *pods_on("early", 6))
@@ -199,7 +199,7 @@ def test_drift_goes_on_at_the_limit_one_machine_after_the_other() -> None:
 
 
 def test_drift_of_machines_needs_its_gate() -> None:
-    """DRF-08, OPS-05: NodeClaims drift without one."""
+    """v1 machines need no feature gate (DRF-08, OPS-05)."""
     pool = make_pool()
     snapshot = make_cluster([drifted("a", pool)], pools=(pool,))
     assert not drift.propose(make_world(snapshot)).commands
@@ -210,7 +210,7 @@ def test_drift_of_machines_needs_its_gate() -> None:
 def test_an_end_of_the_drain_lets_drift_pass_pods_that_hold(
     grace: float | None, goes: bool
 ) -> None:
-    """DIS-13: what blocks drift."""
+    """What blocks drift (DIS-13)."""
     pool = v1_pool()
     held = pods_on("a", 1, do_not_disrupt="true")
     machine = drifted("a", pool, termination_grace_seconds=grace)

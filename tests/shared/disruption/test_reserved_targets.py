@@ -1,4 +1,4 @@
-"""Consolidation into capacity reservations, and what it never gives up (CON-05, CON-07, SCH-12, SCH-54)."""
+"""Consolidation into capacity reservations, and with minValues (CON-05, CON-07, SCH-12, SCH-54)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def reservation(name: str, kind: str = "m5.x004", **changes: Any) -> Reservation
 
 
 def with_spot(kind: InstanceType) -> InstanceType:
-    """At half the price."""
+    """A cluster with types at half the price."""
     spot = (
         replace(
             o, capacity_type=keys.SPOT, price_micro_usd_per_hour=o.price_micro_usd_per_hour // 2
@@ -67,7 +67,7 @@ def one_node(capacity_type: str, *reservations: Reservation, count: int = 2) -> 
 
 @pytest.mark.parametrize("capacity_type", [keys.ON_DEMAND, keys.SPOT])
 def test_a_node_that_is_bought_moves_into_a_free_place(capacity_type: str) -> None:
-    """CON-05: the place costs nothing more."""
+    """A free place in a reservation adds no cost (CON-05)."""
     (command,) = single_node.propose(one_node(capacity_type, reservation("cr-1"))).commands
     (bought,) = command.replacements
     assert bought.labels[ID_LABEL] == "cr-1"
@@ -83,7 +83,7 @@ def test_a_place_that_is_not_to_be_had_draws_nobody(change: dict[str, Any]) -> N
 
 
 def test_from_one_reservation_to_another_nothing_is_saved() -> None:
-    """CON-07: both are paid for."""
+    """Both reservations are paid for (CON-07)."""
     found = single_node.propose(one_node(keys.RESERVED, reservation("cr-2")))
     assert found.commands == ()
     assert [one.text for one in found.rejections] == [NOT_CHEAPER]
@@ -110,20 +110,20 @@ def choosy(**changes: Any) -> World:
 
 
 def test_consolidation_never_lowers_min_values() -> None:
-    """SCH-12: BestEffort is for pods that need a machine; here nobody does."""
+    """BestEffort applies to pending pods only, and here none is pending (SCH-12)."""
     found = single_node.propose(choosy())
     assert found.commands == ()
     assert "minValues" in found.rejections[0].text
 
 
 def test_drift_does() -> None:
-    """SCH-12: the machine has to go, so fewer kinds are better than none."""
+    """The machine must be replaced, so minValues may be lowered (SCH-12)."""
     marks = {"extra": (CONSOLIDATABLE, DRIFTED)}
     assert drift.propose(choosy(**marks)).commands
 
 
 def test_a_v1alpha5_node_with_a_ttl_is_a_target() -> None:
-    """SCH-54: only v1 waits for consolidateAfter; ttlSecondsAfterEmpty says nothing about nodes with pods."""
+    """Only v1 waits for consolidateAfter; ttlSecondsAfterEmpty does not apply to nodes with pods (SCH-54)."""
     of = pool()
     old = make_pool("old", consolidation_policy=WHEN_EMPTY, consolidate_after_seconds=30.0)
     running = [make_running("a", pool=of), make_running("b", pool=old, extra=())]
@@ -133,7 +133,7 @@ def test_a_v1alpha5_node_with_a_ttl_is_a_target() -> None:
 
 
 def test_a_node_that_is_not_initialized_is_no_target() -> None:
-    """SCH-54: it might never come up."""
+    """The node might never become initialised (SCH-54)."""
     of = pool()
     running = [make_running("a", pool=of), make_running("b", pool=of)]
     coming = replace(running[1].machine, conditions=conditions("Launched", since=NOW))

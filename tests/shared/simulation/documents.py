@@ -1,4 +1,4 @@
-"""Small complete manifests: name what the test is about, the rest is ordinary."""
+"""Small complete manifests with defaults; tests set only the fields that they are about."""
 
 from __future__ import annotations
 

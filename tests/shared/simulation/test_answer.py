@@ -1,4 +1,4 @@
-"""The document that a simulation answers with: fields, units, order (docs/spec/design.md)."""
+"""The JSON document of a simulation: fields, units, order (docs/spec/design.md)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_same_inputs_give_the_same_bytes_in_every_process() -> None:
 
 
 def example() -> dict[str, Any]:
-    """Some pods of different sizes; without the one value that no two runs share."""
+    """The answer for pods of different sizes, without ``seconds``, which differs between runs."""
     found = answer(*(pod(f"p-{i}", cpu=f"{i}00m") for i in range(1, 15)), node())
     del found["stats"]["seconds"]
     return found

@@ -1,4 +1,4 @@
-"""Whatever the documents hold, there is an answer, and its JSON is valid; there is never a traceback."""
+"""Any documents give an answer that is valid JSON, and never an exception."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ GOOD = (
 
 
 def paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Of every value inside."""
+    """The path of every value inside."""
     inner = (
         value.items()
         if isinstance(value, dict)

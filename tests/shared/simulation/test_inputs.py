@@ -1,4 +1,4 @@
-"""Every kind of input counts in the plan (docs/spec/design.md), and faults leave the rest alone."""
+"""The plan uses every kind of input (docs/spec/design.md), and faulty objects do not affect the others."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_pod_without_status_waits_for_a_machine() -> None:
     ids=["bound", "gated", "running", "finished", "scheduled"],
 )
 def test_pods_that_do_not_wait_are_not_planned(changes: dict[str, Any]) -> None:
-    """POD-01: which pods are provisioned for."""
+    """Which pods are planned (POD-01)."""
     found = answer({**pod(), **changes})
     assert (found["machines"], found["unschedulable"]) == ([], [])
 
@@ -78,7 +78,7 @@ def test_controllers_are_planned_as_their_pods(kind: str) -> None:
 
 
 def test_a_fault_in_a_pod_template_is_told_once_and_of_its_controller() -> None:
-    """Its 300 pods are in no file; each has its verdict all the same."""
+    """The 300 pods are made from the controller, and each has a verdict."""
     wrong = {"spec": pod_spec(cpu="lots")}
     found = answer(controller("Deployment", replicas=300, template=wrong), pod("good"))
     field = "spec.template.spec.containers[0].resources.requests.cpu"
@@ -88,7 +88,7 @@ def test_a_fault_in_a_pod_template_is_told_once_and_of_its_controller() -> None:
 
 
 def test_a_pod_without_containers_is_refused_as_an_api_server_would() -> None:
-    """Of a misspelt field nothing must be guessed."""
+    """A misspelt field is a fault, not a default."""
     wrong = {**pod(), "spec": {"container": []}}
     found = answer(wrong, pod("good"))
     assert faults(found) == [("Pod", "default/web", "spec.containers")]
@@ -96,7 +96,7 @@ def test_a_pod_without_containers_is_refused_as_an_api_server_would() -> None:
 
 
 def test_a_generic_ephemeral_volume_needs_no_claim_in_the_file() -> None:
-    """POD-07, SCH-93: it is made with the pod, and its class decides over the zone."""
+    """The claim is made with the pod, and its storage class decides the zone (POD-07, SCH-93)."""
     topology = {"matchLabelExpressions": [{"key": ZONE, "values": [ZONES[1]]}]}
     scratch = {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}
     gp3 = {
@@ -161,7 +161,7 @@ def test_a_node_of_unknown_size_takes_nothing_and_is_a_fault() -> None:
 
 
 def test_pods_of_a_node_that_goes_find_another_place() -> None:
-    """POD-09: pods of nodes that go."""
+    """Pods of terminating nodes are planned (POD-09)."""
     going = node()
     going["metadata"] |= {"deletionTimestamp": "2024-01-31T12:00:00Z"}
     going["metadata"]["labels"]["karpenter.sh/nodepool"] = "default"
@@ -289,7 +289,7 @@ def test_an_overlay_changes_prices_as_in_the_scheduler() -> None:
 
 
 def test_an_overlay_gives_a_type_an_extended_resource() -> None:
-    """NO-01: a device that EC2 does not know of."""
+    """An overlay may add a device that EC2 does not list (NO-01)."""
     limits = {"limits": {"example.com/fpga": "1"}, "requests": {"example.com/fpga": "1"}}
     wanting = pod(containers=[{"name": "app", "resources": limits}])
     assert placed(answer(wanting, *CHEAP_AND_DEAR)) == {}
@@ -308,7 +308,7 @@ def test_overlays_that_contradict_each_other_are_faults_and_change_nothing() -> 
 
 
 def test_a_catalogue_that_is_corrected_is_not_corrected_again() -> None:
-    """The scheduler's own has the prices of the cluster's overlays already."""
+    """The scheduler's catalogue has the overlays of the cluster applied already."""
     kind = make_type("m5.large")
     offerings = tuple(replace(one, overlaid=True) for one in kind.offerings)
     corrected = make_catalogue((replace(kind, offerings=offerings),))
@@ -341,7 +341,7 @@ def test_faults_are_named_and_the_rest_is_planned() -> None:
 
 
 def test_a_misspelt_field_is_told_and_the_rest_of_its_object_counts() -> None:
-    """An API server drops it; a plan that lacks a requirement must not look as if it had it."""
+    """An API server would drop an unknown field, so the user must see that the plan ignores it."""
     pool = node_pool(requirments=[{"key": "kubernetes.io/arch", "operator": "Exists"}])
     found = answer(pod(), pool)
     assert placed(found) == {"default/web": "m5.large"}
@@ -366,7 +366,7 @@ def unready_pool(status: Any) -> dict[str, Any]:
 
 
 def test_a_pool_that_is_not_ready_is_not_planned_for() -> None:
-    """NP-21: its status says so, and the reason is told."""
+    """A pool that is not ready is not used, and the reason is its condition's message (NP-21)."""
     condition = {"type": "Ready", "status": "False", "message": "NodeClassReady=False"}
     found = answer(pod(), unready_pool([condition]))
     assert found["machines"] == []

@@ -1,4 +1,4 @@
-"""What files lack is filled in as an API server would; what is wrong is a fault with a name."""
+"""Missing metadata is filled in as an API server would; invalid objects become faults with their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zones tell the region that the catalogue must be of."""
+"""The region of the catalogue must match the zones of the inputs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.simulation.regions import elsewhere, only_region, regions_in
+from shared.simulation.regions import only_region, region_mismatch, regions_in
 from tests.shared.simulation.documents import answer, instance_type, node, node_pool, offering, pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -41,7 +41,7 @@ def test_a_single_region_is_taken_and_several_are_not() -> None:
 
 def test_a_catalogue_of_another_region_is_told() -> None:
     irish = pod(nodeSelector={ZONE: "eu-west-1b"})
-    assert "eu-west-1" in elsewhere("us-east-1", [irish])
-    assert elsewhere("us-east-1", [irish, node()]) == elsewhere("", [irish]) == ""
+    assert "eu-west-1" in region_mismatch("us-east-1", [irish])
+    assert region_mismatch("us-east-1", [irish, node()]) == region_mismatch("", [irish]) == ""
     found = answer(irish, instance_type(offerings=[offering("us-east-1a")]))
     assert [(one["field"], one["name"]) for one in found["faults"]] == [("region", "")]

@@ -1,4 +1,4 @@
-"""Capacity reservations of a catalogue of one's own (SCH-105, EC-05)."""
+"""Capacity reservations in a given catalogue (SCH-105, EC-05)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reservations(found: dict[str, Any]) -> list[str]:
 
 
 def test_places_in_reservations_are_given_out_once_each() -> None:
-    """SCH-105, IT-07: they cost nothing unless a price is written."""
+    """Reservations cost nothing unless a price is given (SCH-105, IT-07)."""
     pods = [pod(f"web-{i}", cpu="1500m") for i in range(3)]
     kind = reserved_type({"reservationID": "cr-1", "capacity": 2})
     found = answer(*pods, kind, node_pool(requirements=[RESERVED]))
@@ -68,7 +68,7 @@ def test_a_class_selects_its_reservations(spec: Any, status: Any, expected: list
 
 @pytest.mark.parametrize("wanted", ["true", "false"])
 def test_a_pod_chooses_by_what_its_own_reservation_is(wanted: str) -> None:
-    """KEY-05: interruptible is told of each reservation, though the type has both kinds."""
+    """Each reservation has its own interruptible label, although the type has both kinds (KEY-05)."""
     kind = reserved_type(
         {"reservationID": "cr-kept", "capacity": 1},
         {"reservationID": "cr-lent", "capacity": 1, "interruptible": True},

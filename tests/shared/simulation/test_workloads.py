@@ -1,4 +1,4 @@
-"""Controllers stand for the pods that they would make, and for no more."""
+"""Controllers are expanded into exactly the pods that they would make."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_claim_of_a_pods_own_volume_is_not_made_twice() -> None:
     ],
 )
 def test_claims_that_no_machine_could_attach_are_not_made(made: dict[str, Any], field: str) -> None:
-    """A short file must not fill the memory."""
+    """A small file must not exhaust memory."""
     found = expanded(controller("StatefulSet", replicas=3, **made))
     assert [(one.kind, one.field) for one in found.faults] == [("StatefulSet", field)]
     assert names(found, "PersistentVolumeClaim") == []

@@ -1,4 +1,4 @@
-"""Classes of pods that the planner cannot tell apart, and kinds of classes that differ in size alone."""
+"""Classes of equivalent pods, and kinds of classes that differ only in requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POD = Pod(
 
 
 def registry_of(*pods: Pod) -> ClassRegistry:
-    """For selectors that look at ``app``."""
+    """A registry for selectors that read ``app``."""
     return ClassRegistry(ResourceAxis(pod.requests for pod in pods), frozenset({"app"}))
 
 
@@ -60,7 +60,7 @@ def test_pods_with_other_rules_are_of_another_kind() -> None:
 
 
 def test_what_a_class_may_relax_to_is_of_another_kind() -> None:
-    """SCH-23: rules are remembered by kind, and a relaxation drops one."""
+    """Rules are cached by kind, and a relaxation changes the kind (SCH-23)."""
     wishes = tuple(
         PreferredTerm(weight, (Expression(keys.ZONE, "In", (zone,)),))
         for weight, zone in ((1, "zone-a"), (2, "zone-b"))

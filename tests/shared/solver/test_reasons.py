@@ -1,4 +1,4 @@
-"""The texts that users see, word for word (SCH-33, SCH-42..SCH-45)."""
+"""The exact texts of verdicts (SCH-33, SCH-42..SCH-45)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_amounts_are_compact_json_without_zeros() -> None:
 
 
 def test_sch_55_what_an_existing_node_lacks_has_karpenters_words() -> None:
-    """Dashboards and people search for the beginnings of these."""
+    """Dashboards and users search for the beginnings of these texts."""
     full = Attachments(limits={"ebs.csi.aws.com": 1}, held={"ebs.csi.aws.com": {"default/a"}})
     texts = (
         reasons.EXCEEDS_NODE,

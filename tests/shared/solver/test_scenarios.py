@@ -49,13 +49,13 @@ APPS = {"intent": "apps"}
 
 
 def requirements(*wanted: Expression) -> tuple[Expression, ...]:
-    """The usual ones, where ``wanted`` does not say otherwise."""
+    """Default requirements, with those in ``wanted`` replaced."""
     said = {expression.key for expression in wanted}
     return (*(e for e in COMPUTE_REQUIREMENTS if e.key not in said), *wanted)
 
 
 def sound(snapshot: Snapshot) -> Plan:
-    """A plan that an independent check agrees with."""
+    """A plan that the independent checker accepts."""
     plan = plan_for(snapshot)
     check_plan(plan, snapshot)
     return plan
@@ -78,7 +78,7 @@ def test_scenario_1_pods_wait_without_a_pool_and_one_pool_is_enough() -> None:
 
 
 def test_scenario_2_pods_that_come_in_two_windows_need_two_machines_at_most() -> None:
-    """The second window sees the first one's machine on its way, and its pods still pending."""
+    """The second plan sees the first one's machine without a node, and its pods still pending."""
     pods = make_pods(400, cpu="250m", memory="256Mi")
     pools = (make_pool(requirements=requirements(SPOT)),)
     [first] = sound(real_snapshot(*pods[:218], pools=pools)).machines
@@ -229,7 +229,7 @@ def test_scenario_27_a_special_pool_gives_its_taint_label_types_and_zones() -> N
 
 
 def test_scenario_37_a_new_daemon_set_buys_nothing_by_itself() -> None:
-    """SCH-48: its pods wait on full nodes; the next new machine has room for it."""
+    """Daemon pods on full nodes stay pending; the next new machine has room for them (SCH-48)."""
     daemons = (make_daemon_set("agent", "2", "1Gi"),)
     full = make_bound_pod("full", "node-1", cpu="4")
     snapshot = real_snapshot(full, nodes=(make_node(),), daemon_sets=daemons)
@@ -255,7 +255,7 @@ def test_scenario_51_replicas_are_packed_onto_the_fewest_machines() -> None:
 
 
 def test_400_pods_spread_softly_by_30_per_host_take_14_machines() -> None:
-    """If half of them come later, those fill up what is under way: 30 each again (SCH-50, SCH-73)."""
+    """Pods that come later fill the machines that are launching: 30 each again (SCH-50, SCH-73)."""
     spread = make_spread(keys.HOSTNAME, 30, hard=False)
     pods = make_pods(400, cpu="250m", memory="256Mi", labels={"app": "web"}, spread=(spread,))
     large = make_catalogue(tuple(make_type(f"m5.{n}", n) for n in (16, 64, 128)))

@@ -1,4 +1,4 @@
-"""What a plan is: the seeds' scenarios, its records, and which pods it is about."""
+"""Plans: the seeds' scenarios, the records, and which pods are planned."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_scenario_12_an_undefined_custom_label_is_named() -> None:
 
 
 def test_sch_10_a_pod_that_excludes_a_value_defines_no_label_for_others() -> None:
-    """What a pool can give a pod must not hang on who came first."""
+    """Whether a pool can run a pod must not depend on the order of pods."""
     not_red = Expression("team", "NotIn", ("red",))
     excluding = make_pod("first", "2", required_terms=((not_red,),))
     selecting = make_pod("second", "1", node_selector={"team": "blue"})
@@ -192,7 +192,7 @@ def test_nc_06_labels_hold_the_pools_and_the_decided_ones() -> None:
 
 
 def test_names_and_id_depend_on_what_is_planned_not_on_the_mirror_generation() -> None:
-    """R4: names follow from decisions."""
+    """Names are derived from the plan's input (R4)."""
     first = plan_for(make_snapshot(make_pod()))
     again = plan_for(make_snapshot(make_pod(), generation=9))
     other = plan_for(make_snapshot(make_pod("another")))

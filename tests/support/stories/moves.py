@@ -23,7 +23,7 @@ def faults(world: World, command: Command, churn: Churn) -> list[str]:
     for pool, count in Counter(c.machine.pool_key for c in command.candidates).items():
         if count > world.left(pool, UNDERUTILIZED):
             found.append(f"{count} machines of {pool} are more than its budget allows")
-    if any(churn.rests(c, now=world.now) for c in command.candidates):
+    if any(churn.is_too_new(c, now=world.now) for c in command.candidates):
         found.append("takes a machine that was bought a moment ago")
     return found + _money(world, command, churn) + _places(world, command)
 
@@ -38,7 +38,7 @@ def _money(world: World, command: Command, churn: Churn) -> list[str]:
         found.append("the saving is not the difference of prices")
     if command.moved_pods != moved:
         found.append("the pods to move are counted wrongly")
-    if old - sum(_dearest(world, m) for m in command.replacements) <= churn.due(moved):
+    if old - sum(_dearest(world, m) for m in command.replacements) <= churn.required_saving(moved):
         found.append("what is launched may save too little for its moves")
     return found
 

@@ -1,11 +1,11 @@
-"""A proved lower bound for the cost of machines, and what each pod is worth.
+"""A proved lower bound for the cost of machines, and a price for each pod, from a dual linear program.
 
-Offerings that the same classes may use form a market. In a market each resource has one price, at
-which no machine's content is worth more than the machine costs; a pod is worth the least that any
-market asks for it. The dearest such prices (a linear program) give the bound: the worth of all
-pods. It leaves out what does not concern amounts: see ``Plan.relaxed``.
+Offerings that the same classes may use form a market. In a market each resource has one price, such that no content of
+a machine is worth more than the machine costs. A pod's price is the lowest that any market gives it. The linear program
+maximises these prices; the sum over all pods is the bound. Rules that do not concern amounts are ignored: see
+``Plan.relaxed``.
 
-What may go wrong: the solver stops without an answer; then there is no bound (None), and no prices.
+What may go wrong: the solver stops without a solution; then there are neither bound nor prices (None).
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from shared.solver.encode import Indices, Mask
 from shared.solver.lowest_cost.problem import Floats, Problem, distinct_rows
 
 _MOST_PAIRS = 40_000
-"""Beyond so many (class, market) pairs all offerings form one market: a weaker bound, in time."""
+"""With more (class, market) pairs all offerings form one market, which gives a weaker bound in less time."""
 _MOST_PIVOTS = 100_000
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Worth:
-    """Prices in micro-USD per hour. They are safe: rounding errors are on the low side."""
+    """Prices in micro-USD per hour, rounded so that errors only lower the bound."""
 
     pods: Floats
-    """[classes]: one pod."""
+    """[classes]: the price of one pod."""
     efficiency: Floats
-    """[offers]: no content of this offering is worth more than this share of its price."""
+    """[offers]: the most that any content can be worth, as a share of the offering's price."""
     bound: float
 
 
 def worth(problem: Problem, extended: Indices, *, presolved: bool = True) -> Worth | None:
-    """Solves the program. ``extended``: columns of resources that few types have, such as GPUs. Where there are no
-    host groups, doing without the solver's presolving is faster."""
+    """Solves the program; None without a solution.
+
+    ``extended``: columns of extended resources such as GPUs. ``presolved``: False is faster without host groups.
+    """
     if not len(problem.counts) or not (problem.price > 0).any():
         return None
     markets = _markets(problem, extended)
@@ -53,7 +55,7 @@ def worth(problem: Problem, extended: Indices, *, presolved: bool = True) -> Wor
 
 
 def _markets(problem: Problem, extended: Indices) -> Indices:
-    """[offers]: the market's number."""
+    """[offers]: number of the market."""
     rows = problem.may[distinct_rows(problem.may)[0]]
     parts = [np.packbits(rows, axis=0).T]
     for column in extended:
@@ -65,7 +67,7 @@ def _markets(problem: Problem, extended: Indices) -> Indices:
 
 
 def _membership(problem: Problem, markets: Indices) -> Mask:
-    """[classes, markets]: is there an offering for it?"""
+    """[classes, markets]: some offering of the market fits the class."""
     found = np.zeros((len(problem.counts), int(markets.max()) + 1), dtype=np.bool_)
     for market in range(found.shape[1]):
         found[:, market] = problem.fits[:, markets == market].any(axis=1)
@@ -81,7 +83,7 @@ def _solve(
     *,
     presolved: bool,
 ) -> Floats | None:
-    """[markets, resources + host groups], scaled. Columns: market prices, then pod values."""
+    """[markets, resources + host groups]: scaled prices. Columns of the program: market prices, then pod prices."""
     width = len(scale) + len(problem.slots)
     offers = len(problem.price)
     block = markets[:, None] * width + np.arange(width)[None, :]
@@ -99,7 +101,7 @@ def _solve(
     model = _Rows(values + len(problem.counts))
     model.add(block, content, problem.price / unit)
     model.add(pod_index, pod_value, np.zeros(len(classes)))
-    # A class without a market has no price: in the sum it would have no limit.
+    # A class without a market must not count: its price would be unbounded.
     counted = problem.counts * member.any(axis=1)
     weights = counted / max(float(counted.sum()), 1.0)
     found = model.maximise(np.concatenate([np.zeros(values), weights]), presolved=presolved)
@@ -114,7 +116,7 @@ def _group_columns(problem: Problem, classes: Indices) -> Floats:
 
 
 class _Rows:
-    """Rows ``a x <= b`` over ``x >= 0``, without the zeros."""
+    """Constraints ``a x <= b`` over ``x >= 0``, stored without zeros."""
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
@@ -155,7 +157,7 @@ class _Rows:
 
 
 def quiet_solver() -> highspy.Highs:
-    """One thread, fixed seed, simplex with a limit of pivots: the same answer every time."""
+    """A deterministic solver: one thread, fixed seed, simplex with a limit of pivots."""
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
@@ -173,7 +175,7 @@ def _safe(
     scale: Floats,
     unit: float,
 ) -> Worth:
-    """Prices scaled down until no offering's constraint is broken by rounding, then the bound."""
+    """Scales prices down so that rounding breaks no offering's constraint, then computes the bound."""
     width = len(scale)
     prices = np.maximum(prices, 0.0) * unit
     is_free = problem.price <= 0

@@ -1,8 +1,8 @@
-"""No plan for these pods on new machines can cost less: the bound of a whole plan, over all pools.
+"""A lower bound for the cost of a whole plan, over all pools: no plan for these pods on new machines costs less.
 
-It holds for every plan because whatever is left out would only make plans dearer: a class counts
-with all that its preferences and volumes may still turn it into, each type with its cheapest place,
-and the rules in ``ignored`` not at all.
+The bound holds for every plan because each simplification can only lower it: a class may use whatever any of its
+relaxations and volume alternatives allow, each type counts with its cheapest offering, and the rules that ``ignored``
+returns are left out.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _COMMON = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
 
 
 def extended_columns(axis: ResourceAxis, requests: Floats) -> Indices:
-    """Columns of requested resources that only few types have, such as GPUs."""
+    """Columns of requested extended resources, such as GPUs, which only few types have."""
     asked = np.any(requests > 0, axis=0)
     found = [c for c, name in enumerate(axis.names) if name not in _COMMON and asked[c]]
     return np.array(found, dtype=np.intp)
 
 
 def ignored(placement: Placement, runs: list[Run]) -> tuple[str, ...]:
-    """What is in the input and not, or not wholly, in the bound."""
+    """The kinds of rules in the input that the bound ignores or covers only in part."""
     pods = [run[0].pod for run in runs]
     pools = [template.pool for template in placement.templates]
     wanted = [r for template in placement.templates for r in template.requirements]
@@ -57,12 +57,14 @@ def ignored(placement: Placement, runs: list[Run]) -> tuple[str, ...]:
 def lower_bound(
     placement: Placement, runs: list[Run], rules: Rules, *, per_host: bool
 ) -> int | None:
-    """Micro-USD per hour, rounded down; None when it cannot be computed. ``runs``: the pods that go
-    to new machines. ``per_host``: with the limits that pods set to a single machine, a better bound
-    and many times the work."""
+    """Micro-USD per hour, rounded down; None when it cannot be computed.
+
+    ``runs``: the pods that go to new machines. ``per_host``: include the limits of pods per machine, which gives a
+    better bound for many times the work.
+    """
     if not runs:
         return 0
-    table = _CheapestPlaces(placement.templates)
+    table = _CheapestOfferings(placement.templates)
     usable = _Usable(table, rules, tolerate_preferred=placement.tolerate_preferred)
     rows = [usable.number(pods) for pods, _ in runs]
     hard = [_hard_limit(placement, pods) if per_host else None for pods, _ in runs]
@@ -82,9 +84,11 @@ def lower_bound(
 
 
 class _Usable:
-    """What classes could use, once for all that differ in nothing but their rules between pods."""
+    """The offerings that classes could use, cached for classes that differ only in topology rules."""
 
-    def __init__(self, table: _CheapestPlaces, rules: Rules, *, tolerate_preferred: bool) -> None:
+    def __init__(
+        self, table: _CheapestOfferings, rules: Rules, *, tolerate_preferred: bool
+    ) -> None:
         self._table = table
         self._rules = rules
         self._tolerate_preferred = tolerate_preferred
@@ -92,13 +96,13 @@ class _Usable:
         self._asked: dict[tuple[object, ...], int] = {}
         self._numbers: dict[bytes, int] = {}
         self.masks: list[Mask] = []
-        """[offers] each, all different."""
+        """Distinct masks, each [offers]."""
 
     def number(self, pods: PodClass) -> int:
-        """Position in ``masks`` of what the class, or what it may become, could use."""
+        """The index in ``masks`` of the offerings that the class or any of its relaxations could use."""
         found = self._of_kind.get(pods.kind)
         if found is None:
-            asked = tuple(_question(one) for one in (pods, *pods.others))
+            asked = tuple(_cache_key(one) for one in (pods, *pods.others))
             if asked not in self._asked:
                 self._asked[asked] = self._find(pods)
             found = self._of_kind[pods.kind] = self._asked[asked]
@@ -117,8 +121,8 @@ class _Usable:
         return found
 
 
-def _question(pods: PodClass) -> tuple[object, ...]:
-    """What its forms and their places depend on. Soft rules between pods count: each is one relaxation."""
+def _cache_key(pods: PodClass) -> tuple[object, ...]:
+    """The inputs of ``_find``. Preferred topology rules count by number, because each one is a relaxation step."""
     pod = pods.pod
     soft = sum(t.weight is not None for t in (*pod.affinity, *pod.anti_affinity))
     soft += sum(rule.when_unsatisfiable == SCHEDULE_ANYWAY for rule in pod.spread)
@@ -127,8 +131,10 @@ def _question(pods: PodClass) -> tuple[object, ...]:
     return pods.requirements, selector, terms, pod.tolerations, pod.host_ports, soft
 
 
-class _CheapestPlaces:
+class _CheapestOfferings:
     """Each type of each pool per capacity type, at its lowest price in any zone."""
+
+    # Rows are blocks, one per pool and capacity type; within a block the cheapest type comes first.
 
     def __init__(self, templates: list[PoolTemplate]) -> None:
         self._templates = templates
@@ -150,14 +156,14 @@ class _CheapestPlaces:
         self.price = np.concatenate(price)
 
     def usable(self, forms: Iterable[PodClass], rules: Rules) -> Mask:
-        """[offers]: what any of these forms of a class could use."""
+        """[offers]: usable by any of these forms of a class."""
         found = np.zeros(len(self.price), dtype=np.bool_)
         for one in forms:
             for at, template in enumerate(self._templates):
-                self._mark(found, one, at, template, rules)
+                self._add_usable(found, one, at, template, rules)
         return found
 
-    def _mark(
+    def _add_usable(
         self, found: Mask, pods: PodClass, at: int, template: PoolTemplate, rules: Rules
     ) -> None:
         allowed = rules.allowed(pods, template)
@@ -171,7 +177,7 @@ class _CheapestPlaces:
             start += len(types)
 
     def _offered_in(self, at: int, zones: Mask) -> Mask:
-        """[types, capacity types] of one pool: available in any of these zones?"""
+        """[types, capacity types] of one pool: available in any of these zones."""
         asked = (at, zones.tobytes())
         found = self._offered.get(asked)
         if found is None:
@@ -180,7 +186,7 @@ class _CheapestPlaces:
         return found
 
     def worth_offering(self, may: Mask) -> Indices:
-        """Without what a cheaper offer of the same pool replaces."""
+        """The rows that no cheaper offer of the same pool replaces for every class."""
         columns = np.ascontiguousarray(may.T)
         is_used: Mask = np.asarray(columns.any(axis=1), dtype=np.bool_)
         ends = np.cumsum([len(types) for _, _, types in self._blocks])
@@ -200,7 +206,7 @@ class _CheapestPlaces:
 
 
 def _first_of_each(capacity: Floats, columns: Mask) -> Indices:
-    """Rows without those that an earlier one equals: few lines that spare many comparisons."""
+    """Indices of rows that equal no earlier row. Dropping equal rows saves most comparisons of ``unbeaten``."""
     found: dict[tuple[bytes, bytes], int] = {}
     for at, (room, users) in enumerate(zip(capacity, columns, strict=True)):
         found.setdefault((room.tobytes(), users.tobytes()), at)
@@ -210,8 +216,11 @@ def _first_of_each(capacity: Floats, columns: Mask) -> Indices:
 def _merged(
     runs: list[Run], rows: list[int], hard: list[HostLimit | None]
 ) -> tuple[Floats, Counts, Indices, list[HostLimit | None]]:
-    """Equal classes as one; ``rows`` and the third result number what they could use. With very many sizes, requests
-    are rounded down to a grid."""
+    """Merges equal classes: requests, counts, index of their usable offerings, host limits.
+
+    ``rows``: index of the usable offerings per run. With very many sizes, requests are rounded down to a grid, which
+    keeps the bound valid.
+    """
     requests = np.array([pods.requests for pods, _ in runs])
     for ratio in _GRIDS:
         found: dict[object, int] = {}
@@ -233,7 +242,7 @@ def _merged(
 
 
 def _hard_limit(placement: Placement, pods: PodClass) -> HostLimit | None:
-    """A limit per machine, where no relaxation can lift it."""
+    """The class's limit per machine, if no relaxation can remove it."""
     pod = pods.pod
     soft = any(term.weight is not None for term in pod.anti_affinity)
     soft = soft or any(rule.when_unsatisfiable != "DoNotSchedule" for rule in pod.spread)

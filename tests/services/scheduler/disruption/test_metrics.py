@@ -14,7 +14,7 @@ from services.scheduler.disruption.metrics import (
     count_weighed,
 )
 from shared.disruption.methods import drift, emptiness, expiration, multi_node, single_node
-from shared.disruption.records import Candidate, Command, Weighed
+from shared.disruption.records import BalancedScore, Candidate, Command
 from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import CONSOLIDATABLE, DRIFTED, EXPIRED, INITIALIZED, Condition
 from shared.domain.pools.nodepools import V1, V1ALPHA5, WHEN_EMPTY, WHEN_UNDERUTILIZED, NodePool
@@ -65,7 +65,11 @@ def test_a_pass_is_measured_by_its_reason_and_its_method(
 def test_moves_of_balanced_pools_are_counted_with_their_scores() -> None:
     """CON-12: the policy Balanced."""
     metrics = Metrics("test")
-    moves = [Weighed("p", 0.2, False), Weighed("p", 0.4, False), Weighed("p", 3.0, True)]
+    moves = [
+        BalancedScore("p", 0.2, False),
+        BalancedScore("p", 0.4, False),
+        BalancedScore("p", 3.0, True),
+    ]
     count_weighed(metrics, moves)
     scraped = Scraped(metrics.text())
     of = {"nodepool": "p", "policy": "Balanced"}

@@ -1,4 +1,4 @@
-"""The order in which global consolidation takes savings: what saves most per moved pod first."""
+"""Global consolidation takes the largest saving per moved pod first."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def candidates(*names: str, churn: Churn) -> list[str]:
 
 
 def test_what_saves_less_per_moved_pod_waits_for_the_next_command() -> None:
-    """One pod for $1.34 an hour, or twelve for $0.38: both pay, but the second may need no move later on."""
+    """Moving one pod saves $1.34 an hour, moving twelve saves $0.38: both pay, but the second waits."""
     assert candidates(LITTLE, MUCH, churn=Churn()) == [MUCH]
     assert candidates(LITTLE, churn=Churn()) == [LITTLE]
 
 
 def test_equal_savings_go_together() -> None:
-    """Nothing waits for nothing: see also the six nodes that become two."""
+    """Equal savings are all taken at once."""
     running = [make_running(f"n{i}", "m5.x016", zone, pool=POOL) for i, zone in enumerate(ZONES)]
     pods = [
         pod

@@ -1,4 +1,4 @@
-"""The second look at a global command while pods come and go: harmless is accepted, wrong is not (CON-11)."""
+"""Validation of a global command after pods were added and removed (CON-11)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POOL = make_pool(
     budgets=(Budget("100%"),), weight=10,
 )  # fmt: skip
 KEEPER = make_pool("keeper", generation_api=V1)
-"""Its node stays: room for what comes."""
+"""A machine whose node stays and has free resources."""
 
 
 def pod(name: str, node: str, cpu: str, **changes: object) -> Pod:
@@ -45,7 +45,7 @@ def pod(name: str, node: str, cpu: str, **changes: object) -> Pod:
 PINNED = {keys.ZONE: ZONES[0]}
 TYPES = make_catalogue(tuple(kind for kind in make_types() if kind.name <= "m5.x032"))
 SIX = tuple(pod(f"p{i}", f"n{i}", "9", node_selector=PINNED) for i in range(6))
-"""On six nodes of 16: three of them fill a node of 32 better."""
+"""Pods on six nodes of 16; three of them fill a node of 32 better."""
 KEPT = pod("kept", "k", "2")
 
 
@@ -59,7 +59,7 @@ def world(*pods: Pod, gone: frozenset[str] = frozenset(), catalogue: Catalogue =
 
 @pytest.fixture(scope="module")
 def command() -> Command:
-    """Six nodes by two."""
+    """The command that replaces six nodes by two."""
     (found,) = plan.propose(world(), FREE).commands
     assert (len(found.candidates), len(found.replacements)) == (6, 2)
     return found
@@ -89,7 +89,7 @@ ALL = {f"n{i}" for i in range(6)}
     ids=["elsewhere", "one more that fits elsewhere", "one less elsewhere", "one less", "another"],
 )
 def test_pods_that_come_and_go_do_no_harm(found: World, command: Command) -> None:
-    """What it buys still does for all of them, although a new plan might buy something else."""
+    """The replacements still hold all pods, although a new plan might have others."""
     if not {c.node.name for c in found.candidates if not c.empty} >= ALL:
         assert nodes(again(found, command)) == ALL - {"n5"}
     else:
@@ -97,7 +97,7 @@ def test_pods_that_come_and_go_do_no_harm(found: World, command: Command) -> Non
 
 
 def test_a_node_whose_new_pod_has_no_place_stays(command: Command) -> None:
-    """The others go all the same, and what they buy has room for them."""
+    """The other nodes are removed, and their replacements hold the pods."""
     verdict = again(world(pod("new", "n1", "6")), command)
     assert nodes(verdict) == ALL - {"n1"}
     assert verdict.command is not None
@@ -106,13 +106,13 @@ def test_a_node_whose_new_pod_has_no_place_stays(command: Command) -> None:
 
 
 def test_it_is_rejected_when_what_is_left_does_not_pay(command: Command) -> None:
-    """Two large pods came: four nodes of 16 are worth two of 32."""
+    """Two large pods were added, so four nodes of 16 need two of 32."""
     found = world(pod("a", "n1", "6"), pod("b", "n2", "6"))
     assert again(found, command).cause == CHURN
 
 
 def test_it_must_pay_for_the_pods_of_now(command: Command) -> None:
-    """Churn: many small pods that came have to be moved too."""
+    """Many small new pods would have to move too, so the command does not pay."""
     churn = Churn(move_cost_micro_usd=100_000, rest_seconds=0)
     assert again(world(), command, churn).command is not None
     came = [pod(f"new-{i}", f"n{i % 6}", "10m") for i in range(20)]
@@ -175,7 +175,7 @@ def test_budgets_and_blocks_of_now_count(command: Command) -> None:
 
 
 def test_a_node_that_must_not_go_any_more_stays_alone(command: Command) -> None:
-    """DIS-10: nominated meanwhile, for example."""
+    """For example, it was nominated meanwhile (DIS-10)."""
     found = world()
     rest = tuple(c for c in found.candidates if c.node.name != "n0")
     assert nodes(again(replace(found, candidates=rest), command)) == ALL - {"n0"}

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from shared.disruption.methods import multi_node, single_node
-from shared.disruption.methods.consolidation import by_worth, eligible, is_balanced
+from shared.disruption.methods.consolidation import by_savings_ratio, eligible, is_balanced
 from shared.disruption.records import Command, World
 from shared.disruption.replacement_price import NOT_CHEAPER, SPOT_BY_SPOT, SPOT_DISABLED
 from shared.disruption.validation import validate
@@ -76,7 +76,7 @@ def offered(kind: InstanceType, *offerings: tuple[str, int]) -> InstanceType:
 
 
 def spot_catalogue(cheaper_types: int) -> Any:
-    """One m5.x008 at 900 spot, and so many types of 8 vCPU that cost less."""
+    """One m5.x008 at 900 spot, and ``count`` cheaper types of 8 vCPU."""
     big = offered(make_type("m5.x008", 8, 32, 1), (keys.SPOT, 900), (keys.ON_DEMAND, 3000))
     rest = [
         offered(make_type(f"c{i}.x004", 4, 16, 1), (keys.SPOT, 100 + i), (keys.ON_DEMAND, 2000))
@@ -119,7 +119,7 @@ def test_a_node_without_a_known_type_stays() -> None:
 
 
 def test_v1alpha5_nodes_can_be_kept_from_consolidation_alone() -> None:
-    """DIS-14: opt-out annotations of v1alpha5."""
+    """The opt-out annotations of v1alpha5 (DIS-14)."""
     of = make_pool(consolidation_policy=WHEN_UNDERUTILIZED, consolidate_after_seconds=0.0)
     held = make_running(pool=of, node_annotations={keys.DO_NOT_CONSOLIDATE: "true"})
     kept, rejections = eligible(world([held], *pods_on("n1", 1), of=of))
@@ -128,7 +128,7 @@ def test_v1alpha5_nodes_can_be_kept_from_consolidation_alone() -> None:
 
 
 def test_a_node_whose_pods_fit_on_the_others_is_deleted() -> None:
-    """CON-04: deletion, or one replacement."""
+    """A command deletes machines, or creates one replacement (CON-04)."""
     of = pool()
     cluster = [make_running("a", pool=of), make_running("b", pool=of)]
     found = world(cluster, *pods_on("a", 2), *pods_on("b", 2), of=of)
@@ -140,7 +140,7 @@ def test_a_node_whose_pods_fit_on_the_others_is_deleted() -> None:
 
 
 def test_a_node_that_is_too_large_is_replaced_by_a_cheaper_one() -> None:
-    """CON-05: only types that cost strictly less than the node."""
+    """The replacement has only types that cost strictly less than the node (CON-05)."""
     of = pool()
     found = world([make_running("a", "m5.x016", pool=of)], *pods_on("a", 6), of=of)
     (command,) = single_node.propose(found).commands
@@ -158,7 +158,7 @@ def test_a_node_of_the_right_size_stays_and_says_why() -> None:
 
 
 def test_a_young_neighbour_takes_no_pods() -> None:
-    """SCH-54: its consolidateAfter still runs."""
+    """Its consolidateAfter has not passed (SCH-54)."""
     of = pool(consolidate_after_seconds=60.0)
     cluster = [make_running("a", pool=of), make_running("b", pool=of, extra=())]
     found = world(cluster, *pods_on("a", 2), *pods_on("b", 2), of=of)
@@ -167,7 +167,7 @@ def test_a_young_neighbour_takes_no_pods() -> None:
 
 
 def test_spot_nodes_are_not_replaced_by_spot_nodes_unless_the_gate_is_open() -> None:
-    """ACC-72: without the gate spot is not replaced by spot."""
+    """Without the feature gate, spot is not replaced by spot (ACC-72)."""
     of = pool(requirements=ANY_CAPACITY)
     spot = make_running("a", "m5.x008", capacity_type=keys.SPOT, pool=of)
     found = world(
@@ -177,7 +177,7 @@ def test_spot_nodes_are_not_replaced_by_spot_nodes_unless_the_gate_is_open() -> 
 
 
 def test_fourteen_cheaper_spot_types_are_not_enough() -> None:
-    """ACC-72: 14 cheaper types are one too few."""
+    """14 cheaper types are one less than required (ACC-72)."""
     of = pool(requirements=ANY_CAPACITY)
     spot = make_running("a", "m5.x008", capacity_type=keys.SPOT, pool=of)
     found = world([spot], *pods_on("a", 2), of=of, catalogue=spot_catalogue(14))
@@ -187,7 +187,7 @@ def test_fourteen_cheaper_spot_types_are_not_enough() -> None:
 
 
 def test_of_twenty_cheaper_spot_types_the_cheapest_fifteen_are_asked_for() -> None:
-    """ACC-72: of 20 cheaper types 15 are asked for."""
+    """The launch lists 15 of 20 cheaper types (ACC-72)."""
     of = pool(requirements=ANY_CAPACITY)
     spot = make_running("a", "m5.x008", capacity_type=keys.SPOT, pool=of)
     found = world([spot], *pods_on("a", 2), of=of, catalogue=spot_catalogue(20))
@@ -196,7 +196,7 @@ def test_of_twenty_cheaper_spot_types_the_cheapest_fifteen_are_asked_for() -> No
 
 
 def test_v1alpha5_never_replaces_spot_by_spot() -> None:
-    """CON-14: no spot replacement for spot machines of a Provisioner."""
+    """Spot machines of a Provisioner are not replaced by spot (CON-14)."""
     of = make_pool(
         consolidation_policy=WHEN_UNDERUTILIZED,
         consolidate_after_seconds=0.0,
@@ -211,7 +211,7 @@ def test_v1alpha5_never_replaces_spot_by_spot() -> None:
 def test_an_on_demand_node_is_replaced_by_spot_only_when_both_are_allowed(
     both: bool, pinned: bool
 ) -> None:
-    """ACC-73: on-demand replaced by spot; CON-06: on-demand may only become spot."""
+    """On-demand is replaced by spot only, without a fallback to on-demand (ACC-73, CON-06)."""
     of = pool(**({"requirements": ANY_CAPACITY} if both else {}))
     found = world(
         [make_running("a", "m5.x008", pool=of)],
@@ -225,18 +225,18 @@ def test_an_on_demand_node_is_replaced_by_spot_only_when_both_are_allowed(
 
 
 def test_what_saves_most_per_disruption_comes_first() -> None:
-    """CON-02: price by disruption cost, descending; equals by name."""
+    """Order: price per disruption cost, descending, then name (CON-02)."""
     of = pool()
     cluster = [make_running("a", "m5.x008", pool=of), make_running("b", "m5.x016", pool=of)]
     cluster += [make_running(name, "m5.x008", pool=of) for name in ("d", "c")]
     counts = {"a": 1, "b": 9, "c": 3, "d": 3}
     pods = [pod for name, count in counts.items() for pod in pods_on(name, count)]
     kept, _ = eligible(world(cluster, *pods, of=of))
-    assert [c.node.name for c in by_worth(kept)] == ["a", "c", "d", "b"]
+    assert [c.node.name for c in by_savings_ratio(kept)] == ["a", "c", "d", "b"]
 
 
 def test_a_command_for_some_still_says_why_the_others_stay() -> None:
-    """CON-01: the next method, which would say so, is not asked any more."""
+    """Single-node consolidation, which would report it, does not run any more (CON-01)."""
     of = pool()
     cluster = [make_running(name, "m5.x008", pool=of) for name in ("a", "b", "held")]
     pods = [pod for name in ("a", "b") for pod in pods_on(name, 3)]
@@ -247,7 +247,7 @@ def test_a_command_for_some_still_says_why_the_others_stay() -> None:
 
 
 def test_several_nodes_become_one() -> None:
-    """CON-09, ACC-30 second half: with consolidation on, half-empty nodes collapse."""
+    """With consolidation enabled, half-empty nodes are joined (CON-09, ACC-30)."""
     of = pool()
     cluster = [make_running(name, "m5.x016", pool=of) for name in ("a", "b", "c")]
     pods = [pod for name in ("a", "b", "c") for pod in pods_on(name, 3)]
@@ -257,7 +257,7 @@ def test_several_nodes_become_one() -> None:
 
 
 def test_a_replacement_of_the_same_type_must_beat_keeping_that_node() -> None:
-    """CON-09: two x004 by one x004 equals deleting one of them."""
+    """Replacing two x004 by one x004 is the same as deleting one of them (CON-09)."""
     of = pool()
     cluster = [make_running(name, "m5.x004", pool=of) for name in ("a", "b")]
     pods = [pod for name in ("a", "b") for pod in pods_on(name, 3, cpu="600m")]
@@ -272,7 +272,7 @@ def test_a_budget_of_one_leaves_nothing_for_several_at_once() -> None:
 
 
 def test_what_a_pass_does_not_reach_comes_first_in_the_next() -> None:
-    """CON-10: order of single-machine consolidation."""
+    """The order of single-node consolidation (CON-10)."""
     of = pool()
     cluster = [make_running(name, "m5.x004", pool=of) for name in ("a", "b", "c")]
     pods = [pod for name in ("a", "b", "c") for pod in pods_on(name, 7)]
@@ -290,7 +290,7 @@ def test_balanced_moves_only_what_pays() -> None:
     cluster = [make_running("a", "m5.x016", pool=few), make_running("b", "m5.x016", pool=few)]
     cheap = world(cluster, *pods_on("a", 1), *pods_on("b", 26), of=few)
     assert single_node.propose(cheap).commands
-    (move,) = cheap.weighed
+    (move,) = cheap.balanced_scores
     assert (move.pool, move.approved) == ("default", True)
     assert 0.5 <= move.score <= 10
     dear_pods = pods_on("a", 12, priority=9 * 2**25)
@@ -298,13 +298,13 @@ def test_balanced_moves_only_what_pays() -> None:
     answer = single_node.propose(dear)
     assert not answer.commands
     assert "saves too little for what it disrupts (Balanced)" in texts(answer)
-    (move,) = dear.weighed
+    (move,) = dear.balanced_scores
     assert not move.approved
     assert move.score == pytest.approx(0.25 / 0.8, rel=0.2)
 
 
 def test_a_balanced_pool_that_costs_nothing_has_no_score_without_end() -> None:
-    """MET-06: a move that saves nothing of nothing is right, one that costs is not."""
+    """In a pool that costs nothing, a move without saving is approved and one with a cost is not (MET-06)."""
     few = pool(consolidation_policy=BALANCED)
     free = make_catalogue((offered(make_type("m5.x016", 16, 64), ("on-demand", 0)),))
     cluster = [make_running("a", "m5.x016", pool=few)]
@@ -312,7 +312,7 @@ def test_a_balanced_pool_that_costs_nothing_has_no_score_without_end() -> None:
         seen = world(cluster, *pods_on("a", 1), of=few, catalogue=free)
         command = Command("single-node", "Underutilized", seen.candidates, (), (), saving)
         assert is_balanced(seen, command) == (saving == 0)
-        assert [move.score for move in seen.weighed] == [score]
+        assert [move.score for move in seen.balanced_scores] == [score]
 
 
 def command_of(found: World) -> Command:
@@ -320,7 +320,7 @@ def command_of(found: World) -> Command:
 
 
 def test_a_command_is_looked_at_again_before_it_acts() -> None:
-    """CON-11: nothing changed, it stands; a pod that pins its node, a smaller budget, a pod more: it falls."""
+    """A blocking pod, a smaller budget or a new pod makes a command invalid (CON-11)."""
     of = pool()
     cluster = [make_running("a", pool=of), make_running("b", pool=of)]
     pods = (*pods_on("a", 2), *pods_on("b", 2))
@@ -335,7 +335,7 @@ def test_a_command_is_looked_at_again_before_it_acts() -> None:
 
 
 def test_a_machine_that_is_not_consolidatable_yet_is_left_alone() -> None:
-    """DIS-20: the condition Consolidatable."""
+    """v1 machines need the condition Consolidatable (DIS-20)."""
     of = pool(consolidate_after_seconds=60.0)
     young = make_running("a", "m5.x016", pool=of, extra=())
     assert not young.machine.has(CONSOLIDATABLE)

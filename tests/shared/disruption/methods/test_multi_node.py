@@ -1,4 +1,4 @@
-"""The search for the longest prefix: the whole one first, then Karpenter's bisection (CON-09)."""
+"""Multi-node consolidation tries all candidates first, then bisects as Karpenter does (CON-09)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.disruption.methods import multi_node
-from shared.disruption.methods.consolidation import by_worth, compute, eligible
+from shared.disruption.methods.consolidation import by_savings_ratio, compute, eligible
 from shared.disruption.records import Command, World
 from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
 from shared.domain.workloads.pods import Pod
@@ -27,7 +27,7 @@ POOL = make_pool(
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """Some nodes of two sizes, more or less full."""
+    """Nodes of two sizes with different numbers of pods."""
     count = draw(st.integers(1, 7))
     running: list[Running] = []
     pods: list[Pod] = []
@@ -39,8 +39,8 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 def bisected(world: World) -> Command | None:
-    """Every prefix on the way is asked about."""
-    candidates = tuple(by_worth(eligible(world)[0]))
+    """The same search without the first attempt on all candidates."""
+    candidates = tuple(by_savings_ratio(eligible(world)[0]))
     low, high, best = 2, len(candidates), None
     while low <= high:
         middle = (low + high) // 2
@@ -55,7 +55,7 @@ def bisected(world: World) -> Command | None:
 @settings(max_examples=30, deadline=None)
 @given(worlds())
 def test_the_search_finds_what_bisection_finds_or_the_whole_prefix(world: World) -> None:
-    """CON-09: bisection may miss the longest where a shorter one does not hold; never the other way round."""
+    """Bisection may miss the longest prefix when a shorter one is not possible (CON-09)."""
     commands = multi_node.propose(world).commands
     found, expected = commands[0] if commands else None, bisected(world)
     if found is None or len(found.candidates) < len(eligible(world)[0]):

@@ -1,4 +1,4 @@
-"""Machines that EC2 recommends to leave are replaced first (INT-40, INT-43)."""
+"""Machines with a rebalance recommendation are replaced (INT-40, INT-43)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_replacement_is_bought_first(generation: str) -> None:
 
 
 def test_without_a_recommendation_nothing_happens() -> None:
-    """INT-40: off by default."""
+    """The replacement is off by default (INT-40)."""
     assert proposed(make_running("n1")).commands == ()
 
 
@@ -60,7 +60,7 @@ def test_a_pool_may_change_its_mind(answer: str, goes: int) -> None:
 
 
 def test_budgets_hold() -> None:
-    """Half a zone may be recommended at once."""
+    """Half of a zone may get a recommendation at once."""
     pool = make_pool(budgets=(Budget("0"),))
     one = make_running("n1", pool=pool, annotations=RECOMMENDED)
     assert proposed(one, pool=pool).commands == ()

@@ -25,7 +25,7 @@ GATES = FeatureGates(static_capacity=True)
 
 
 def proposed(machines: int, **changes: Any) -> Proposal:
-    """What is proposed for a static pool with so many machines, all of which drifted."""
+    """The proposal for a static pool with so many machines, all drifted."""
     pool = make_pool(
         generation_api=V1, consolidate_after_seconds=None, budgets=(Budget("100%"),), **changes
     )
@@ -45,7 +45,7 @@ def test_a_drifted_machine_is_replaced_whatever_its_pods_need() -> None:
 
 @pytest.mark.parametrize(("limit", "commands"), [(2, 0), (3, 1)])
 def test_no_replacement_is_made_beyond_the_limit_of_nodes(limit: int, commands: int) -> None:
-    """The old machine stays until the new one works, so the limit must leave room for one more."""
+    """The old machine stays until its replacement is initialised, so the limit must allow one more."""
     found = proposed(2, replicas=2, limits={"nodes": limit})
     assert len(found.commands) == commands
     if not commands:

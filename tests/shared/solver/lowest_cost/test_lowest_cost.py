@@ -86,7 +86,7 @@ def test_a_machine_lists_every_type_that_holds_its_pods() -> None:
 
 
 def test_the_heaviest_pool_takes_all_that_it_can_hold() -> None:
-    """NP-22: a cheaper pool of less weight gets only what the heavier one cannot have."""
+    """A cheaper pool of less weight gets only the pods that the heavier pool cannot run (NP-22)."""
     dear = make_pool(
         "dear",
         weight=10,
@@ -194,7 +194,7 @@ def test_a_preference_that_no_pool_meets_does_not_keep_pods_from_being_packed() 
 
 
 def test_the_bound_of_fewest_nodes_is_sound_and_leaves_out_limits_per_machine() -> None:
-    """It costs next to nothing; LowestCost has the better one."""
+    """The bound is computed for FewestNodes too; LowestCost computes a better one."""
     alone = AffinityTerm(keys.HOSTNAME, match_labels={"app": "web"})
     pods = make_pods(10, labels={"app": "web"}, anti_affinity=(alone,))
     snapshot = make_snapshot(*pods, catalogue=market())

@@ -1,4 +1,4 @@
-"""What a spot launch is expected to cost, and which offerings no other beats."""
+"""The expected price of a spot launch, and the offerings that no other one replaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of masks that are equal count once."""
+"""Equal rows of a mask count once."""
 
 from __future__ import annotations
 

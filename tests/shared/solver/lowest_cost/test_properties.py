@@ -1,4 +1,4 @@
-"""Whatever the input, LowestCost is as valid as FewestNodes, never dearer, and its bound holds."""
+"""For any input, a plan of LowestCost is valid, never costs more than FewestNodes, and its bound holds."""
 
 from __future__ import annotations
 

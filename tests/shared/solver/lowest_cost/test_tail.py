@@ -1,4 +1,4 @@
-"""Packing the worst machines anew: no pod is lost, nothing becomes dearer, and work is counted."""
+"""Repacking the least efficient machines keeps all pods, never raises the cost, and counts its work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def problem(pods: list[tuple[float, float, int]], most_per_machine: int | None =
 
 
 def one_by_one(given: Problem) -> list[Pattern]:
-    """Each pod on a machine of its own: a packing that leaves much to gain."""
+    """Each pod on a machine of its own, a packing that can be improved a lot."""
     found = []
     for row, count in enumerate(given.counts):
         offer = int(np.flatnonzero(given.fits[row])[0])

@@ -1,4 +1,4 @@
-"""Nodes and machines on their way as targets (SCH-47, SCH-50..SCH-53)."""
+"""Nodes, and machines without nodes, as placement targets (SCH-47, SCH-50..SCH-53)."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_launched_machine_counts_with_its_allocatable() -> None:
 
 
 def test_machines_that_are_alike_but_for_what_they_got_are_each_their_own_size() -> None:
-    """SCH-50: what is worked out once for machines of one plan leaves them their own room and name."""
+    """Cached data of equal machines does not change their own free resources and names (SCH-50)."""
     waiting = make_machine("a-waiting")
     small = make_machine("b-small", allocatable=amounts(cpu="1", memory="4Gi", pods="20"))
     large = make_machine("c-large", allocatable=amounts(cpu="30", memory="90Gi", pods="200"))
@@ -161,7 +161,7 @@ def test_sch_47_daemons_still_to_come_take_their_room() -> None:
 
 
 def test_scenario_37_daemons_that_no_longer_fit_do_not_make_nodes() -> None:
-    """SCH-48, SCH-62: the full node takes nothing, and the daemon is nobody's pending pod."""
+    """A full node takes no pods, and a pending daemon pod is not planned (SCH-48, SCH-62)."""
     daemon = make_pod("agent", cpu="8", owner=Owner("DaemonSet", "agent", "d"))
     snapshot = make_snapshot(
         daemon, make_pod("small"), nodes=(make_node(),), daemon_sets=(make_daemon_set(cpu="8"),)
@@ -212,7 +212,7 @@ def _unlaunched(*names: str, **changes: Any) -> Machine:
 def test_sch_09_an_unlaunched_machine_has_the_labels_of_the_types_it_lists(
     names: tuple[str, ...], wanted: Expression, is_taken: bool
 ) -> None:
-    """A label that its requirements leave open is not absent: whatever it becomes must suit the pod."""
+    """A label with an open value is not absent: every possible value must suit the pod."""
     gpu = make_type("r5.large", labels={"gpu": ("yes",)})
     types = (make_type("c5.large"), make_type("m5.large"), gpu)
     pod = make_pod(required_terms=((wanted,),))
@@ -233,7 +233,7 @@ def test_sch_09_a_value_that_is_only_excluded_leaves_the_others_open() -> None:
 
 
 def test_a_node_that_is_not_registered_yet_counts_as_its_machine() -> None:
-    """SCH-50, LCH-73: a kubelet does not know its capacity type; nothing is bought a second time in between."""
+    """A node lacks labels until registration; no second machine is planned meanwhile (SCH-50, LCH-73)."""
     launched = make_machine(
         provider_id="aws:///a/i-1",
         allocatable=amounts(cpu="2", memory="8Gi", pods="29"),

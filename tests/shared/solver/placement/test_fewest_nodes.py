@@ -57,7 +57,7 @@ def test_sch_31_a_pod_that_fails_does_not_hold_up_the_rest() -> None:
 
 
 def test_sch_34_nothing_placed_is_moved_for_a_later_pod() -> None:
-    """The big pod could go to node-2, and does not: the small one, at home on node-1 only, has come too late."""
+    """A placed pod is not moved: the large pod takes node-1 first, where alone the small one could go."""
     nodes = (make_node("node-1", cpu="2"), make_node("node-2", cpu="2"))
     small = make_pod("small", cpu="1", node_selector={keys.HOSTNAME: "node-1"})
     plan = plan_for(make_snapshot(make_pod("big", cpu="1500m"), small, nodes=nodes, pools=()))
@@ -66,7 +66,7 @@ def test_sch_34_nothing_placed_is_moved_for_a_later_pod() -> None:
 
 
 def test_bat_06_a_pod_that_was_bound_meanwhile_is_not_provided_for_twice() -> None:
-    """Nodes and pods come through different watches: whichever is seen first, nothing is bought."""
+    """Nodes and pods arrive through different watches; in either order no machine is planned."""
     assert plan_for(make_snapshot(make_bound_pod("seen-first", "node-1"))).machines == ()
     late = plan_for(make_snapshot(make_pod("seen-late"), nodes=(make_node(),)))
     assert (late.existing, late.machines) == ({"node-1": ("uid-seen-late",)}, ())
@@ -78,7 +78,7 @@ def test_sch_32_existing_capacity_comes_first() -> None:
 
 
 def test_sch_32_the_open_claim_with_the_fewest_pods_is_tried_first() -> None:
-    """Two claims of 3 and 1 pods: the next small pods go to the second until both are level."""
+    """With two machines of 3 and 1 pods, the next small pods go to the second until both have equally many."""
     pods = (
         *make_pods(3, "a", cpu="1300m"),
         *make_pods(1, "b", cpu="1200m"),
@@ -170,7 +170,7 @@ def test_sch_100_a_new_claim_counts_with_its_largest_type() -> None:
 
 
 def test_sch_100_machines_that_go_count_all_but_one() -> None:
-    """A drain that a budget holds does not double the pool; the pods of one still get their place first."""
+    """A drain that a budget blocks does not double the pool; the pods of one machine still get a replacement first."""
     pool = make_pool(limits=amounts(cpu="8"))
     size: dict[str, Any] = {"capacity": amounts(cpu="4"), "terminating": True}
     going = tuple(make_machine(n, provider_id=f"aws:///z/i-{n}", **size) for n in ("a", "b", "c"))
@@ -283,7 +283,7 @@ def test_sch_12_min_values_keep_enough_kinds_of_machines() -> None:
 
 
 def test_np_23_a_static_pool_takes_no_pods() -> None:
-    """NP-13: it keeps its replicas, whatever pods need."""
+    """A static pool gets no machines for pods (NP-13)."""
     pool = make_pool(generation_api=V1, replicas=3)
     plan = plan_for(make_snapshot(make_pod(), pools=(pool,), node_classes=(V1_CLASS,)))
     assert plan.machines == ()

@@ -1,4 +1,4 @@
-"""The search over open claims: it leaves out exactly those that cannot take a pod."""
+"""The search over open machines: it leaves out exactly those that cannot take a pod."""
 
 from __future__ import annotations
 
@@ -6,56 +6,56 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.solver.placement.machine_columns import ClaimColumns
+from shared.solver.placement.machine_columns import MachineColumns
 
 AMOUNTS = st.integers(0, 5)
-CLAIMS = st.lists(st.tuples(AMOUNTS, AMOUNTS, st.integers(1, 4), st.booleans()), max_size=80)
+MACHINES = st.lists(st.tuples(AMOUNTS, AMOUNTS, st.integers(1, 4), st.booleans()), max_size=80)
 
 
-def columns_of(claims: list[tuple[int, int, int, bool]]) -> ClaimColumns:
-    """Claims of (free CPU, free memory, pods, may the class go there)."""
-    columns = ClaimColumns.empty(2)
-    for index, (cpu, memory, pods, _) in enumerate(claims):
+def columns_of(machines: list[tuple[int, int, int, bool]]) -> MachineColumns:
+    """Machines of (free CPU, free memory, pods, may the class go there)."""
+    columns = MachineColumns.empty(2)
+    for index, (cpu, memory, pods, _) in enumerate(machines):
         columns.append()
         columns.free[:, index] = cpu, memory
         columns.pods[index] = pods
     return columns
 
 
-@given(CLAIMS, AMOUNTS, AMOUNTS)
-def test_sch_32_claims_with_room_come_fewest_pods_first_then_oldest(
-    claims: list[tuple[int, int, int, bool]], cpu: int, memory: int
+@given(MACHINES, AMOUNTS, AMOUNTS)
+def test_sch_32_machines_with_room_come_fewest_pods_first_then_oldest(
+    machines: list[tuple[int, int, int, bool]], cpu: int, memory: int
 ) -> None:
-    allowed = np.array([may for *_, may in claims], dtype=np.bool_)
-    number, found = columns_of(claims).candidates((cpu, memory), allowed)
+    allowed = np.array([may for *_, may in machines], dtype=np.bool_)
+    number, found = columns_of(machines).candidates((cpu, memory), allowed)
     expected = [
         (pods, index)
-        for index, (free_cpu, free_memory, pods, may) in enumerate(claims)
+        for index, (free_cpu, free_memory, pods, may) in enumerate(machines)
         if may and free_cpu >= cpu and free_memory >= memory
     ]
     assert list(found) == [index for _, index in sorted(expected)]
     assert number == len(expected)
 
 
-@given(CLAIMS, AMOUNTS, AMOUNTS)
-def test_the_emptiest_claim_is_the_first_candidate_or_unknown(
-    claims: list[tuple[int, int, int, bool]], cpu: int, memory: int
+@given(MACHINES, AMOUNTS, AMOUNTS)
+def test_the_emptiest_machine_is_the_first_candidate_or_unknown(
+    machines: list[tuple[int, int, int, bool]], cpu: int, memory: int
 ) -> None:
-    allowed = np.array([may for *_, may in claims], dtype=np.bool_)
-    columns = columns_of(claims)
+    allowed = np.array([may for *_, may in machines], dtype=np.bool_)
+    columns = columns_of(machines)
     order = list(columns.candidates((cpu, memory), allowed)[1])
-    by_pods = [(pods, index) for index, (_, _, pods, may) in enumerate(claims) if may]
+    by_pods = [(pods, index) for index, (_, _, pods, may) in enumerate(machines) if may]
     emptiest = min(by_pods, default=(0, None))[1]
     found = columns.emptiest((cpu, memory), allowed)
     assert found == (emptiest if order[:1] == [emptiest] else None)
 
 
-@given(CLAIMS)
-def test_without_rules_every_claim_is_a_candidate_for_a_pod_that_asks_nothing(
-    claims: list[tuple[int, int, int, bool]],
+@given(MACHINES)
+def test_without_rules_every_machine_is_a_candidate_for_a_pod_that_asks_nothing(
+    machines: list[tuple[int, int, int, bool]],
 ) -> None:
-    number, found = columns_of(claims).candidates((0, 0), None)
-    assert number == len(claims) == len(list(found))
+    number, found = columns_of(machines).candidates((0, 0), None)
+    assert number == len(machines) == len(list(found))
 
 
 def test_rows_keep_their_values_when_the_columns_grow() -> None:

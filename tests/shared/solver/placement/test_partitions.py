@@ -1,4 +1,4 @@
-"""Partitions of a placement group are places to plan for (EC-06, IT-44)."""
+"""Partitions of a placement group as topology domains (EC-06, IT-44)."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ def test_pods_may_spread_over_partitions() -> None:
 
 
 def make_spread_pods(count: int) -> Iterator[Pod]:
-    """Replicas that differ by one at most from partition to partition."""
+    """The numbers of replicas per partition differ by one at most."""
     for one in range(count):
         yield make_pod(f"pod-{one}", labels={"app": "web"}, spread=(make_spread(keys.PARTITION),))

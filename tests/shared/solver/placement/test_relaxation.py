@@ -1,4 +1,4 @@
-"""What a pod gives up, and in which order (SCH-20..SCH-27)."""
+"""Which preferences are dropped, and in which order (SCH-20..SCH-27)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What daemon sets take from new machines when their pods ask for something else than the template (SCH-46)."""
+"""Overhead of daemon sets whose pods have other requests than the template (SCH-46)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_newest_pod_counts_once_something_runs() -> None:
 def test_a_daemon_that_waits_for_a_node_of_ours_counts_on_a_new_machine(
     label: str, operator: str, values: tuple[str, ...], cpu: int
 ) -> None:
-    """These labels come once the node joined; a pod that was there before them stays."""
+    """These labels are set when the node joins; a pod that ran before stays."""
     waiting = make_daemon_set(required_terms=((Expression(label, operator, values),),))
     [machine] = plan_for(make_snapshot(make_pod(), daemon_sets=(waiting,))).machines
     assert machine.requests["cpu"] == cpu
@@ -70,7 +70,7 @@ def test_a_pod_that_could_not_be_read_does_not_count() -> None:
 
 
 def test_pods_of_another_daemon_set_of_that_name_do_not_count() -> None:
-    """UIDs decide: it was deleted and made again."""
+    """UIDs decide, since the daemon set was deleted and created again."""
     stranger = make_bound_pod("x", "node-1", cpu="2", owner=Owner("DaemonSet", "agent", "before"))
     assert planned_cpu(stranger) == 200
 

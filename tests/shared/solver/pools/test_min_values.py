@@ -1,4 +1,4 @@
-"""minValues: how many kinds of machines a pool wants to choose from (SCH-12, SCH-103)."""
+"""minValues: the distinct label values that a pool requires (SCH-12, SCH-103)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAMILY = keys.AWS_PREFIX + "instance-family"
 
 
 def choosy_pool(key: str, least: int, **changes: object) -> NodePool:
-    """A NodePool that wants so many values of a label."""
+    """A NodePool with minValues for a label."""
     wanted = Expression(key, "Exists", (), least)
     wants = (*DEFAULT_REQUIREMENTS, wanted)
     fields: dict[str, Any] = {"generation_api": V1, "requirements": wants, **changes}
@@ -109,7 +109,7 @@ def test_sch_12_another_pool_takes_what_a_choosy_one_refuses() -> None:
 
 
 def cut_list() -> Snapshot:
-    """Two cheap types of one family, and one dear type of another."""
+    """Two cheap types of one family, and one expensive type of another."""
     types = (
         make_type("m5.a", 4, price=1),
         make_type("m5.b", 4, price=2),
@@ -136,14 +136,14 @@ def test_sch_103_best_effort_cuts_and_lowers() -> None:
 
 
 def test_sch_12_limits_count_before_the_choice() -> None:
-    """SCH-101: what a limit takes away is no choice."""
+    """Types that a limit excludes do not count (SCH-101)."""
     pool = choosy_pool(keys.INSTANCE_TYPE, 3, limits=amounts(cpu="4"))
     snapshot = choosy(make_pod(), least=3, pools=(pool,), catalogue=make_catalogue(make_types()))
     assert "2 distinct values, 3 needed" in plan_for(snapshot).unschedulable["uid-pod"]
 
 
 def test_sch_12_pods_that_tolerate_or_not_share_a_choosy_machine() -> None:
-    """A second class of pods on an open machine must leave the choice as well."""
+    """minValues must hold after a second class is placed on an open machine too."""
     taint = Taint("team", "NoSchedule", "x")
     pool = choosy_pool(keys.INSTANCE_TYPE, 3, taints=(taint,))
     one, two = (Toleration("team", "Exists"),), (Toleration("team", "Equal", "x"),)

@@ -146,7 +146,7 @@ def test_a_wrong_setting_stops_its_pool_only() -> None:
 
 
 def test_a_machine_on_its_way_has_the_size_of_its_own_settings() -> None:
-    """SCH-51: before it is launched its status says nothing."""
+    """Before launch the machine's status has no sizes (SCH-51)."""
     machine = make_machine(
         requirements=(Expression(keys.INSTANCE_TYPE, "In", ("m5.large",)),),
         node_class="default",
@@ -186,7 +186,7 @@ def test_a_machine_whose_kubelet_cannot_be_read_is_not_counted_on() -> None:
 
 
 def test_limits_count_the_pool_s_own_sizes() -> None:
-    """SCH-100, SCH-101: a machine of this pool is one for five pods."""
+    """A machine of this pool counts with a capacity of five pods (SCH-100, SCH-101)."""
     pool = make_pool(kubelet={"maxPods": 5}, limits={"pods": 10})
     plan = plan_for(make_snapshot(*make_pods(15, cpu="10m"), **described(pools=(pool,))))
     assert pods_per_machine(plan) == [5, 5]
@@ -201,7 +201,7 @@ def test_daemons_take_of_the_adapted_pods() -> None:
 
 
 def test_a_pod_can_ask_for_machines_by_their_number_of_pods() -> None:
-    """IT-45: the label says what the pool's machines take."""
+    """The label has the number of pods of the pool's machines (IT-45)."""
     asking = (Expression(keys.AWS_PREFIX + "instance-pods", "Gt", ("50",)),)
     pod = make_pod(required_terms=(asking,))
     roomy = make_pool(kubelet={"maxPods": 60})
@@ -222,7 +222,7 @@ def test_windows_pools_find_windows_machines() -> None:
 
 
 def test_equal_settings_share_one_table() -> None:
-    """And the usual ones have none of their own."""
+    """Default settings share the common table."""
     table = TypeTable(ONLY, ResourceAxis([]), frozenset())
     few = SizeSettings(max_pods=5)
     assert table.sized(USUAL) is table
@@ -232,7 +232,7 @@ def test_equal_settings_share_one_table() -> None:
 
 
 def test_pools_that_say_nothing_plan_as_before() -> None:
-    """AL2023 with its usual root volume comes to the same as saying nothing."""
+    """AL2023 with its default root volume equals the defaults."""
     mapping = {"deviceName": "/dev/xvda", "rootVolume": True, "ebs": {"volumeSize": "20Gi"}}
     usual = make_node_class(ami_family="AL2023", block_device_mappings=(mapping,))
     pods = make_pods(7, cpu="700m")

@@ -40,7 +40,9 @@ def test_the_roomiest_amounts_are_the_largest_of_each_resource(
 ) -> None:
     rows = sorted(data.draw(st.sets(st.integers(0, len(types) - 1), min_size=1)))
     found = sets_of(types).of_rows(np.array(rows))
-    assert found.roomiest.tolist() == [max(types[row][column] for row in rows) for column in (0, 1)]
+    assert found.largest_amounts.tolist() == [
+        max(types[row][column] for row in rows) for column in (0, 1)
+    ]
 
 
 @given(TYPES, st.data())
@@ -51,6 +53,6 @@ def test_equal_sets_are_one_object_however_they_came_about(
     one, other = data.draw(rows), data.draw(rows)
     sets = sets_of(types)
     first, second = (sets.of_rows(np.array(r, dtype=np.intp)) for r in (one, other))
-    common = sets.both(first, second)
+    common = sets.intersection(first, second)
     assert common.rows.tolist() == sorted({*one} & {*other})
     assert common is sets.of(first.mask & second.mask)

@@ -1,4 +1,4 @@
-"""Small cases, solved beside the planner by trying everything."""
+"""Small cases are also solved by brute force and compared with the planner."""
 
 from __future__ import annotations
 

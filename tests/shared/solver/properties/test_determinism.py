@@ -1,4 +1,4 @@
-"""The same snapshot gives the same plan, byte for byte, in every process and whatever the order of its parts."""
+"""Equal snapshots give the same plan, byte for byte, in every process and for any order of their parts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.support.planning.snapshots import plan_for
 ROOT = Path(__file__).parents[4]
 POLICIES = ("FewestNodes", "LowestCost")
 UNORDERED = ("pods", "nodes", "machines", "pools", "node_classes", "daemon_sets")
-"""Parts of a snapshot whose order means nothing."""
+"""Fields of a snapshot whose order does not matter."""
 PROGRAM = """
 import sys
 from tests.shared.solver.properties.test_determinism import encoded, mixed_snapshot
@@ -69,7 +69,7 @@ def mixed_snapshot() -> Snapshot:
 
 
 def encoded(snapshot: Snapshot, policy: str) -> bytes:
-    """The plan as it travels."""
+    """The encoded plan."""
     return msgspec.json.encode(plan_for(snapshot, packing_policy=policy))
 
 
@@ -94,7 +94,7 @@ def test_two_processes_with_different_hash_seeds_agree() -> None:
 
 @cache
 def mixed_plan(policy: str) -> bytes:
-    """Of the snapshot as it is written here."""
+    """The encoded plan of ``mixed_snapshot``."""
     return encoded(mixed_snapshot(), policy)
 
 
@@ -116,7 +116,7 @@ def test_the_order_of_a_snapshots_parts_means_nothing(policy: str, draw: random.
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_plan_made_twice_is_the_same(policy: str) -> None:
-    """Nothing is remembered from one plan to the next."""
+    """No state is kept between plans."""
     snapshot = mixed_snapshot()
     first = encoded(snapshot, policy)
     plan_for(make_snapshot(*make_pods(7, cpu="3")), packing_policy=policy)

@@ -1,4 +1,4 @@
-"""A plan whose time is up holds what was placed by then, and says so of the rest (BAT-07)."""
+"""A plan that runs out of time contains the pods placed so far, and a verdict for the rest (BAT-07)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SNAPSHOT = make_snapshot(*(make_pod(f"p{n}", cpu=f"{100 + n}m") for n in range(S
 
 
 def planned(snapshot: Snapshot, looks: int, policy: str = "FewestNodes") -> Plan:
-    """The plan that may look at the clock so often before its time is up."""
+    """The plan whose ``time_is_up`` returns True after so many calls."""
     numbers = count()
     settings = SolverSettings(packing_policy=policy)
     return solve(snapshot, now=0.0, settings=settings, time_is_up=lambda: next(numbers) >= looks)

@@ -1,4 +1,4 @@
-"""The plan checker finds what is wrong: each good plan below is broken in one way, and the checker must say so."""
+"""The plan checker finds errors: each test makes a valid plan invalid in one way."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def together(plan: Plan) -> Plan:
 
 
 def sound(snapshot: Snapshot) -> Plan:
-    """A plan that the checker has nothing against."""
+    """A plan that the checker accepts."""
     plan = plan_for(snapshot)
     check_plan(plan, snapshot)
     return plan
 
 
 def fault(plan: Plan, snapshot: Snapshot) -> str:
-    """What the checker says, in one text."""
+    """The checker's errors in one text."""
     return "\n".join(violations(plan, snapshot))
 
 

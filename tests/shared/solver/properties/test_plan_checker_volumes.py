@@ -1,4 +1,4 @@
-"""The plan checker finds wrong volumes, sizes and minValues; and random plans are sound in these respects too."""
+"""The plan checker finds wrong volumes, sizes and minValues; random plans have none."""
 
 from __future__ import annotations
 

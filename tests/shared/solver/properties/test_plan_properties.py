@@ -1,4 +1,4 @@
-"""Whatever the input, a plan keeps its promises; an independent checker says so."""
+"""Plans for any input are valid by an independent checker."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def node_pools(draw: st.DrawFn) -> tuple[NodePool, ...]:
 
 @st.composite
 def standing(draw: st.DrawFn) -> tuple[tuple[Node, ...], tuple[Machine, ...], tuple[Pod, ...]]:
-    """Nodes with running pods, and a machine on its way."""
+    """Nodes with running pods, and a machine without a node."""
     nodes, pods = [], []
     for i in range(draw(st.integers(0, 3))):
         node = make_node(
@@ -179,7 +179,7 @@ def _in_zone(zone: str) -> Expression:
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
-    """Everything mixed with everything."""
+    """Snapshots that mix all kinds of input."""
     nodes, machines, running = draw(standing())
     daemon = make_daemon_set(host_ports=draw(st.sampled_from([(), (("TCP", "", 80),)])))
     sold_out = frozenset((keys.SPOT, "m5.x4", zone) for zone in ZONES)
@@ -213,7 +213,7 @@ def test_every_plan_is_sound(policy: str, snapshot: Snapshot) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(snapshots())
 def test_pods_that_move_are_planned_as_if_they_waited(snapshot: Snapshot) -> None:
-    """POD-09: the node that goes is cordoned, and its pods have a verdict like any other."""
+    """A terminating node is cordoned, and its pods are planned like others (POD-09)."""
     moving = frozenset(p.uid for p in snapshot.pods if p.node_name == "node-0")
     nodes = tuple(replace(n, unschedulable=n.name == "node-0") for n in snapshot.nodes)
     leaving = replace(snapshot, nodes=nodes)
@@ -228,7 +228,7 @@ def test_pods_that_move_are_planned_as_if_they_waited(snapshot: Snapshot) -> Non
     )
 )
 def test_a_batch_gives_the_same_machines_as_pod_by_pod(runs: list[tuple[int, int]]) -> None:
-    """Runs of equal pods are a short cut only: as many classes as pods place the same (SCH-32)."""
+    """Runs of equal pods only save time: the plan is the same with one class per pod (SCH-32)."""
     found = [
         make_pod(f"{i}-{j:02d}", cpu=f"{cpu}m")
         for i, (count, cpu) in enumerate(runs)

@@ -1,4 +1,4 @@
-"""One wrong object costs nobody else: it is named, and the rest is planned (POD-03, POD-05, F27)."""
+"""An invalid object is reported and does not affect the rest of the plan (POD-03, POD-05, F27)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def written_pod(name: str, spec: dict[str, Any]) -> Pod:
-    """A waiting pod as somebody wrote it."""
+    """A pending pod with this spec."""
     waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     metadata = {
         "uid": f"uid-{name}",
@@ -84,14 +84,14 @@ def test_a_wrong_pod_names_its_field_and_the_others_are_planned(
 
 
 def test_ten_thousand_tolerations_are_only_looked_through() -> None:
-    """In a record that did not come through the reader's check."""
+    """Records that were not checked by a parser."""
     many = tuple(Toleration(f"key-{i}", "Exists") for i in range(10_000))
     plan = plan_for(make_snapshot(make_pod("odd", tolerations=many), make_pod()))
     assert plan.unschedulable == {}
 
 
 def with_price(price: Any, name: str = "m5.odd") -> InstanceType:
-    """A type with this price in its first zone, and a dear one in the second."""
+    """A type with this price in its first zone, and a high price in the second."""
     offers = (
         Offering(ZONES[0], keys.ON_DEMAND, price),
         Offering(ZONES[1], keys.ON_DEMAND, 10**9),
@@ -107,7 +107,7 @@ def test_an_offering_without_a_price_is_left_out_and_named(price: Any) -> None:
     assert machine.instance_types == ("m5.good", "m5.odd")
     assert plan.cost_micro_usd_per_hour == 5
     assert plan.faults == (
-        f"instance type m5.odd, on-demand in {ZONES[0]}: {price!r} is no price in micro-USD per"
+        f"instance type m5.odd, on-demand in {ZONES[0]}: {price!r} is not a price in micro-USD per"
         " hour; the offering is left out",
     )
 
@@ -120,7 +120,7 @@ def test_a_type_with_no_price_at_all_is_no_choice() -> None:
 
 
 def test_free_is_a_price() -> None:
-    """IT-07: a reservation costs a ten-millionth, which is nothing in micro-USD."""
+    """A reservation costs a ten-millionth of the price, which is zero micro-USD (IT-07)."""
     offers = (
         Offering(ZONES[0], keys.RESERVED, 0),
         Offering(ZONES[0], keys.ON_DEMAND, 96_000),
@@ -172,7 +172,7 @@ def test_asking_for_the_absence_of_a_label_is_no_contradiction() -> None:
 
 
 def test_a_daemon_set_with_an_unreadable_term_takes_room_all_the_same() -> None:
-    """SCH-46: room that stays free is better than a daemon pod without a place."""
+    """Reserving too much room is better than a daemon pod that does not fit (SCH-46)."""
     term = (Expression("size", "Near", ("a",)),)
     daemons = (make_daemon_set(required_terms=(term,)),)
     [machine] = plan_for(make_snapshot(make_pod(), daemon_sets=daemons)).machines

@@ -1,4 +1,4 @@
-"""Places in capacity reservations are given out once each (SCH-105, IT-07)."""
+"""Each place in a capacity reservation is used once (SCH-105, IT-07)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_machine_with_a_place_is_narrowed_to_it() -> None:
 @pytest.mark.parametrize("policy", ["FewestNodes", "LowestCost"])
 @pytest.mark.parametrize("left", [0, 1, 2, 5])
 def test_no_more_machines_than_places(policy: str, left: int) -> None:
-    """SCH-105: the others are bought on demand, as if there were no reservation."""
+    """The other machines are on-demand, as without a reservation (SCH-105)."""
     snapshot = cluster(reservation(left=left, kind="m5.xlarge"), pods=6)
     plan = planned(snapshot, policy)
     assert plan.unschedulable == {}
@@ -103,7 +103,7 @@ def test_no_more_machines_than_places(policy: str, left: int) -> None:
 
 
 def test_what_may_only_be_reserved_waits_when_nothing_is_left() -> None:
-    """SCH-105: in Karpenter's words."""
+    """The verdict has Karpenter's text (SCH-105)."""
     plan = planned(cluster(reservation(), pods=3, allowed=(keys.RESERVED,)))
     assert len(plan.machines) == 1
     assert set(plan.unschedulable.values()) == {NOT_RESERVED}
@@ -135,7 +135,7 @@ def test_a_place_that_is_not_the_machines_is_left(change: dict[str, Any]) -> Non
 
 
 def test_a_reservation_that_ec2_said_is_full_is_left() -> None:
-    """LCH-61: for as long as that is remembered."""
+    """Unavailable reservations are not used (LCH-61)."""
     full = frozenset({(keys.RESERVED, "m5.large", ZONES[0])})
     assert reserved(planned(cluster(reservation(), unavailable=full))) == []
     assert len(planned(cluster(reservation(), unavailable=full)).machines) == 1
@@ -168,7 +168,7 @@ def test_a_pod_may_ask_for_a_reservation_by_its_id() -> None:
 def test_machines_that_ec2_cannot_have_counted_hold_their_place(
     changes: dict[str, Any], expected: int
 ) -> None:
-    """SCH-105: two rounds within a minute share one count."""
+    """Two plans within a minute use the same count of EC2 (SCH-105)."""
     held: Machine = make_machine(
         "held", generation_api=V1, labels={ID_LABEL: "cr-1"}, requirements=(), **changes
     )
@@ -177,7 +177,7 @@ def test_machines_that_ec2_cannot_have_counted_hold_their_place(
 
 
 def test_lowest_cost_fills_what_is_paid_for_before_it_buys() -> None:
-    """SCH-105: the market alone would buy small machines and leave a large place nearly empty."""
+    """Without reservations the packing would use small machines and leave a large place nearly empty (SCH-105)."""
     big = make_type("m5.8xlarge", 32, 128, 1_536_000)
     catalogue = with_reserved(make_catalogue((SMALL, LARGE, big)), [reservation(kind="m5.8xlarge")])
     plan = planned(cluster(pods=20, catalogue=catalogue), "LowestCost")
@@ -187,7 +187,7 @@ def test_lowest_cost_fills_what_is_paid_for_before_it_buys() -> None:
 
 
 def test_lowest_cost_buys_what_the_places_do_not_hold() -> None:
-    """SCH-105: 30 pods of 1.5 cores; 21 on the place that is paid for, the others two by two."""
+    """Of 30 pods of 1.5 cores, 21 go to the reserved machine and the others in pairs (SCH-105)."""
     big = make_type("m5.8xlarge", 32, 128, 1_536_000)
     catalogue = with_reserved(make_catalogue((SMALL, LARGE, big)), [reservation(kind="m5.8xlarge")])
     plan = planned(cluster(pods=30, catalogue=catalogue), "LowestCost")
@@ -199,7 +199,7 @@ def test_lowest_cost_buys_what_the_places_do_not_hold() -> None:
 
 
 def test_lowest_cost_takes_the_smallest_place_that_holds_everything() -> None:
-    """IT-07: nobody pays more for either, but the large one stays free for who needs it."""
+    """Both places are free of charge, and the large one stays free for larger pods (IT-07)."""
     both = (reservation("cr-big", "m5.xlarge"), reservation("cr-small", "m5.large"))
     (machine,) = planned(cluster(*both), "LowestCost").machines
     assert machine.labels[ID_LABEL] == "cr-small"
@@ -242,7 +242,7 @@ def choosy(*reservations: Reservation, pods: int, allowed: tuple[str, ...] = ())
 
 @POLICIES
 def test_a_machine_that_wants_a_choice_holds_a_place_of_each_reservation(policy: str) -> None:
-    """SCH-12, SCH-105: EC2 chooses; the places of a second machine are not those of the first."""
+    """EC2 chooses among the places; two machines do not share one (SCH-12, SCH-105)."""
     both = (reservation("cr-1", "m5.large"), reservation("cr-2", "m5.xlarge", zone=ZONES[1]))
     plan = planned(choosy(*both, pods=1), policy)
     (machine,) = reserved(plan)
@@ -261,7 +261,7 @@ def test_a_machine_that_wants_a_choice_holds_a_place_of_each_reservation(policy:
 @POLICIES
 @pytest.mark.parametrize("allowed", [(), (keys.RESERVED,)], ids=["or on demand", "only"])
 def test_one_kind_of_reservation_is_no_choice(policy: str, allowed: tuple[str, ...]) -> None:
-    """SCH-12: it is bought on demand, or waits."""
+    """The machine is on-demand, or its pods wait (SCH-12)."""
     plan = planned(choosy(reservation(), pods=1, allowed=allowed), policy)
     assert reserved(plan) == []
     assert len(plan.machines) == (0 if allowed else 1)
@@ -269,7 +269,7 @@ def test_one_kind_of_reservation_is_no_choice(policy: str, allowed: tuple[str, .
 
 
 def test_a_machine_that_may_get_into_either_holds_a_place_of_both() -> None:
-    """SCH-105: until EC2 says which."""
+    """All places count until EC2 has chosen one (SCH-105)."""
     either = Expression(ID_LABEL, "In", ("cr-1", "cr-2"))
     held = make_machine("held", generation_api=V1, requirements=(either,))
     both = (reservation("cr-1"), reservation("cr-2"))

@@ -91,7 +91,7 @@ def test_scenario_70_too_few_domains_hold_one_pod_each() -> None:
 
 
 def test_sch_49_the_verdict_counts_the_domains_and_says_what_pod_and_node_allow() -> None:
-    """Word for word: people search for it."""
+    """The exact text, since users search for it."""
     chosen = {keys.ZONE: ZONES[0]}
     pods = (
         make_bound_pod("a", "node-1", labels=WEB),
@@ -139,7 +139,7 @@ def two_busy_pods_on(node: str) -> tuple[Pod, ...]:
 
 
 def test_sch_76_by_default_nodes_that_the_pod_may_not_use_are_no_domains() -> None:
-    """A pool for everybody reaches three zones, the pod's own pool one: that one is all there is."""
+    """Another pool reaches three zones, the pod's own pool one: only that zone counts."""
     here = tuple(s for s in make_node_class().subnets if s.zone == ZONES[0])
     pools = (make_pool("blue", labels=BLUE, node_class="here"), make_pool("all"))
     classes = (make_node_class(), make_node_class("here", subnets=here))
@@ -257,7 +257,7 @@ def test_sch_77_match_label_keys_separate_revisions() -> None:
 
 
 def test_sch_78_a_soft_spread_gives_way() -> None:
-    """SCH-23 (5), SCH-24: a wish to spread is given up within the round."""
+    """A ScheduleAnyway constraint is dropped within the same plan (SCH-23, SCH-24)."""
     pods = make_pods(3, labels=WEB, spread=(make_spread(keys.ZONE, hard=False, min_domains=9),))
     plan = plan_for(replace(in_zones(ZONES[0]), pods=pods))
     assert sum(pods_per_machine(plan)) == 3
@@ -296,7 +296,7 @@ def test_scenario_69_host_anti_affinity_separates_replicas() -> None:
 
 
 def test_sch_81_zone_anti_affinity_takes_all_zones_that_are_still_open() -> None:
-    """The first pod's machine may come up in any zone, so no second one is safe."""
+    """The first pod's machine may be in any zone, so no zone is free for a second pod."""
     pods = make_pods(2, labels=WEB, anti_affinity=(make_term(keys.ZONE),))
     plan = plan_for(make_snapshot(*pods))
     assert pods_per_machine(plan) == [1]
@@ -336,7 +336,7 @@ def test_sch_80_affinity_to_nobody_is_unsatisfiable() -> None:
 
 
 def test_sch_80_affinity_to_a_pod_placed_later_is_tried_again() -> None:
-    """SCH-31: the follower is first in the queue, and fails until its leader is placed."""
+    """The dependent pod is first in the queue and fails until the other is placed (SCH-31)."""
     follower = make_pod("follower", cpu="2", affinity=(make_term(keys.HOSTNAME, "leader"),))
     leader = make_pod("leader", cpu="1", labels={"app": "leader"})
     plan = plan_for(make_snapshot(follower, leader))

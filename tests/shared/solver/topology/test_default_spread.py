@@ -1,4 +1,4 @@
-"""Spread constraints of the cluster, for pods without any (SCH-85), and pods that claim devices (POD-08)."""
+"""Default spread constraints of the cluster (SCH-85), and pods with resource claims (POD-08)."""
 
 from __future__ import annotations
 

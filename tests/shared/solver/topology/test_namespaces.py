@@ -1,4 +1,4 @@
-"""Affinity terms choose namespaces by their labels (SCH-83)."""
+"""Affinity terms select namespaces by labels (SCH-83)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def plan_of(*pods: Pod) -> Plan:
 def test_sch_83_an_anti_affinity_sees_the_pods_of_the_selected_and_the_named_namespaces(
     selector: NamespaceSelector, namespaces: tuple[str, ...] | None, apart_from: set[str]
 ) -> None:
-    """The pod's own namespace is not among them by itself; a selector without a match selects nobody."""
+    """The pod's own namespace is not added; a selector without a match selects no pods."""
     term = term_over(keys.HOSTNAME, namespaces=namespaces, namespace_selector=selector)
     for place in ("default", "red-1", "red-2"):
         guard = make_pod("guard", cpu="1", anti_affinity=(term,))

@@ -1,4 +1,4 @@
-"""Zones by their id, which is the same place in every account (IT-41, EC-15)."""
+"""Requirements on zone ids, which are the same in every account (IT-41, EC-15)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEB = {"app": "web"}
 
 
 def with_ids(*pods: object, **changes: object) -> Snapshot:
-    """A cluster whose subnets tell their zone's id."""
+    """A cluster whose subnets have zone ids."""
     subnets = tuple(SubnetRef(f"subnet-{z}", z, i) for z, i in zip(ZONES, IDS, strict=True))
     classes = (make_node_class(subnets=subnets),)
     return make_snapshot(*pods, **{"node_classes": classes, **changes})  # type: ignore[arg-type]
@@ -62,15 +62,15 @@ def test_an_unknown_id_is_nowhere() -> None:
 
 
 def test_subnets_that_tell_no_id_are_named() -> None:
-    """T-12: a v1alpha1 class has none."""
+    """Subnets of a v1alpha1 class have no zone ids (T-12)."""
     asking = make_pod(node_selector={keys.ZONE_ID: IDS[0]})
     plan = plan_for(make_snapshot(asking, make_pod("other")))
-    assert "do not tell their zone ids" in plan.unschedulable["uid-pod"]
+    assert "the zone ids of the subnets" in plan.unschedulable["uid-pod"]
     assert len(plan.machines) == 1
     wanted = Expression(keys.ZONE_ID, "In", (IDS[0],))
     pool = make_pool(requirements=(*DEFAULT_REQUIREMENTS, wanted))
     plan = plan_for(make_snapshot(make_pod(), pools=(pool,)))
-    assert "do not tell their zone ids" in plan.unschedulable["uid-pod"]
+    assert "the zone ids of the subnets" in plan.unschedulable["uid-pod"]
 
 
 def test_sch_79_pods_spread_over_zone_ids() -> None:

@@ -1,4 +1,4 @@
-"""How many volumes a node attaches, and which pods that stops (SCH-91, SCH-92)."""
+"""Limits on attached volumes per node (SCH-91, SCH-92)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_sch_91_a_limit_without_claims_changes_nothing() -> None:
 
 
 def test_sch_92_the_driver_of_a_claim_that_waits_is_its_class_s() -> None:
-    """SCH-91 counts it although it is attached to nothing yet."""
+    """The volume counts although it is not attached yet (SCH-91)."""
     known = waiting_claims(1, nodes=(make_node(),), csi_nodes=(make_csi_node(ebs=0),))
     plan = plan_for(make_snapshot(*attaching(1), **known))
     assert plan.existing == {}

@@ -79,7 +79,7 @@ def test_scenario_71_a_bound_volume_decides_the_zone_even_if_another_is_cheaper(
 def test_pods_that_exclude_each_other_by_zone_try_the_zones_of_their_volumes_one_by_one(
     bound: bool,
 ) -> None:
-    """A machine that might still be in either zone would close both to the second pod (SCH-93)."""
+    """A machine that may be in either zone would exclude both zones for the second pod (SCH-93)."""
     apart = {**WEB, "anti_affinity": (make_term(keys.ZONE),)}
     names = ("db-0", "db-1")
     snapshot = make_snapshot(
@@ -128,7 +128,7 @@ def test_terms_of_a_volume_are_alternatives_and_all_volumes_must_agree() -> None
 def test_a_choice_of_zones_stays_open_until_the_launch(
     alternatives: tuple[tuple[Expression, ...], ...], expected: list[str]
 ) -> None:
-    """SCH-35: the cheapest of them is found there."""
+    """The cheapest offering in these zones is chosen (SCH-35)."""
     volume = make_volume("pv", alternatives=alternatives)
     claims = (make_claim("data", "pv"),)
     snapshot = make_snapshot(with_volumes(), claims=claims, volumes=(volume,))
@@ -154,7 +154,7 @@ def test_a_volume_that_is_reached_from_anywhere_asks_for_nothing() -> None:
 
 
 def test_preferences_are_given_up_and_volumes_never() -> None:
-    """SCH-23 relaxes the pod, which knows nothing of its volumes' zone."""
+    """Relaxation does not drop the zone of the volumes (SCH-23)."""
     wish = (PreferredTerm(10, in_zones(A)), PreferredTerm(5, (Expression("odd", "Exists"),)))
     plan = plan_for(snapshot_of(stateful("db", B, preferred_terms=wish)))
     assert zones_of(plan) == [[B]]
@@ -187,7 +187,7 @@ def test_required_terms_elsewhere_are_passed_over() -> None:
     "rules", [{"node_selector": {keys.ZONE: A}}, {"required_terms": (in_zones(A), in_zones(C))}]
 )
 def test_a_pod_that_excludes_its_own_volume_hears_of_it(rules: dict[str, Any]) -> None:
-    """Also not on a node without a zone."""
+    """The pod does not go to a node without a zone either."""
     node = make_node(labels={keys.ZONE: ""})
     unlabelled = replace(node, labels={k: v for k, v in node.labels.items() if k != keys.ZONE})
     plan = plan_for(snapshot_of(stateful("db", B, **rules), nodes=(unlabelled,)))
@@ -211,7 +211,7 @@ def test_volumes_in_two_zones_are_a_verdict() -> None:
 
 
 def test_too_many_combinations_are_a_verdict() -> None:
-    """Everything is bounded."""
+    """The number of alternatives is bounded."""
     terms = tuple(
         (Expression(keys.INSTANCE_TYPE, "In", (f"t{i}",)), Expression(keys.ZONE, "In", (f"z{i}",)))
         for i in range(MOST_ALTERNATIVES + 1)

@@ -46,7 +46,7 @@ def zones_of(plan: Plan) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("policy", ["FewestNodes", "LowestCost"])
 def test_pods_that_share_an_unbound_claim_are_planned_into_one_zone(policy: str) -> None:
-    """Too large for one machine, so that nothing else brings them together."""
+    """Pods too large for one machine, so that only the claim joins them in a zone."""
     snapshot = sharing(*(using(f"p{i}", cpu="100") for i in range(4)))
     plan = plan_for(snapshot, packing_policy=policy)
     check_plan(plan, snapshot)
@@ -62,7 +62,7 @@ def test_a_pod_that_has_to_be_in_a_zone_takes_the_others_with_it() -> None:
 
 
 def test_a_pod_that_runs_already_decides_the_zone() -> None:
-    """Its claim is bound a moment later."""
+    """The claim is bound afterwards."""
     nodes = (make_node("node-1", labels={keys.ZONE: C}, cpu="1"),)
     first = make_bound_pod("first", "node-1", volume_claims=("data",))
     snapshot = sharing(first, using("second", cpu="9"), nodes=nodes)
@@ -70,7 +70,7 @@ def test_a_pod_that_runs_already_decides_the_zone() -> None:
 
 
 def test_claims_hold_pods_together_through_a_third_pod() -> None:
-    """Otherwise the one in the middle could go to neither side."""
+    """Otherwise the pod with both claims could go to neither zone."""
     pods = (
         using("left", "one", cpu="100"),
         using("right", "two", cpu="100"),
@@ -141,7 +141,7 @@ def test_claims_of_two_namespaces_with_one_name_are_two_claims() -> None:
 @settings(max_examples=40)
 @given(st.lists(st.sets(st.sampled_from("rstuv"), min_size=1, max_size=3), min_size=1, max_size=6))
 def test_whoever_is_connected_by_claims_is_marked_alike(shares: list[set[str]]) -> None:
-    """Against a search over the graph of pods."""
+    """Compared with a search over the graph of pods."""
     pods = [using(f"p{i}", *sorted(names)) for i, names in enumerate(shares)]
     found, additions = with_shared_claims(sharing(*pods))
     for i, pod in enumerate(found.pods):

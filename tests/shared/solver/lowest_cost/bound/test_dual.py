@@ -1,4 +1,4 @@
-"""The market's bound is below every packing, and pods are never worth more than their machine."""
+"""The lower bound is below every packing, and a machine's pods are never worth more than its price."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def problem_of(
 
 
 def cheapest(problem: Problem) -> float:
-    """By trying every set of up to four machines."""
+    """The cheapest cost, found by trying every set of up to four machines."""
     pods = [i for i, n in enumerate(problem.counts) for _ in range(n)]
     best = np.inf
     for many in range(1, 5):
