@@ -53,7 +53,7 @@ def allowed_now(
 
 
 def reported_reasons(pool: NodePool) -> tuple[str, ...]:
-    """The reasons that events and metrics of this pool report: Karpenter's, and ours where they can happen. A NodePool's machines
+    """The reasons that events and metrics of this pool report. A NodePool's machines
     expire without asking a budget (DIS-60), and few pools follow recommendations.
     """
     ours = ((EXPIRED, pool.generation_api == V1ALPHA5), (REBALANCE, pool.rebalance == DRAIN))
