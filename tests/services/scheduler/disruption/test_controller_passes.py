@@ -13,8 +13,9 @@ from shared.concurrency.clock import SystemClock
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.disruption.records import Proposal
 from shared.disruption.replacement_price import NOT_CHEAPER
-from shared.domain.machines.machine import DRIFTED, MACHINE_KINDS, Condition, Machine
-from shared.domain.pools.nodepools import V1, V1ALPHA5, WHEN_UNDERUTILIZED, Budget
+from shared.domain.machines.machine import DRIFTED, Condition, Machine
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
 from shared.metrics import Metrics
@@ -165,6 +166,6 @@ def replace_setting(settings: Any, **changes: Any) -> Any:
 
 
 def drifted(machine: Machine) -> Machine:
-    assert machine.key.startswith(MACHINE_KINDS[V1])
+    assert machine.key.startswith("NodeClaim/")
     condition = Condition("True", "NodePoolDrifted", "", 1.0)
     return replace(machine, conditions={**machine.conditions, DRIFTED: condition})

@@ -9,7 +9,7 @@ from services.watcher.mirror.members import Members, machine_member, node_member
 from shared.api.hashes import METHOD
 from shared.domain import labels as keys
 from shared.domain.machines.machine import DRIFTED, Condition, Machine
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.domain.records import MACHINES, NODES
 from tests.support.planning.builders import make_machine, make_node
 
