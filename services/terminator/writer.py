@@ -23,7 +23,7 @@ from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.node_taints import NodeMarks, is_closed
+from shared.kube.node_taints import NodeTaints, is_closed
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, Resource
 from shared.log import get_logger
@@ -58,7 +58,7 @@ class Writer:
         if closed and keys.EXCLUDE_FROM_BALANCERS in node.labels:
             return
         try:
-            await NodeMarks(self.kube).close(node.name, api, EXCLUDED, uid=node.uid)
+            await NodeTaints(self.kube).close(node.name, api, EXCLUDED, uid=node.uid)
         except NotFound:
             return
         log.info("tainted node" if api.closes_by_taint else "cordoned node", node=node.name)

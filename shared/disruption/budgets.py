@@ -48,8 +48,8 @@ def allowed_now(
     return found
 
 
-def told_reasons(pool: NodePool) -> tuple[str, ...]:
-    """Those that are worth telling of this pool: Karpenter's, and ours where they can happen. A NodePool's machines
+def reported_reasons(pool: NodePool) -> tuple[str, ...]:
+    """Those that are worth reporting of this pool: Karpenter's, and ours where they can happen. A NodePool's machines
     expire without asking a budget (DIS-60), and few pools follow recommendations.
     """
     ours = ((EXPIRED, pool.api.replaces_expired), (REBALANCE, pool.rebalance == DRAIN))
@@ -78,7 +78,7 @@ def by_budget(
     found = {}
     for pool in pools:
         total = counted[pool.key]
-        for reason in told_reasons(pool):
+        for reason in reported_reasons(pool):
             most = allowed_disruptions(pool.budgets, reason, total=total, consuming=0, now=now)
             found[pool.key, reason] = Allowance(total if most == UNLIMITED else most, total)
     return found

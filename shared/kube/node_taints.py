@@ -24,7 +24,7 @@ Taints = tuple[Taint, ...]
 
 
 @dataclass
-class NodeMarks:
+class NodeTaints:
     """Writes by compare-and-set: taints are one list with several writers."""
 
     kube: Kube

@@ -38,7 +38,7 @@ log = get_logger(__name__)
 
 PERIOD_SECONDS = 1.0
 AT_ONCE = 8
-"""Calls to EC2 Auto Scaling in hand."""
+"""Calls to EC2 Auto Scaling at once."""
 CALL_SECONDS, CHECK_SECONDS = 5.0, 20.0
 """For one hook, and for all of one check: a hook that AWS keeps waiting must not hold up the others."""
 LONGEST_PAUSE_SECONDS = 30.0
@@ -108,7 +108,7 @@ class HookKeeper:
                 await in_parallel(keeps, most=AT_ONCE)
 
     def _open(self) -> Iterator[Case]:
-        for node in self.directory.hooked():
+        for node in self.directory.nodes_with_hooks():
             action = action_of(node)
             if action is not None:
                 yield from ((node, action, hook) for hook in action.waiting)

@@ -37,7 +37,7 @@ from shared.errors import (
 )
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.node_taints import NodeMarks, is_closed
+from shared.kube.node_taints import NodeTaints, is_closed
 from shared.kube.resources import PODS
 from shared.log import get_logger
 from shared.redis.mirror.pending_writes import PendingWrites
@@ -70,9 +70,9 @@ class Commands:
     """Command id -> nodes that its pods are to move to."""
 
     @property
-    def taints(self) -> NodeMarks:
+    def taints(self) -> NodeTaints:
         """Closes and opens nodes."""
-        return NodeMarks(self.kube)
+        return NodeTaints(self.kube)
 
     def records(self) -> list[CommandRecord]:
         """Every running command, those of a moment ago included, oldest first."""

@@ -110,7 +110,7 @@ class DisruptionReporter:
         moving: int,
     ) -> None:
         """A command deleted this machine (EXE-06). ``moving``: how many pods have to move."""
-        timed = _timed_ending(record, machine, pool)
+        timed = _text_of_timeout(record, machine, pool)
         decision = "Replace" if record.replacements else "Delete"
         text = timed or f"Disrupting {machine.kind}: {record.reason}/{decision}"
         log.info(text, node=machine.node_name, machine=machine.name)
@@ -254,7 +254,7 @@ def _deprovisioning(command: Command) -> str:
     return text
 
 
-def _timed_ending(record: CommandRecord, machine: Machine, pool: NodePool | None) -> str:
+def _text_of_timeout(record: CommandRecord, machine: Machine, pool: NodePool | None) -> str:
     """What v0.x logs for v1alpha5 (DIS-32, DIS-61); empty where it logs nothing of its own."""
     if machine.api.older_names and pool is not None:
         ttl = pool.empty_ttl_seconds

@@ -15,7 +15,7 @@ from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.findings import Findings
 from services.scheduler.state.view import View
 from shared.disruption.advice import NO_BUDGET, POOL_SWITCHED_OFF, SWITCHED_OFF, change_for
-from shared.disruption.budgets import told_reasons
+from shared.disruption.budgets import reported_reasons
 from shared.disruption.records import BLOCKED, Candidate, Command, Rejection
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
@@ -107,7 +107,7 @@ class Explainer:
         if pool.disruption_off:
             yield _rejection(machine, POOL_SWITCHED_OFF)
         elif pool.budgets or pool.most_disruptions_per_hour is not None:
-            reported = told_reasons(pool)
+            reported = reported_reasons(pool)
             for reason in filter(reported.__contains__, self.findings.exhausted(pool.key)):
                 yield _rejection(machine, f"{NO_BUDGET} {reason} due to blocking budget")
 
