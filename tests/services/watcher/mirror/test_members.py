@@ -47,7 +47,7 @@ def test_a_member_says_what_its_record_says() -> None:
     )  # fmt: skip
     (found,) = Members(MACHINES, machine_member).of(encoded(machine))
     for name in (
-        "name", "uid", "provider_id", "pool_key", "capacity", "terminating", "key", "generation_api",
+        "name", "uid", "provider_id", "pool_key", "capacity", "terminating", "key", "api",
         "node_name", "node_class_key", "last_pod_event_at",
     ):  # fmt: skip
         assert getattr(found, name) == getattr(machine, name), name
