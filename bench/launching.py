@@ -35,7 +35,7 @@ from local.aws.capacity.stated import Statement
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import DovetailError
 from shared.kube.client import Kube, Object
 from shared.kube.resources import EC2_NODE_CLASSES, MACHINES, NODE_CLAIMS, PODS, Resource

@@ -25,7 +25,8 @@ from services.launcher.catalogue.read import CatalogueRequest
 from shared.cloud.catalogue.instance_model import ModelSettings
 from shared.concurrency.clock import SystemClock
 from shared.domain.instance_types.reservations import Reservation
-from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import NodeClass, SelectorTerm
 from shared.redis.bus import Bus
 from shared.redis.mirror.catalogue.learned_ram import LearnedMemory
 from shared.redis.mirror.catalogue.offerings import CatalogueStore

@@ -24,7 +24,8 @@ from shared.domain.machines.machine import (
     Machine,
 )
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, NodePool
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, NodePool
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Owner, Pod
 from shared.solver.plan import PlannedMachine

@@ -17,7 +17,8 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.instance_types.types import Catalogue, InstanceType, Offering
 from shared.domain.nodes import DaemonSet, Node
-from shared.domain.pools.nodepools import V1, NodeClass, NodePool, SubnetRef
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import NodeClass, NodePool, SubnetRef
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import AffinityTerm, Pod, PreferredTerm, SpreadConstraint
 

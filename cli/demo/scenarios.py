@@ -13,7 +13,7 @@ from typing import Any
 
 from shared.domain import labels
 from shared.domain.labels import ON_DEMAND, SPOT
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import ConfigurationError
 
 

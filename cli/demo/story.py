@@ -25,7 +25,7 @@ from cli.emulator import Emulator
 from cli.operations.queues import queue_depths
 from cli.stack.environment import Environment
 from shared.concurrency.clock import Clock
-from shared.domain.pools.nodepools import CLASS_KINDS, POOL_KINDS
+from shared.domain.pools.generations import GENERATIONS
 from shared.errors import DovetailError, TransientError
 from shared.kube.client import Kube
 
@@ -84,8 +84,8 @@ async def _acts(stage: Stage) -> None:
 
 async def _apply(stage: Stage) -> None:
     generation = stage.scenario.generation_api
-    kinds = f"{POOL_KINDS[generation]}, {CLASS_KINDS[generation]}"
-    async with stage.phase(f"apply {kinds} and Deployment"):
+    api = GENERATIONS[generation]
+    async with stage.phase(f"apply {api.pool_kind}, {api.class_kind} and Deployment"):
         cluster = stage.environment.cluster_name
         ttl = stage.settings.ttl_seconds_after_empty
         await workload.apply_pool(

@@ -19,7 +19,7 @@ from cli.demo.snapshot import NAMESPACE
 from local.cluster.api.patches import merge_patch
 from shared.distribution.files import packaged
 from shared.domain import labels
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.resources import format_resources
 from shared.errors import AlreadyExists
 from shared.kube.client import Kube, Object

@@ -15,7 +15,7 @@ from cli.manifests.yaml_writing import yaml_text
 from shared.api.conversion import convert as generations
 from shared.api.conversion.written import Written
 from shared.api.faults import Fault, field_text
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 
 
 class Generation(StrEnum):

@@ -98,7 +98,7 @@ class Directory:
     """Machine key -> instance, of machines that wait for a scheduled event."""
     _impaired: dict[str, str] = field(default_factory=dict)
     """Node key -> instance, of nodes that were closed because their instance fails its status checks."""
-    _hooked: set[str] = field(default_factory=set)
+    _with_hooks: set[str] = field(default_factory=set)
     """Names of nodes that an auto scaling group ends."""
     _read_pools: dict[str, tuple[float, NodePool | None]] = field(default_factory=dict)
     """Pool key -> when it was read (monotonic), and what."""
@@ -129,7 +129,7 @@ class Directory:
             if instance and taint_for(NoticeKind.INSTANCE_STATUS) in indexed.taints:
                 self._impaired[change.key] = instance
             ends = keys.LIFECYCLE_ANNOTATION in indexed.annotations
-            (self._hooked.add if ends else self._hooked.discard)(change.key)
+            (self._with_hooks.add if ends else self._with_hooks.discard)(change.key)
         elif instance and keys.MAINTENANCE_ANNOTATION in indexed.annotations:
             self._waiting[change.key] = instance
         if instance:
@@ -169,9 +169,9 @@ class Directory:
                 self._listed_nodes_at = self.clock.monotonic()
         return self._listed_nodes.get(instance) if instance else None
 
-    def hooked(self) -> list[Node]:
+    def nodes_with_hooks(self) -> list[Node]:
         """Nodes that an auto scaling group ends, as far as the mirror knows."""
-        found = [self._read(NODES, name) for name in sorted(self._hooked)]
+        found = [self._read(NODES, name) for name in sorted(self._with_hooks)]
         return [node for node in found if node is not None]
 
     def shows_node(self, name: str) -> bool:

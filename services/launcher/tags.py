@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1, NodeClass
+from shared.domain.pools.nodepools import NodeClass
 
 
 def instance_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, str]:
@@ -14,7 +14,7 @@ def instance_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict
     Of the user's own tags only Name wins, and in v1alpha5 only.
     """
     owned = {cluster_tag(cluster): "owned"}
-    if machine.generation_api == V1:
+    if machine.api.own_tags:
         return {**node_class.tags, **owned, **v1_tags(machine, node_class, cluster)}
     return {
         "Name": f"karpenter.sh/provisioner-name/{machine.pool}",

@@ -14,8 +14,8 @@ from typing import Any
 from services.scheduler.state.view import View
 from shared.api.v1.node_claims import planned_object
 from shared.concurrency.clock import Clock
-from shared.domain.machines.machine import MACHINE_KINDS, Machine
-from shared.domain.pools.nodepools import POOL_KINDS, NodePool
+from shared.domain.machines.machine import Machine
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
 from shared.errors import AlreadyExists
 from shared.kube.machines import Machines, Stored
@@ -74,7 +74,7 @@ class MachineActions:
     ) -> Machine:
         self.view.assume(stored)
         relaxed = planned.min_values_relaxed
-        self.metrics.count_created(reason, pool.name, pool.generation_api, relaxed=relaxed)
+        self.metrics.count_created(reason, pool.name, pool.api, relaxed=relaxed)
         return stored.machine
 
     async def request_launch(self, key: str, cause: str) -> None:
@@ -102,6 +102,4 @@ class MachineActions:
 
 def key_of(planned: PlannedMachine) -> str:
     """The key of the Machine that a planned machine becomes."""
-    kind = planned.pool_key.partition("/")[0]
-    generation = next(g for g, k in POOL_KINDS.items() if k == kind)
-    return f"{MACHINE_KINDS[generation]}/{planned.name}"
+    return f"{planned.api.machine_kind}/{planned.name}"

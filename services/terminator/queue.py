@@ -16,6 +16,7 @@ from services.terminator.drain.lifecycle_hooks import LifecycleDrains, needs_dra
 from services.terminator.orphaned_instances import OrphanedInstances
 from services.terminator.step import Step
 from services.terminator.termination import Termination
+from shared.concurrency.backoff import doubled
 from shared.concurrency.waiting import pause
 from shared.domain import labels as keys
 from shared.errors import Conflict, DovetailError
@@ -163,7 +164,7 @@ class TerminationQueue:
 
     def _wait(self, failures: int) -> float:
         """Seconds to the next step of one termination. ``failures``: how many steps in a row failed."""
-        slow = min(self.poll_seconds * float(2 ** min(failures, 10)), LONGEST_PAUSE_SECONDS)
+        slow = doubled(failures, first=self.poll_seconds, cap=LONGEST_PAUSE_SECONDS)
         return max(slow, len(self._open) / STEPS_PER_SECOND)
 
 

@@ -7,7 +7,7 @@ import msgspec
 from shared.domain import labels as keys
 from shared.domain.machines.machine import DISRUPTION_REASON, REGISTERED, Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import GENERATIONS, OF_KIND, V1, Generation
 
 FORCEFUL = "Forceful Termination"
 """The reason in the events of pods when nobody gave one (TRM-08)."""
@@ -20,11 +20,11 @@ class TerminatingNode(msgspec.Struct, frozen=True):
     machine: Machine | None
 
     @property
-    def generation_api(self) -> str:
+    def api(self) -> Generation:
         """Without a Machine the node's pool decides; a node without a pool belonged to a NodeClaim (NC-10)."""
         if self.machine is not None:
-            return self.machine.generation_api
-        return V1ALPHA5 if self.node.pool_key.startswith("Provisioner/") else V1
+            return self.machine.api
+        return OF_KIND.get(self.node.pool_key.partition("/")[0], GENERATIONS[V1])
 
     @property
     def deadline(self) -> float | None:

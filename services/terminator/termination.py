@@ -237,7 +237,7 @@ class Termination:
             self.metrics.instance_termination_seconds.labels(machine.pool).observe(seconds)
 
     def _forget(self, key: str) -> Step:
-        """Forget the termination, which is done; also when another hand removed the object."""
+        """Forget the termination, which is done; also when somebody else removed the object."""
         progress = self._progress.pop(key, None)
         if progress is not None:
             self.instances.forget(progress.instance_id)

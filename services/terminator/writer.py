@@ -18,12 +18,12 @@ from shared.domain.machines.machine import (
     Machine,
 )
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import Generation
 from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, DovetailError, NotFound
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.node_taints import NodeMarks, is_closed
+from shared.kube.node_taints import NodeTaints, is_closed
 from shared.kube.recorder import Recorder
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES, Resource
 from shared.log import get_logger
@@ -52,16 +52,16 @@ class Writer:
     recorder: Recorder
     metrics: Metrics
 
-    async def close(self, node: Node, generation_api: str) -> None:
+    async def close(self, node: Node, api: Generation) -> None:
         """No new pods, no load balancer traffic (TRM-03, TRM-04). Raises Conflict: an open node is not drained."""
-        closed = is_closed(node) if generation_api == V1 else node.unschedulable
+        closed = is_closed(node) if api.closes_by_taint else node.unschedulable
         if closed and keys.EXCLUDE_FROM_BALANCERS in node.labels:
             return
         try:
-            await NodeMarks(self.kube).close(node.name, generation_api, EXCLUDED, uid=node.uid)
+            await NodeTaints(self.kube).close(node.name, api, EXCLUDED, uid=node.uid)
         except NotFound:
             return
-        log.info("tainted node" if generation_api == V1 else "cordoned node", node=node.name)
+        log.info("tainted node" if api.closes_by_taint else "cordoned node", node=node.name)
 
     async def deadline(self, machine: Machine, node: Node | None) -> Machine:
         """Write once when the Machine's drain ends, from its terminationGracePeriod (TRM-10)."""
@@ -161,7 +161,7 @@ class Writer:
         self, machine: Machine | None, kind: str, condition: Condition
     ) -> None:
         """Of NodeClaims only: v1alpha5 has no such conditions. Nothing waits for them, so a lost race is no failure."""
-        if machine is None or machine.generation_api != V1:
+        if machine is None or not machine.api.detailed_status:
             return
         known = machine.conditions.get(kind)
         if known and (known.status, known.message) == (condition.status, condition.message):
@@ -188,7 +188,7 @@ class Writer:
         seconds = await self._release(RECORDS[machine.kind], machine.name, machine.uid)
         if seconds is None:
             return
-        text = "deleted nodeclaim" if machine.generation_api == V1 else "deleted machine"
+        text = machine.api.worded("deleted nodeclaim")
         log.info(text, machine=machine.name, provider_id=machine.provider_id)
         self.metrics.machines_terminated.labels(
             machine.pool, machine.capacity_type, machine.zone

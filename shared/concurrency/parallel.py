@@ -18,8 +18,11 @@ async def in_parallel(works: Iterable[Coroutine[Any, Any, Result]], *, most: int
     gate = asyncio.Semaphore(most)
 
     async def one(work: Coroutine[Any, Any, Result]) -> Result:
-        async with gate:
-            return await work
+        try:
+            async with gate:
+                return await work
+        finally:
+            work.close()  # a cancellation may come before its turn
 
     ended = await asyncio.gather(*map(one, works), return_exceptions=True)
     results: list[Result] = []

@@ -9,7 +9,7 @@ from shared.disruption import candidates, pod_blocks, replacement_price
 from shared.disruption.methods import consolidation
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import POOL_KINDS, V1
+from shared.domain.pools.generations import V1, V1ALPHA5
 
 SWITCHED_OFF = "voluntary disruption is switched off for all pools (setting DISRUPTION=off)"
 POOL_SWITCHED_OFF = (
@@ -78,44 +78,37 @@ _ADVICE = (
     ),
 )
 
-_EITHER = [keys.DO_NOT_DISRUPT, keys.DO_NOT_EVICT]
+_ENABLE_OLD = "set spec.consolidation.enabled: true and remove spec.ttlSecondsAfterEmpty"
+_WORDS = {
+    V1ALPHA5: {
+        "enable": _ENABLE_OLD,
+        "underutilized": _ENABLE_OLD,
+        "budgets": "wait, or raise the annotation dovetail.sh/disruptions-per-hour",
+        "pins": f"{keys.DO_NOT_DISRUPT}- {keys.DO_NOT_EVICT}-",
+    },
+    V1: {
+        "enable": "set spec.disruption.consolidateAfter to a duration such as 0s",
+        "underutilized": "set spec.disruption.consolidationPolicy: WhenEmptyOrUnderutilized",
+        "budgets": "wait, or raise spec.disruption.budgets (or dovetail.sh/disruptions-per-hour)",
+        "pins": f"{keys.DO_NOT_DISRUPT}-",
+    },
+}
+"""What advice names, by generation."""
 
 
 def change_for(text: str, machine: Machine, pod: str = "") -> str:
     """The advice for this reason; empty when there is none. ``pod``: namespace/name of the pod that blocks."""
     advice = next((advice for known, advice in _ADVICE if known in text), "")
     namespace, _, name = pod.partition("/")
-    pinned = [keys.DO_NOT_DISRUPT] if machine.generation_api == V1 else _EITHER
-    words = _words(machine) | {
-        "namespace": namespace,
-        "pod": name,
-        "unpin": f"kubectl annotate pod -n {namespace} {name} {'- '.join(pinned)}-",
-    }
-    return advice.format_map(words)
-
-
-def _words(machine: Machine) -> dict[str, str]:
-    """Values of the placeholders in ``_ADVICE``, with the field names of the machine's API generation."""
-    is_v1 = machine.generation_api == V1
-    return {
-        "kind": machine.kind.lower(),
-        "machine": machine.name,
-        "node": machine.node_name,
-        "pool": machine.pool,
-        "pool_kind": POOL_KINDS[machine.generation_api],
-        "enable": (
-            "set spec.disruption.consolidateAfter to a duration such as 0s"
-            if is_v1
-            else "set spec.consolidation.enabled: true and remove spec.ttlSecondsAfterEmpty"
-        ),
-        "underutilized": (
-            "set spec.disruption.consolidationPolicy: WhenEmptyOrUnderutilized"
-            if is_v1
-            else "set spec.consolidation.enabled: true and remove spec.ttlSecondsAfterEmpty"
-        ),
-        "budgets": (
-            "wait, or raise spec.disruption.budgets (or dovetail.sh/disruptions-per-hour)"
-            if is_v1
-            else "wait, or raise the annotation dovetail.sh/disruptions-per-hour"
-        ),
-    }
+    words = _WORDS[machine.generation_api]
+    return advice.format(
+        **words,
+        namespace=namespace,
+        pod=name,
+        unpin=f"kubectl annotate pod -n {namespace} {name} {words['pins']}",
+        kind=machine.api.machine_noun,
+        machine=machine.name,
+        node=machine.node_name,
+        pool=machine.pool,
+        pool_kind=machine.api.pool_kind,
+    )

@@ -14,7 +14,7 @@ from shared.disruption.records import EXPIRED, REBALANCE
 from shared.domain.machines.machine import INITIALIZED, INSTANCE_TERMINATING, Machine
 from shared.domain.nodes import Node
 from shared.domain.pools.budgets import UNLIMITED, allowed_disruptions
-from shared.domain.pools.nodepools import DRAIN, DRIFTED, EMPTY, UNDERUTILIZED, V1ALPHA5, NodePool
+from shared.domain.pools.nodepools import DRAIN, DRIFTED, EMPTY, UNDERUTILIZED, NodePool
 
 REASONS = (EMPTY, DRIFTED, UNDERUTILIZED, EXPIRED, REBALANCE)
 """All that a budget without reasons of its own holds."""
@@ -56,7 +56,7 @@ def reported_reasons(pool: NodePool) -> tuple[str, ...]:
     """The reasons that events and metrics of this pool report. A NodePool's machines
     expire without asking a budget (DIS-60), and few pools follow recommendations.
     """
-    ours = ((EXPIRED, pool.generation_api == V1ALPHA5), (REBALANCE, pool.rebalance == DRAIN))
+    ours = ((EXPIRED, pool.api.replaces_expired), (REBALANCE, pool.rebalance == DRAIN))
     return (EMPTY, DRIFTED, UNDERUTILIZED, *(reason for reason, happens in ours if happens))
 
 

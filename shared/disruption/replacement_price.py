@@ -10,7 +10,6 @@ from shared.disruption.records import Candidate, World
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.instance_types.types import InstanceType, Offering
-from shared.domain.pools.nodepools import V1ALPHA5
 from shared.domain.requirements import Requirements
 from shared.solver.plan import PlannedMachine
 from shared.solver.reservations.places import allows
@@ -102,7 +101,7 @@ def _spot_to_spot(
     world: World, planned: PlannedMachine, candidates: tuple[Candidate, ...], budget: int
 ) -> PlannedMachine | str:
     """A spot replacement for spot machines (CON-08); never for machines of a Provisioner (CON-14)."""
-    if any(c.pool.generation_api == V1ALPHA5 for c in candidates):
+    if not all(c.pool.api.replaces_spot_by_spot for c in candidates):
         return SPOT_BY_SPOT
     if not world.gates.spot_to_spot_consolidation:
         return SPOT_DISABLED

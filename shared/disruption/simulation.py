@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from shared.disruption.records import Candidate, World
 from shared.domain.machines.machine import CONSOLIDATABLE, INITIALIZED, Machine
-from shared.domain.pools.nodepools import V1, NodePool
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.pools.usage import replacing
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import is_reschedulable
@@ -100,8 +100,9 @@ def without_young_nodes(snapshot: Snapshot) -> Snapshot:
 
 def _is_young(machine: Machine, pools: Mapping[str, NodePool]) -> bool:
     pool = pools.get(machine.pool_key)
-    waits = pool is not None and pool.generation_api == V1 and bool(pool.consolidate_after_seconds)
-    return waits and machine.has(INITIALIZED) and not machine.has(CONSOLIDATABLE)
+    if pool is None or not (pool.api.waits_until_consolidatable and pool.consolidate_after_seconds):
+        return False
+    return machine.has(INITIALIZED) and not machine.has(CONSOLIDATABLE)
 
 
 def _problem(

@@ -13,7 +13,7 @@ from shared.api.core.nodes import parse_node, taint_objects
 from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.nodes import DISRUPTED, Node
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import Generation
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
@@ -24,18 +24,18 @@ Taints = tuple[Taint, ...]
 
 
 @dataclass
-class NodeMarks:
+class NodeTaints:
     """Writes by compare-and-set: taints are one list with several writers."""
 
     kube: Kube
 
     async def close(
-        self, name: str, generation_api: str, labels: Mapping[str, str] = NO_LABELS, uid: str = ""
+        self, name: str, api: Generation, labels: Mapping[str, str] = NO_LABELS, uid: str = ""
     ) -> None:
         """Keep new pods off, and set ``labels``. Raises NotFound, also when the name is no longer ``uid``'s, and
         Conflict after some tries.
         """
-        if generation_api == V1:
+        if api.closes_by_taint:
             await self._taint(name, closed=True, labels=labels, uid=uid)
             return
         metadata = {"labels": dict(labels), **({"uid": uid} if uid else {})}
@@ -46,10 +46,10 @@ class NodeMarks:
         except Conflict as error:
             raise NotFound(f"node {name} is another by now: {error.message}") from error
 
-    async def open(self, name: str, generation_api: str) -> None:
+    async def open(self, name: str, api: Generation) -> None:
         """Let pods come again. A node that is gone needs nothing."""
         try:
-            if generation_api == V1:
+            if api.closes_by_taint:
                 await self._taint(name, closed=False, labels=NO_LABELS)
             else:
                 await self.kube.patch(NODES, name, {"spec": {"unschedulable": None}})

@@ -8,14 +8,15 @@ from typing import Any
 from shared.api.faults import Parsed
 from shared.api.v1.node_pools import parse_node_pool
 from shared.api.v1alpha5.provisioners import parse_provisioner
-from shared.domain.pools.nodepools import POOL_KINDS, V1, V1ALPHA5, NodePool
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
+from shared.domain.pools.nodepools import NodePool
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_POOLS, PROVISIONERS, Resource
 
 KINDS: dict[str, tuple[Resource, Callable[[Mapping[str, Any]], Parsed[NodePool]]]] = {
-    POOL_KINDS[V1ALPHA5]: (PROVISIONERS, parse_provisioner),
-    POOL_KINDS[V1]: (NODE_POOLS, parse_node_pool),
+    GENERATIONS[V1ALPHA5].pool_kind: (PROVISIONERS, parse_provisioner),
+    GENERATIONS[V1].pool_kind: (NODE_POOLS, parse_node_pool),
 }
 """How to read each."""
 

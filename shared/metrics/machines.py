@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from shared.domain.pools.nodepools import V1ALPHA5
+from shared.domain.pools.generations import Generation
 from shared.metrics.declaring import Declarations
 
 GRACEFUL, EVENTUAL, FORCEFUL = "graceful", "eventual", "forceful"
@@ -34,7 +34,7 @@ class Counted(Protocol):
     @property
     def capacity_type(self) -> str: ...
     @property
-    def generation_api(self) -> str: ...
+    def api(self) -> Generation: ...
 
 
 class MachineMetrics:
@@ -117,11 +117,11 @@ class MachineMetrics:
         )  # fmt: skip
 
     def count_created(
-        self, reason: str, pool: str, generation_api: str, *, relaxed: bool = False
+        self, reason: str, pool: str, api: Generation, *, relaxed: bool = False
     ) -> None:
         """MET-01, MET-12: a machine was written. ``relaxed``: of fewer kinds than its pool asks for."""
         self.machines_created.labels(reason, pool, str(relaxed).lower()).inc()
-        if generation_api == V1ALPHA5:
+        if api.older_names:
             self._of_machines["created"].labels(reason, pool).inc()
 
     def count_disrupted(
@@ -131,16 +131,16 @@ class MachineMetrics:
         self.machines_disrupted.labels(
             reason, machine.pool, machine.capacity_type, policy, mode
         ).inc()
-        if machine.generation_api == V1ALPHA5:
+        if machine.api.older_names:
             self._of_machines["disrupted"].labels(reason, machine.pool).inc()
 
     def count_drifted(self, machine: Counted, reason: str) -> None:
         """MET-12, DRF-03: it was found to be outdated."""
         self.machines_drifted.labels(reason, machine.pool).inc()
-        if machine.generation_api == V1ALPHA5:
+        if machine.api.older_names:
             self._of_machines["drifted"].labels(reason, machine.pool).inc()
 
     def count_event(self, machine: Counted, event: str) -> None:
         """MET-12: terminated, launched, registered or initialized; other metrics say it of NodeClaims."""
-        if machine.generation_api == V1ALPHA5:
+        if machine.api.older_names:
             self._of_machines[event].labels(machine.pool).inc()

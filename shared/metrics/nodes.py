@@ -5,7 +5,6 @@ from __future__ import annotations
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1ALPHA5
 from shared.metrics.declaring import Declarations
 
 _LIFETIMES = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
@@ -101,7 +100,7 @@ class NodeMetrics:
     def count_registered(self, machine: Machine) -> None:
         """MET-03, MET-12: its node is part of the cluster."""
         self.nodes_created.labels(machine.pool, machine.zone).inc()
-        if machine.generation_api == V1ALPHA5:
+        if machine.api.older_names:
             self._old_created.labels(machine.pool).inc()
 
     def count_gone(self, node: Node, *, seconds: float, lifetime: float) -> None:

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1ALPHA5
 from shared.errors import TransientError
 from shared.log import get_logger
 from shared.redis.bus import BadMessage, Bus, Envelope
@@ -125,9 +124,12 @@ class TerminateMachine(Message):
     @classmethod
     def of(cls, machine: Machine, reason: str, resource_version: str = "") -> TerminateMachine:
         """For this machine, in its own generation."""
-        kind: Literal["Machine", "NodeClaim"]
-        kind = "Machine" if machine.generation_api == V1ALPHA5 else "NodeClaim"
-        return cls(kind=kind, name=machine.name, reason=reason, resource_version=resource_version)
+        return cls(
+            kind=machine.api.machine_kind,
+            name=machine.name,
+            reason=reason,
+            resource_version=resource_version,
+        )
 
     @property
     def key(self) -> str:

@@ -30,7 +30,8 @@ from shared.api.v1alpha5.node_templates import parse_node_template
 from shared.api.v1alpha5.provisioners import parse_provisioner
 from shared.domain.instance_types.overlays import judged, overlaid
 from shared.domain.instance_types.types import Catalogue, InstanceType
-from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool
+from shared.domain.pools.generations import GENERATIONS, OF_KIND, V1, V1ALPHA5
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.snapshot import OfferingKey, Snapshot
 from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
@@ -52,12 +53,12 @@ from shared.simulation.workloads import expand
 
 Json = Mapping[str, Any]
 Record = TypeVar("Record", bound=msgspec.Struct)
-GENERATIONS = {kind: generation for generation, kind in CLASS_KINDS.items()}
 ALREADY_OVERLAID = (
     "the catalogue has the prices and capacities of the cluster's own NodeOverlays; add InstanceType objects to "
     "simulate another NodeOverlay"
 )
 CAPACITY_UNKNOWN = "is required: the size of the node is not known"
+OLD_CLASS, NEW_CLASS = (GENERATIONS[one].class_kind for one in (V1ALPHA5, V1))
 
 
 @dataclass(frozen=True)
@@ -200,10 +201,8 @@ class _Inputs:
     ) -> tuple[NodeClass, ...]:
         everywhere = zones_of(catalogue)
         found: dict[str, NodeClass] = {}
-        for one in self.objects.of(*GENERATIONS):
-            read = (
-                parse_node_template if one.kind == CLASS_KINDS[V1ALPHA5] else parse_ec2_node_class
-            )
+        for one in self.objects.of(OLD_CLASS, NEW_CLASS):
+            read = parse_node_template if one.kind == OLD_CLASS else parse_ec2_node_class
             parsed = read(one.raw)
             record = self._checked(one, parsed)
             usable = ready_class(record, everywhere) if record else _faulty_class(one, parsed)
@@ -215,9 +214,8 @@ class _Inputs:
 
     def _listed_reservations(self) -> dict[str, frozenset[str]]:
         """Key of each class among the inputs -> ids in its ``status.capacityReservations``."""
-        kind = CLASS_KINDS[V1]
-        given = self.objects.of(kind)
-        return {f"{kind}/{one.metadata['name']}": reservations_of(one.raw) for one in given}
+        given = self.objects.of(NEW_CLASS)
+        return {f"{NEW_CLASS}/{one.metadata['name']}": reservations_of(one.raw) for one in given}
 
     def _storage(self) -> dict[str, Any]:
         classes = self._all("StorageClass", parse_storage_class)
@@ -247,7 +245,7 @@ def _faulty_class(one: KubeObject, parsed: Parsed[NodeClass]) -> NodeClass:
     return NodeClass(
         uid=meta["uid"],
         name=meta["name"],
-        generation_api=GENERATIONS[one.kind],
+        generation_api=OF_KIND[one.kind].name,
         fault="; ".join(texts_of(parsed.faults)),
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.instance_types.types import Offering
-from shared.domain.pools.nodepools import V1ALPHA5, NodePool
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.requirements import IN, Requirement, Requirements
 from shared.solver.encode import NO_PRICE, Amounts, Indices, Mask, TypeTable
 from shared.solver.placement.planned_machines import OpenMachine
@@ -177,7 +177,7 @@ class _SharedFields:
 
     @classmethod
     def of(cls, requirements: Requirements, pool: NodePool) -> _SharedFields:
-        exclusive = pool.generation_api == V1ALPHA5
+        exclusive = pool.api.exclusive_bounds
         others = requirements.without(keys.INSTANCE_TYPE)
         fields = sorted(
             others.expressions(exclusive_bounds=exclusive), key=lambda e: (e.key, e.operator)

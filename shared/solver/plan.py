@@ -6,6 +6,7 @@ import msgspec
 
 from shared.domain.expressions import Expression, Taint
 from shared.domain.instance_types.types import Offering
+from shared.domain.pools.generations import OF_KIND, Generation
 
 
 class PlannedMachine(msgspec.Struct, frozen=True):
@@ -30,6 +31,11 @@ class PlannedMachine(msgspec.Struct, frozen=True):
     offering: Offering
     min_values_relaxed: bool = False
     """True when minValues was lowered under the policy BestEffort (SCH-12, NC-07)."""
+
+    @property
+    def api(self) -> Generation:
+        """The rules of its pool's generation."""
+        return OF_KIND[self.pool_key.partition("/")[0]]
 
 
 class GivenUp(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Offering
-from shared.domain.pools.nodepools import V1ALPHA5, NodePool
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.requirements import Requirements
 from shared.domain.resources import Resources, format_resources
 
@@ -101,22 +101,17 @@ def amounts(resources: Resources) -> str:
     return msgspec.json.encode(format_resources(shown)).decode()
 
 
-def pool_noun(pool: NodePool) -> str:
-    """The kind of the pool in its API generation, in lower case."""
-    return "provisioner" if pool.generation_api == V1ALPHA5 else "nodepool"
-
-
 def incompatible_with_pool(pool: NodePool, overhead: Resources, cause: str) -> str:
     """One pool's part of a verdict (SCH-33)."""
     return (
-        f'incompatible with {pool_noun(pool)} "{pool.name}",'
+        f'incompatible with {pool.api.pool_noun} "{pool.name}",'
         f" daemonset overhead={amounts(overhead)}, {cause}"
     )
 
 
 def limits_exceeded(pool: NodePool) -> str:
     """The reason when no type is within the pool's limits (SCH-101)."""
-    return f'all available instance types exceed limits for {pool_noun(pool)}: "{pool.name}"'
+    return f'all available instance types exceed limits for {pool.api.pool_noun}: "{pool.name}"'
 
 
 def excluded_by_limits(count: int) -> str:
@@ -128,12 +123,12 @@ def excluded_by_limits(count: int) -> str:
 
 def node_limit_exhausted(pool: NodePool) -> str:
     """The reason when the pool's limit on the number of nodes is reached (SCH-101)."""
-    return f'node limits have been exhausted for {pool_noun(pool)}: "{pool.name}"'
+    return f'node limits have been exhausted for {pool.api.pool_noun}: "{pool.name}"'
 
 
 def pool_unusable(pool: NodePool, cause: str) -> str:
     """The reason when the planner cannot use a pool at all."""
-    return f'{pool_noun(pool)} "{pool.name}" cannot be used: {cause}'
+    return f'{pool.api.pool_noun} "{pool.name}" cannot be used: {cause}'
 
 
 def no_types(requirements: Requirements) -> str:
@@ -178,7 +173,7 @@ def min_values_unmet(key: str, needed: int, found: int) -> str:
 def min_values_unmet_by_pool(pool: NodePool, cause: str) -> str:
     """The reason when minValues is not met after the list of types is shortened (SCH-103)."""
     return (
-        f"pod didn't schedule because {pool_noun(pool)} \"{pool.name}\" couldn't meet minValues"
+        f"pod didn't schedule because {pool.api.pool_noun} \"{pool.name}\" couldn't meet minValues"
         f" requirements, {cause}"
     )
 

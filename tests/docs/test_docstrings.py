@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.support.texts.citations import CITATION, PROJECT, sources
 
-FOLDERS = ("shared", "local", "cli", "bench", "deploy", "tests")
+FOLDERS = ("services", "shared", "local", "cli", "bench", "deploy", "tests")
 WORD = re.compile(r"[A-Za-z]{2}")
 
 

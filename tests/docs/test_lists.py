@@ -11,7 +11,7 @@ from importlib import import_module
 
 import pytest
 
-import shared.disruption.methods
+import shared.disruption
 from services.interruption.actions.action import action_for
 from services.interruption.notices.notice import NoticeKind
 from shared import settings
@@ -55,11 +55,8 @@ def test_every_kind_of_notice_that_is_acted_on_has_a_row() -> None:
 
 
 def test_every_method_of_disruption_is_named_with_its_metrics() -> None:
-    modules = pkgutil.iter_modules(shared.disruption.methods.__path__)
-    methods = {
-        getattr(import_module(f"shared.disruption.methods.{one.name}"), "METHOD", None)
-        for one in modules
-    } - {None}
+    modules = pkgutil.walk_packages(shared.disruption.__path__, "shared.disruption.")
+    methods = {getattr(import_module(one.name), "METHOD", None) for one in modules} - {None}
     assert len(methods) > 5
     page = (DOCS / "metrics.md").read_text()
     assert {method for method in methods if f"`{method}`" not in page} == set()

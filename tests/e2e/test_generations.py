@@ -11,7 +11,7 @@ from cli.demo import workload
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.workload import DEPLOYMENTS
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.resources import (
     EC2_NODE_CLASSES,
     MACHINES,

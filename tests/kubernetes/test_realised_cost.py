@@ -19,7 +19,7 @@ from bench.realised import quantities
 from cli.demo import workload
 from local.stack import Stack
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.kube.resources import NODE_POOLS, PODS
 from tests.support.real_cluster.control_plane import ControlPlane
 from tests.support.real_cluster.stack import (

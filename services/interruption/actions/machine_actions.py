@@ -31,7 +31,7 @@ from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
 from shared.errors import Conflict, NotFound, Unavailable
 from shared.kube.machines import Machines
-from shared.kube.node_taints import NodeMarks
+from shared.kube.node_taints import NodeTaints
 from shared.kube.recorder import Recorder
 from shared.log import get_logger
 from shared.metrics import Metrics
@@ -66,7 +66,7 @@ class MachineActions:
 
     settings: InterruptionSettings
     machines: Machines
-    nodes: NodeMarks
+    nodes: NodeTaints
     directory: InstanceLookup
     notifier: Notifier
     webhook: Webhook

@@ -18,6 +18,7 @@ from services.interruption.directory import InstanceLookup
 from services.interruption.notices.backlog import Backlog, Entry
 from services.interruption.notices.notice import Notice, NoticeKind
 from shared.concurrency.clock import Clock
+from shared.concurrency.parallel import in_parallel
 from shared.concurrency.waiting import run_until
 from shared.errors import DovetailError
 from shared.log import get_logger
@@ -97,10 +98,7 @@ class Worker:
         action = action_for(notice.kind)
         if action is not None:
             each = (self._instance(name, action, notice) for name in notice.instances)
-            failures = await asyncio.gather(*each, return_exceptions=True)
-            for failure in failures:
-                if isinstance(failure, BaseException):
-                    raise failure
+            await in_parallel(each, most=AT_ONCE)
         self.handled[notice.kind] += 1
         if notice.at is not None:
             late = max(0.0, self.clock.now() - notice.at)

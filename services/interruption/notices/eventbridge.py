@@ -25,7 +25,6 @@ LONGEST_ID = 100
 LONGEST_EVENT = 300
 LONGEST_NAME = 255
 """For names of groups and hooks, and tokens."""
-LIFECYCLE_TYPE = "EC2 Instance-terminate Lifecycle Action"
 TERMINATING = "autoscaling:EC2_INSTANCE_TERMINATING"
 _STATES = {
     "stopping": NoticeKind.STOPPED,

@@ -82,7 +82,7 @@ def _over(instance: str, held: Maintenance, now: float) -> Notice:
 def passing_since(
     closed: Iterable[str], ailments: Iterable[Ailment], before: Mapping[str, float], *, now: float
 ) -> dict[str, float]:
-    """Since when each of the ``closed`` instances passes both status checks, as far as we looked."""
+    """Since when each of the ``closed`` instances passes both status checks, as far as EC2 was asked."""
     failing = {one.instance for one in ailments if one.category != EVENT_STATUS}
     return {one: before.get(one, now) for one in closed if one not in failing}
 

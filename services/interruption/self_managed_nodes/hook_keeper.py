@@ -24,6 +24,7 @@ from shared.api.core.references import to_node
 from shared.cloud.autoscaling import CONTINUE, AutoScaling, Token
 from shared.concurrency.backoff import Backoff
 from shared.concurrency.clock import Clock
+from shared.concurrency.parallel import in_parallel
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import Hook, LifecycleAction
 from shared.domain.nodes import Node
@@ -37,7 +38,7 @@ log = get_logger(__name__)
 
 PERIOD_SECONDS = 1.0
 AT_ONCE = 8
-"""Calls to EC2 Auto Scaling in hand."""
+"""Calls to EC2 Auto Scaling at once."""
 CALL_SECONDS, CHECK_SECONDS = 5.0, 20.0
 """For one hook, and for all of one check: a hook that AWS keeps waiting must not hold up the others."""
 LONGEST_PAUSE_SECONDS = 30.0
@@ -101,19 +102,18 @@ class HookKeeper:
         lost = {key for key, case in missing.items() if self.directory.has_lost(case[0].name)}
         self._cases = {**seen, **missing}
         self._attempts = {k: one for k, one in self._attempts.items() if k in self._cases}
-        gate = asyncio.Semaphore(AT_ONCE)
+        keeps = [self._keep(key, case, key in lost) for key, case in self._cases.items()]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CHECK_SECONDS):
-                cases = list(self._cases.items())
-                await asyncio.gather(*(self._keep(k, case, k in lost, gate) for k, case in cases))
+                await in_parallel(keeps, most=AT_ONCE)
 
     def _open(self) -> Iterator[Case]:
-        for node in self.directory.hooked():
+        for node in self.directory.nodes_with_hooks():
             action = action_of(node)
             if action is not None:
                 yield from ((node, action, hook) for hook in action.waiting)
 
-    async def _keep(self, key: Key, case: Case, lost: bool, gate: asyncio.Semaphore) -> None:
+    async def _keep(self, key: Key, case: Case, lost: bool) -> None:
         node, action, hook = case
         known = self._attempts.setdefault(key, Attempts(action.at, self._pauses()))
         drained = lost or keys.DRAINED_ANNOTATION in node.annotations
@@ -122,14 +122,13 @@ class HookKeeper:
         waits = self.clock.monotonic() < known.again_at
         if waits or (step == HookStep.NOTHING and not known.how):
             return
-        async with gate:
-            try:
-                async with asyncio.timeout(CALL_SECONDS):
-                    await self._call(case, known, step)
-            except (DovetailError, TimeoutError) as error:
-                known.again_at = self.clock.monotonic() + known.backoff.next()
-                await self._report_failure(node, hook, error)
-                return
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                await self._call(case, known, step)
+        except (DovetailError, TimeoutError) as error:
+            known.again_at = self.clock.monotonic() + known.backoff.next()
+            await self._report_failure(node, hook, error)
+            return
         known.backoff.reset()
         self.problem = ""
         if lost:

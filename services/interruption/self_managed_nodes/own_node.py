@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from shared.api.core.nodes import parse_node
 from shared.domain import labels as keys
-from shared.domain.machines.machine import MACHINE_KINDS, Machine
+from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node, provider_instance_id
+from shared.domain.pools.generations import GENERATIONS
 from shared.domain.pools.nodepools import NodePool
 from shared.errors import NotFound, Unavailable
 from shared.kube.client import Kube
@@ -81,6 +82,6 @@ class OwnNode:
 
 
 def _owner_key(owners: Iterable[dict[str, object]]) -> str:
-    kinds = MACHINE_KINDS.values()
+    kinds = {one.machine_kind for one in GENERATIONS.values()}
     found = (f"{one.get('kind')}/{one.get('name')}" for one in owners if one.get("kind") in kinds)
     return next(found, "")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from services.launcher.lifecycle.stages import worded
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.capacity_reservations import is_ending
 from services.launcher.node_class.controller import NodeClasses
@@ -72,7 +71,9 @@ class ReservationLabels:
         except (NotFound, Conflict) as error:
             log.info("changed meanwhile", machine=machine.name, error=error.message)
             return
-        log.info(worded(machine, "nodeclaim left its capacity reservation"), machine=machine.name)
+        log.info(
+            machine.api.worded("nodeclaim left its capacity reservation"), machine=machine.name
+        )
 
     async def _relabel_node(self, machine: Machine) -> None:
         if not machine.node_name:
@@ -117,6 +118,6 @@ class ReservationUpdates:
             if await self.writer.delete(machine, BLOCK_ENDS):
                 self.metrics.count_disrupted(machine, BLOCK_ENDS)
                 log.info(
-                    worded(machine, "deleting nodeclaim, its capacity block ends"),
+                    machine.api.worded("deleting nodeclaim, its capacity block ends"),
                     machine=machine.name,
                 )

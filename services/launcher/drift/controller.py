@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from services.launcher.drift.reasons import Facts, drift_of
-from services.launcher.lifecycle.stages import worded
 from services.launcher.machine_writer import MachineWriter
 from services.launcher.node_class.controller import NodeClasses
 from services.launcher.resolved_class import Resolved
@@ -25,7 +24,7 @@ from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import DRIFTED, LAUNCHED, Condition, Machine
 from shared.domain.nodes import provider_instance_id
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
+from shared.domain.pools.nodepools import NodePool
 from shared.errors import DovetailError
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
@@ -103,7 +102,7 @@ class DriftController:
 
     def _may_drift(self, machine: Machine) -> bool:
         """V1alpha5 needs the gate (DRF-08, OPS-05)."""
-        return machine.generation_api == V1 or self.gates.drift
+        return self.gates.drift or not machine.api.drift_needs_gate
 
     async def _verdicts(
         self, machines: list[Machine], pools: Mapping[str, NodePool]
@@ -195,7 +194,7 @@ class DriftController:
 
     def _report(self, machine: Machine, reason: str) -> None:
         if not reason:
-            log.debug(worded(machine, "nodeclaim is no longer drifted"), machine=machine.name)
+            log.debug(machine.api.worded("nodeclaim is no longer drifted"), machine=machine.name)
             return
         self.metrics.count_drifted(machine, reason)
         log.debug("marking drifted", machine=machine.name, reason=reason)
@@ -209,6 +208,6 @@ def is_judged(machine: Machine) -> bool:
 def _class_key(machine: Machine, pools: Mapping[str, NodePool]) -> str:
     """v1alpha5: its pool's class of today, for the reference to it is in no hash (NP-04 is v1's)."""
     pool = pools.get(machine.pool_key)
-    if pool is not None and machine.generation_api == V1ALPHA5:
+    if pool is not None and machine.api.class_follows_pool:
         return pool.node_class_key
     return machine.node_class_key

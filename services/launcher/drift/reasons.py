@@ -19,7 +19,8 @@ from shared.cloud.ec2.records import Instance
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1, NodeClass, NodePool
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.requirements import Requirement, Requirements
 
 TYPE_AFTER_SECONDS = 3600.0
@@ -57,7 +58,7 @@ def drift_of(machine: Machine, facts: Facts, *, now: float) -> str | None:
     Empty when it did not; None when none is known, but not all could be looked at. ``now``: seconds since the epoch.
     """
     complete = True
-    for reason, check in _V1 if machine.generation_api == V1 else _V1ALPHA5:
+    for reason, check in _CHECKS[machine.generation_api]:
         verdict = check(machine, facts, now)
         if verdict:
             return reason
@@ -181,25 +182,26 @@ def _placement_group(_machine: Machine, facts: Facts, _now: float) -> bool | Non
     return any(held[key] != value for key, value in selector.items() if held[key])
 
 
-_V1ALPHA5: tuple[tuple[str, _Check], ...] = (
-    ("ProvisionerDrifted", _pool_hash),
-    ("RequirementsDrifted", _requirements),
-    ("NodeTemplateDrift", _class_hash),
-    ("AMIDrift", _image),
-    ("SecurityGroupDrift", _security_groups),
-    ("SubnetDrift", _subnet),
-)
-"""DRF-08, in the words of that generation."""
-_V1: tuple[tuple[str, _Check], ...] = (
-    ("NodePoolDrifted", _pool_hash),
-    ("RequirementsDrifted", _requirements),
-    ("InstanceTypeNotFound", _instance_type),
-    ("NodeClassDrift", _class_hash),
-    ("NodeClassDrift", _authority),
-    ("AMIDrift", _image),
-    ("SecurityGroupDrift", _security_groups),
-    ("SubnetDrift", _subnet),
-    ("CapacityReservationDrift", _reservation),
-    ("PlacementGroupDrift", _placement_group),
-)
-"""Reasons of v1 in the order in which they are reported (DRF-02, DRF-03)."""
+_CHECKS: dict[str, tuple[tuple[str, _Check], ...]] = {
+    V1ALPHA5: (
+        ("ProvisionerDrifted", _pool_hash),
+        ("RequirementsDrifted", _requirements),
+        ("NodeTemplateDrift", _class_hash),
+        ("AMIDrift", _image),
+        ("SecurityGroupDrift", _security_groups),
+        ("SubnetDrift", _subnet),
+    ),
+    V1: (
+        ("NodePoolDrifted", _pool_hash),
+        ("RequirementsDrifted", _requirements),
+        ("InstanceTypeNotFound", _instance_type),
+        ("NodeClassDrift", _class_hash),
+        ("NodeClassDrift", _authority),
+        ("AMIDrift", _image),
+        ("SecurityGroupDrift", _security_groups),
+        ("SubnetDrift", _subnet),
+        ("CapacityReservationDrift", _reservation),
+        ("PlacementGroupDrift", _placement_group),
+    ),
+}
+"""By generation: its reasons, in the order in which they are reported (DRF-02, DRF-03, DRF-08)."""

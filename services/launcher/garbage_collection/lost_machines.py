@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from services.launcher.garbage_collection.confirmation import Breaker, Confirmation
 from services.launcher.garbage_collection.held_deletions import ANY_POOL, HeldDeletions
 from services.launcher.garbage_collection.inventory import Inventory
-from services.launcher.lifecycle.stages import worded
 from services.launcher.machine_writer import MachineWriter
 from shared.api.core.nodes import parse_node
 from shared.cloud.client.session import Cloud
@@ -194,7 +193,7 @@ class LostMachines:
     ) -> None:
         """``again``: the next machine like this one may end the same way (LCH-67)."""
         log.info(
-            worded(machine, "garbage collecting nodeclaim with no cloudprovider representation"),
+            machine.api.worded("garbage collecting nodeclaim with no cloudprovider representation"),
             machine=machine.name,
             provider_id=machine.provider_id,
             cause=text,

@@ -14,7 +14,6 @@ from shared.domain.instance_types.reservations import ID_LABEL
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
-from shared.domain.pools.nodepools import V1
 from shared.domain.resources import format_resources
 
 
@@ -142,7 +141,7 @@ def status_of(
 ) -> dict[str, Any]:
     """Fields of the machine's status beside its conditions."""
     status: dict[str, Any] = {"providerID": instance.provider_id}
-    if machine.generation_api == V1:
+    if machine.api.detailed_status:
         status["imageID"] = instance.image
     if kind is not None:
         status["capacity"] = format_resources(kind.capacity)

@@ -17,7 +17,6 @@ from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.instance_types.sizes import adapted
 from shared.domain.instance_types.types import EFA, InstanceType
 from shared.domain.machines.machine import LAUNCHED, Condition, Machine
-from shared.domain.pools.nodepools import V1
 from shared.domain.resources import format_resources
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.machines import Machines
@@ -56,7 +55,7 @@ class LaunchResults:
     async def launched(self, machine: Machine, instance: LaunchedInstance) -> bool:
         """It has this instance. False if it is gone meanwhile or has another: then the sweep ends the instance."""
         kind = await self._kind(machine, instance.instance_type)
-        if machine.generation_api == V1:
+        if machine.api.notes_launch:
             instance = replace(
                 instance,
                 labels=self._place_labels(machine, instance),
@@ -176,19 +175,19 @@ def _log_launched(machine: Machine, instance: LaunchedInstance, kind: InstanceTy
         "zone": instance.zone,
         "capacity-type": instance.capacity_type,
     }
-    if machine.generation_api == V1:
+    if machine.api.older_names:
         log.info(
-            "launched nodeclaim",
-            NodeClaim={"name": machine.name},
-            **{"provider-id": instance.provider_id, **where},
-            allocatable=format_resources(kind.allocatable()) if kind else {},
+            "launched new instance",
+            provisioner=machine.pool,
+            machine=machine.name,
+            id=instance.id,
+            hostname=instance.hostname,
+            **where,
         )
         return
     log.info(
-        "launched new instance",
-        provisioner=machine.pool,
-        machine=machine.name,
-        id=instance.id,
-        hostname=instance.hostname,
-        **where,
+        "launched nodeclaim",
+        NodeClaim={"name": machine.name},
+        **{"provider-id": instance.provider_id, **where},
+        allocatable=format_resources(kind.allocatable()) if kind else {},
     )

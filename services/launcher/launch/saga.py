@@ -26,9 +26,9 @@ A list without instances is believed only when a second one two minutes later ag
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 from services.launcher.launch.admission import Admission
 from services.launcher.launch.assignment import assign, assign_found, from_answer, from_listing
@@ -52,9 +52,9 @@ from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.ownership import TOKEN_TAG, cluster_tag
 from shared.cloud.ec2.records import FleetInstance, FleetResult
 from shared.concurrency.clock import Clock
+from shared.concurrency.parallel import in_parallel
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
-from shared.domain.pools.nodepools import V1ALPHA5
 from shared.errors import (
     DovetailError,
     InsufficientCapacity,
@@ -81,6 +81,7 @@ MOST_LISTED = 1000
 LIVE_STATES = frozenset({"pending", "running"})
 Answers = dict[str, RetryLater | None]
 """By uid: None for a machine with which all is done."""
+_write_all = partial(in_parallel, most=WRITES_AT_ONCE)
 
 
 @dataclass
@@ -175,7 +176,7 @@ class LaunchSaga:
         known = ((machines.get(subject.uid), one) for subject, one in pairs)
         present = [(machine, one) for machine, one in known if machine is not None]
         names = await self._host_names(present)
-        await _all(
+        await _write_all(
             self.results.launched(machine, from_answer(record, one, names.get(one.id, "")))
             for machine, one in present
         )
@@ -197,7 +198,7 @@ class LaunchSaga:
         left = _waiting(record, machines, {subject.uid for subject in without})
         reasons = reasons_of(result.errors)
         if is_shortage(result.errors):
-            await _all(self.results.give_up(one, NO_CAPACITY, reasons) for one in left)
+            await _write_all(self.results.give_up(one, NO_CAPACITY, reasons) for one in left)
             return {}
         if result.errors:
             await self._report(left, _first_code(result), reasons)
@@ -236,7 +237,9 @@ class LaunchSaga:
         if isinstance(error, InsufficientCapacity) or code == SPOT_ROLE_MISSING:
             await self.capacity_errors.record_call(record, code)
         if isinstance(error, InsufficientCapacity):
-            await _all(self.results.give_up(one, NO_CAPACITY, error.message) for one in waiting)
+            await _write_all(
+                self.results.give_up(one, NO_CAPACITY, error.message) for one in waiting
+            )
             await self._close(record)
             return dict.fromkeys(record.uids)
         reason = code if isinstance(error, LaunchRejected) else type(error).__name__
@@ -285,7 +288,7 @@ class LaunchSaga:
     async def _next_attempt(self, record: LaunchRecord, machines: Iterable[Machine]) -> Answers:
         """Written before the record is deleted: a machine without a record must not repeat a failed call's token."""
         listed = list(machines)
-        await _all(self.results.next_attempt(one, record.attempt + 1) for one in listed)
+        await _write_all(self.results.next_attempt(one, record.attempt + 1) for one in listed)
         return retry((one.uid for one in listed), RETRY_SECONDS)
 
     async def _close(self, record: LaunchRecord) -> None:
@@ -312,7 +315,7 @@ class LaunchSaga:
 
     async def _host_names(self, present: Iterable[tuple[Machine, FleetInstance]]) -> dict[str, str]:
         """Private DNS names by instance id, for the log of v1alpha5 machines (LCH-72). None is waited for long."""
-        ids = [one.id for machine, one in present if machine.generation_api == V1ALPHA5]
+        ids = [one.id for machine, one in present if machine.api.older_names]
         if not ids:
             return {}
         try:
@@ -325,7 +328,7 @@ class LaunchSaga:
 
     async def _report(self, machines: list[Machine], reason: str, message: str) -> None:
         """On every machine, but one event for the call."""
-        await _all(
+        await _write_all(
             self.results.report(machine, reason, message, event=machine is machines[0])
             for machine in machines
         )
@@ -371,17 +374,3 @@ def _waiting(
 
 def _first_code(result: FleetResult) -> str:
     return min((error.code for error in result.errors if error.code), default="LaunchFailed")
-
-
-async def _all(works: Iterable[Coroutine[Any, Any, object]]) -> None:
-    """A few at a time. The first error is raised when all have ended, so that as much as possible is written."""
-    gate = asyncio.Semaphore(WRITES_AT_ONCE)
-
-    async def one(work: Coroutine[Any, Any, object]) -> None:
-        async with gate:
-            await work
-
-    ended = await asyncio.gather(*(one(work) for work in works), return_exceptions=True)
-    for found in ended:
-        if isinstance(found, BaseException):
-            raise found

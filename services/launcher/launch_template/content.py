@@ -23,7 +23,8 @@ from shared.cloud.ec2.ownership import cluster_tag
 from shared.cloud.ec2.records import tag_specification
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1, NodeClass
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import NodeClass
 from shared.domain.requirements import Requirements
 
 TENANCY = keys.AWS_PREFIX + "instance-tenancy"
@@ -33,15 +34,12 @@ OWNER_TAG = "karpenter.k8s.aws/cluster"
 NAME_PREFIX_V1 = "karpenter.k8s.aws/"
 LONGEST_CLUSTER_PART = 90
 """EC2 allows 128 characters in a template's name, EKS 100 in a cluster's."""
+_LIKE_ALL = {"HttpEndpoint": "enabled", "HttpProtocolIpv6": "disabled", "HttpTokens": "required"}
 _METADATA = {
-    "HttpEndpoint": "enabled",
-    "HttpProtocolIpv6": "disabled",
-    "HttpPutResponseHopLimit": 2,
-    "HttpTokens": "required",
+    V1ALPHA5: {**_LIKE_ALL, "HttpPutResponseHopLimit": 2},
+    V1: {**_LIKE_ALL, "HttpPutResponseHopLimit": 1, "InstanceMetadataTags": "disabled"},
 }
-"""Metadata options of v1alpha5 where a class says nothing (T-08)."""
-_METADATA_V1 = {**_METADATA, "HttpPutResponseHopLimit": 1, "InstanceMetadataTags": "disabled"}
-"""The same of v1 (EC-13, LCH-24)."""
+"""Metadata options by generation, where a class says nothing (T-08, EC-13, LCH-24)."""
 
 
 def template_name(cluster: str, data: Mapping[str, Any]) -> str:
@@ -66,8 +64,8 @@ def _digest(value: Mapping[str, Any]) -> int:
 
 def template_tags(machine: Machine, node_class: NodeClass, cluster: str) -> dict[str, str]:
     """Tags of a launch template: whose it is (LCH-23)."""
-    v1 = node_class.generation_api == V1
-    owner = v1_tags(machine, node_class, cluster) if v1 else {OWNER_TAG: cluster}
+    own = node_class.api.own_tags
+    owner = v1_tags(machine, node_class, cluster) if own else {OWNER_TAG: cluster}
     return {**node_class.tags, cluster_tag(cluster): "owned", **owner}
 
 
@@ -91,7 +89,11 @@ def template_data(
         "IamInstanceProfile": {"Name": resolved.profile} if resolved.profile else {},
         "Placement": _placement(machine, node_class),
         "CpuOptions": _capitalized(node_class.cpu_options),
-        **(_reservation(variant) if node_class.generation_api == V1 and reserved_capacity else {}),
+        **(
+            _reservation(variant)
+            if node_class.api.class_reserves_capacity and reserved_capacity
+            else {}
+        ),
     }
     return {
         "ImageId": variant.image,
@@ -166,7 +168,7 @@ def metadata_options(node_class: NodeClass) -> dict[str, Any]:
     options = _capitalized(node_class.metadata_options)
     if "HttpProtocolIPv6" in options:
         options["HttpProtocolIpv6"] = options.pop("HttpProtocolIPv6")
-    return {**(_METADATA_V1 if node_class.generation_api == V1 else _METADATA), **options}
+    return {**_METADATA[node_class.generation_api], **options}
 
 
 def _capitalized(options: Mapping[str, object]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from shared.cloud.user_data.bootstrap import Bootstrap, boot_taints, kubelet_lab
 from shared.cloud.user_data.rendering import render
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1, NodeClass
+from shared.domain.pools.nodepools import NodeClass
 from shared.domain.requirements import Requirements
 from shared.settings import LauncherSettings
 
@@ -36,7 +36,7 @@ def boot_labels(machine: Machine) -> dict[str, str]:
     # The kubelet and the cloud provider know the instance better than the plan did.
     known = (keys.INSTANCE_TYPE, keys.ZONE, keys.REGION, keys.ARCH, keys.OS)
     labels = {k: v for k, v in {**decided, **machine.labels}.items() if k not in known}
-    if machine.generation_api == V1:
+    if machine.api.keeps_node_taints:
         labels[keys.DO_NOT_SYNC_TAINTS] = "true"  # LCH-39: the kubelet registers with them
     return kubelet_labels(labels)
 
@@ -77,14 +77,14 @@ class LaunchTemplates:
             is_ipv6=described.is_ipv6,
         )  # fmt: skip
         tags = template_tags(machine, node_class, cluster)
-        v1 = node_class.generation_api == V1
-        name = template_name_v1(data, tags) if v1 else template_name(cluster, data)
+        own = node_class.api.own_tags
+        name = template_name_v1(data, tags) if own else template_name(cluster, data)
         made = await self.store.ensure(name, data, tags)
         return Template(made.id, made.version, variant.image, types, variant.reservation_id)
 
     async def _user_data(self, machine: Machine, node_class: NodeClass, pods: int) -> str:
         cluster, dns = await asyncio.gather(self.cluster.described(), self.dns.address())
-        kubelet = node_class.kubelet if node_class.generation_api == V1 else machine.kubelet
+        kubelet = (node_class if node_class.api.class_has_kubelet else machine).kubelet
         taints = [(t.key, t.value, t.effect) for t in (*machine.taints, *machine.startup_taints)]
         bootstrap = Bootstrap(
             cluster_name=self.settings.cluster_name,

@@ -15,7 +15,6 @@ from shared.domain import labels as keys
 from shared.domain.instance_types.reservations import CAPACITY_BLOCK
 from shared.domain.instance_types.types import EFA, InstanceType, Offering
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1
 from shared.domain.resources import PODS
 from shared.errors import InvalidObject
 
@@ -87,9 +86,8 @@ def variants(
             )  # fmt: skip
             types[variant].add(choice.type.name)
     if not types:
-        v1 = resolved.node_class.generation_api == V1
         raise InvalidObject(
             "no image suits the instance types that are asked for",
-            field="spec.amiSelectorTerms" if v1 else "spec.amiSelector",
+            field=resolved.node_class.api.selector_field("amiSelector"),
         )
     return {variant: frozenset(types[variant]) for variant in sorted(types)}

@@ -14,7 +14,6 @@ from services.launcher.machine_writer import MachineWriter
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import CONSISTENT, INITIALIZED, Condition, Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1
 from shared.domain.resources import format_amount
 from shared.errors import DovetailError
 from shared.kube.client import Kube
@@ -73,7 +72,7 @@ class Consistency:
             await self.writer.event(
                 machine, "Warning", "FailedConsistencyCheck", text, dedupe_seconds=EVENT_SECONDS
             )
-        if machine.generation_api != V1:
+        if not machine.api.detailed_status:
             return  # a v1alpha5 Machine has no such condition
         status, reason = ("False", "ConsistencyCheckFailed") if found else ("True", CONSISTENT)
         known = machine.conditions.get(CONSISTENT)

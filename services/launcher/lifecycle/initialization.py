@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.launcher.lifecycle.stages import waits_for, worded
+from services.launcher.lifecycle.stages import waits_for
 from services.launcher.machine_writer import MachineWriter
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
@@ -63,7 +63,7 @@ class Initialization:
             machine, INITIALIZED, Condition("True", INITIALIZED, "", self.clock.now())
         )
         self.metrics.count_event(machine, "initialized")
-        log.info(worded(machine, "initialized nodeclaim"), machine=machine.name, node=node.name)
+        log.info(machine.api.worded("initialized nodeclaim"), machine=machine.name, node=node.name)
         await self._learn(machine, node)
 
     async def _learn(self, machine: Machine, node: Node) -> None:

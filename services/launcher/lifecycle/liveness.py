@@ -8,7 +8,6 @@ from services.launcher.lifecycle.stages import REGISTRATION_TIMEOUT, Timeout, ti
 from services.launcher.machine_writer import MachineWriter
 from shared.concurrency.clock import Clock
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1
 from shared.log import get_logger
 from shared.metrics import Metrics
 from shared.redis.mirror.pools.pool_health import PoolHealth
@@ -43,7 +42,7 @@ class Liveness:
     async def _delete(self, machine: Machine, reason: Timeout) -> None:
         late = reason == REGISTRATION_TIMEOUT
         seconds = self.settings.registration_timeout if late else self.settings.launch_timeout
-        old = machine.generation_api != V1 and late
+        old = machine.api.older_names and late
         text = "terminating due to registration ttl" if old else "terminating due to timeout"
         log.debug(text, machine=machine.name, timeout=seconds, reason=reason)
         if not await self.writer.delete(machine, reason):

@@ -9,7 +9,6 @@ from services.launcher.lifecycle.stages import (
     registered_annotations,
     registered_labels,
     registered_taints,
-    worded,
 )
 from services.launcher.machine_writer import MachineWriter
 from shared.api.core.nodes import parse_node, taint_objects
@@ -60,7 +59,7 @@ class Registration:
         # nodeName goes with the condition: the scheduler finds the node of a Machine by it.
         condition = Condition("True", REGISTERED, "", self.clock.now())
         await self.writer.condition(machine, REGISTERED, condition, {"nodeName": node.name})
-        log.info(worded(machine, "registered nodeclaim"), machine=machine.name, node=node.name)
+        log.info(machine.api.worded("registered nodeclaim"), machine=machine.name, node=node.name)
         self.metrics.count_registered(machine)
         self.metrics.count_event(machine, "registered")
         await self.health.registered(machine)

@@ -12,18 +12,12 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Taint
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
 from shared.domain.nodes import Node, is_ephemeral
-from shared.domain.pools.nodepools import V1
 
 Timeout = Literal["launch_timeout", "registration_timeout"]
 """Why a Machine is deleted, as the metrics name it (MET-02)."""
 LAUNCH_TIMEOUT: Final = "launch_timeout"
 REGISTRATION_TIMEOUT: Final = "registration_timeout"
 _OURS = "dovetail.sh/"
-
-
-def worded(machine: Machine, text: str) -> str:
-    """A log line with the object's name in its generation: v1alpha5 says machine, not nodeclaim (LCH-72)."""
-    return text if machine.generation_api == V1 else text.replace("nodeclaim", "machine")
 
 
 def by_provider_id(nodes: Iterable[Node]) -> dict[str, list[Node]]:

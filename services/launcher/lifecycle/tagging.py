@@ -14,7 +14,6 @@ from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import REGISTERED, Machine
 from shared.domain.nodes import provider_instance_id, provider_zone
-from shared.domain.pools.nodepools import V1
 from shared.errors import Conflict, NotFound
 from shared.kube.machines import Machines
 from shared.kube.transport.pacing import TokenBucket
@@ -32,7 +31,7 @@ NAME_TAG = "Name"
 def needs_tags(machine: Machine) -> bool:
     """Pure: a registered NodeClaim that was not tagged yet. v1alpha5 Machines have all their tags from the launch."""
     return (
-        machine.generation_api == V1
+        machine.api.own_tags
         and machine.has(REGISTERED)
         and not machine.terminating
         and bool(machine.node_name)

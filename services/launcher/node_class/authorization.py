@@ -23,7 +23,7 @@ from shared.cloud.ec2.records import tag_specification
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.errors import DovetailError, TransientError, Unauthorized
 from shared.log import get_logger
 from shared.settings import LauncherSettings
@@ -110,7 +110,7 @@ class Authorization:
     async def problems(self, resolved: Resolved) -> list[Problem]:
         """What EC2 denies to machines of this class; v1 only. Raises TransientError."""
         node_class = resolved.node_class
-        if self.settings.disable_dry_run or node_class.generation_api != V1:
+        if self.settings.disable_dry_run or not node_class.api.class_is_authorized:
             return []
         written = (node_class.uid, node_class.generation, resolved.profile)
         since, passed = self._passed.get(node_class.key, (0.0, None))

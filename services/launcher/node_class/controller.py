@@ -32,7 +32,8 @@ from shared.api.v1alpha5.node_templates import parse_node_template
 from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass
+from shared.domain.pools.generations import GENERATIONS, OF_KIND, V1, V1ALPHA5
+from shared.domain.pools.nodepools import NodeClass
 from shared.errors import Conflict, DovetailError, InsufficientCapacity, InvalidObject, NotFound
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
@@ -49,8 +50,8 @@ MOST_REFRESH_TRIES = 5
 """The watcher writes a class a few times in its first second."""
 Json = Mapping[str, Any]
 _KINDS: dict[str, tuple[Resource, Callable[[Json], Parsed[NodeClass]]]] = {
-    CLASS_KINDS[V1ALPHA5]: (AWS_NODE_TEMPLATES, parse_node_template),
-    CLASS_KINDS[V1]: (EC2_NODE_CLASSES, parse_ec2_node_class),
+    GENERATIONS[V1ALPHA5].class_kind: (AWS_NODE_TEMPLATES, parse_node_template),
+    GENERATIONS[V1].class_kind: (EC2_NODE_CLASSES, parse_ec2_node_class),
 }
 
 
@@ -215,7 +216,7 @@ class NodeClasses:
 
     async def _hold(self, raw: Json) -> Json:
         """Our finalizer on the object, before anything is made for it in AWS. Returns it as it is now (EC-20)."""
-        finalizers = with_finalizer(raw) if raw["kind"] == CLASS_KINDS[V1] else None
+        finalizers = with_finalizer(raw) if OF_KIND[raw["kind"]].class_makes_profile else None
         if finalizers is None:
             return raw
         meta = raw["metadata"]
@@ -227,12 +228,13 @@ class NodeClasses:
         now = self.clock.now()
         if parsed.record is None:
             self._known.pop(_key(raw), None)
-            v1 = raw["kind"] == CLASS_KINDS[V1]
-            return invalid_status(parsed.faults, raw, now) if v1 else None
+            if OF_KIND[raw["kind"]].detailed_status:
+                return invalid_status(parsed.faults, raw, now)
+            return None
         findings = await self._discover(parsed.record)
         if findings.problems:
             await self._publish(raw, message_of(findings.problems))
-        return found_status(parsed.record.generation_api, findings, raw, now)
+        return found_status(parsed.record.api, findings, raw, now)
 
     async def _discover(self, node_class: NodeClass) -> Findings:
         """What AWS has for this class; complete findings are kept for launches, incomplete ones forgotten."""

@@ -46,7 +46,7 @@ from shared.cloud.ec2.records import (
 from shared.cloud.eks import EksCluster
 from shared.cloud.user_data.bootstrap import Bootstrap
 from shared.cloud.user_data.rendering import render
-from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm
+from shared.domain.pools.nodepools import NodeClass, SelectorTerm
 from shared.errors import InvalidObject, Unauthorized
 from shared.log import get_logger
 
@@ -186,7 +186,7 @@ def _least_bootstrap(node_class: NodeClass, cluster: EksCluster) -> Bootstrap:
 
 
 def _field(node_class: NodeClass, name: str) -> str:
-    return f"spec.{name}Terms" if node_class.generation_api == V1 else f"spec.{name}"
+    return node_class.api.selector_field(name)
 
 
 def _shown(terms: Iterable[SelectorTerm]) -> str:

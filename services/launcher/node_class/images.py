@@ -26,7 +26,7 @@ from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import Image
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm
+from shared.domain.pools.nodepools import NodeClass, SelectorTerm
 from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject, NotFound
 from shared.log import get_logger
@@ -125,7 +125,7 @@ class Images:
         self._logged[node_class.key] = ids
         if not new:
             return
-        if node_class.generation_api == V1:
+        if not node_class.api.older_names:
             log.debug("discovered amis", ids=sorted(ids), node_class=node_class.key)
             return
         selector = "; ".join(described(term) for term in node_class.image_terms)
@@ -137,7 +137,7 @@ def _field(node_class: NodeClass) -> str:
     """What a user must change to get other images."""
     if not node_class.image_terms:
         return "spec.amiFamily"
-    return "spec.amiSelectorTerms" if node_class.generation_api == V1 else "spec.amiSelector"
+    return node_class.api.selector_field("amiSelector")
 
 
 def _sources(node_class: NodeClass, k8s: str, where: str) -> list[Published]:

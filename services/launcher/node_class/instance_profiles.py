@@ -17,7 +17,7 @@ from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
 from shared.cloud.iam import InstanceProfile
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1, NodeClass
+from shared.domain.pools.nodepools import NodeClass
 from shared.errors import InvalidObject, NotFound, Unauthorized
 from shared.log import get_logger
 from shared.settings import LauncherSettings
@@ -87,7 +87,7 @@ class InstanceProfiles:
         """Empty for none (T-05, EC-07)."""
         if node_class.instance_profile:
             return node_class.instance_profile
-        if node_class.generation_api != V1:
+        if not node_class.api.class_makes_profile:
             return self.settings.default_instance_profile
         cluster, region = self.settings.cluster_name, self.settings.aws_region
         return profile_name(cluster, region, node_class.uid, node_class.role)

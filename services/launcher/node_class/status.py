@@ -28,7 +28,7 @@ from shared.api.faults import Fault, texts_of
 from shared.cloud.ec2.records import CapacityReservation, PlacementGroup
 from shared.concurrency.clock import rfc3339
 from shared.domain.machines.machine import Condition
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import Generation
 
 LONGEST_MESSAGE = 1000
 NOT_READY = "NodeClassNotReady"
@@ -50,10 +50,10 @@ def message_of(problems: Iterable[Problem]) -> str:
     return "; ".join(problem.message for problem in problems)[:LONGEST_MESSAGE]
 
 
-def found_status(generation_api: str, findings: Findings, raw: Json, now: float) -> dict[str, Any]:
+def found_status(api: Generation, findings: Findings, raw: Json, now: float) -> dict[str, Any]:
     """The status to write for a class that could be looked up."""
     fresh = {READY: _ready(findings.problems, now)}
-    if generation_api != V1:
+    if not api.detailed_status:
         return {**_v1alpha1_fields(findings), "conditions": _conditions(raw, fresh)}
     fresh |= {part: _part(part, findings.problems, now) for part in PARTS}
     return {**_v1_fields(findings), "conditions": _conditions(raw, fresh)}

@@ -26,7 +26,6 @@ from shared.disruption.records import Command
 from shared.domain import labels as keys
 from shared.domain.machines.commands import CommandRecord, holder, written
 from shared.domain.machines.machine import DISRUPTION_REASON, INITIALIZED, Condition, Machine
-from shared.domain.pools.nodepools import V1
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import is_reschedulable
 from shared.errors import (
@@ -38,7 +37,7 @@ from shared.errors import (
 )
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
-from shared.kube.node_taints import NodeMarks, is_closed
+from shared.kube.node_taints import NodeTaints, is_closed
 from shared.kube.resources import PODS
 from shared.log import get_logger
 from shared.redis.mirror.pending_writes import PendingWrites
@@ -71,9 +70,9 @@ class Commands:
     """Command id -> nodes that its pods are to move to."""
 
     @property
-    def taints(self) -> NodeMarks:
+    def taints(self) -> NodeTaints:
         """Closes and opens nodes."""
-        return NodeMarks(self.kube)
+        return NodeTaints(self.kube)
 
     def records(self) -> list[CommandRecord]:
         """Every running command, those of a moment ago included, oldest first."""
@@ -201,10 +200,10 @@ class Commands:
                 unless=lambda stored: holder(stored) is not None,
             )  # fmt: skip
         for candidate in command.candidates:
-            generation = candidate.machine.generation_api
-            if generation == V1 or command.replacements:  # EXE-07
-                await self.taints.close(candidate.node.name, generation)
-            if generation == V1:
+            api = candidate.machine.api
+            if api.closes_by_taint or command.replacements:  # EXE-07
+                await self.taints.close(candidate.node.name, api)
+            if api.detailed_status:
                 condition = Condition("True", command.reason, command.text, self.clock.now())
                 await self.machines.write_condition(candidate.machine, DISRUPTION_REASON, condition)
 
@@ -292,8 +291,8 @@ class Commands:
 
     async def _reopen(self, machine: Machine) -> None:
         """Let pods come again, and write that the machine stays."""
-        await self.taints.open(machine.node_name, machine.generation_api)
-        if machine.generation_api == V1:
+        await self.taints.open(machine.node_name, machine.api)
+        if machine.api.detailed_status:
             condition = Condition("False", "RolledBack", "", self.clock.now())
             await self.machines.write_condition(
                 machine, DISRUPTION_REASON, condition, unless=lambda m: not m.has(DISRUPTION_REASON)

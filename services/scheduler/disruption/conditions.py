@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 import msgspec
 
 from shared.domain.machines.machine import CONSOLIDATABLE, EMPTY, EXPIRED, INITIALIZED, Machine
-from shared.domain.pools.nodepools import V1, NodePool
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.workloads.pods import Pod, is_reschedulable
 
 
@@ -45,7 +45,7 @@ def due(
         pool = pools.get(machine.pool_key)
         if pool is None or machine.terminating:
             continue
-        if pool.generation_api == V1:
+        if pool.api.waits_until_consolidatable:
             wanted = {CONSOLIDATABLE: is_consolidatable(machine, pool, now=now)}
         else:
             busy = machine.node_name in occupied or bool(

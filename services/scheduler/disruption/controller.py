@@ -39,7 +39,7 @@ from shared.disruption.records import Command, Proposal, Rejection, World
 from shared.disruption.validation import validate
 from shared.domain.machines.machine import EMPTY, Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import GENERATIONS, Generation
 from shared.domain.snapshot import Snapshot
 from shared.errors import TransientError
 from shared.log import get_logger
@@ -90,8 +90,8 @@ class Disruption:
     reporter: DisruptionReporter
     rate: DisruptionRate
     findings: Findings = field(default_factory=Findings)
-    _schedules: dict[str, Schedule] = field(
-        default_factory=lambda: {V1ALPHA5: Schedule(), V1: Schedule()}
+    _schedules: dict[Generation, Schedule] = field(
+        default_factory=lambda: {one: Schedule() for one in GENERATIONS.values()}
     )
 
     def status(self) -> dict[str, object]:
@@ -130,8 +130,8 @@ class Disruption:
             await self._expire()
         if self.settings.feature_gates.static_capacity:
             await self._keep_replicas()
-        for generation in (V1ALPHA5, V1):
-            await self._decide(generation, self._schedules[generation])
+        for generation, schedule in self._schedules.items():
+            await self._decide(generation, schedule)
 
     def _is_off(self) -> bool:
         return self.settings.disruption == "off"
@@ -142,7 +142,7 @@ class Disruption:
             return
         pool = self.cluster.view.pools().get(change.machine.pool_key)
         ttl = (pool.empty_ttl_seconds or 0.0) if pool and change.condition == EMPTY else 0.0
-        schedule = self._schedules[change.machine.generation_api]
+        schedule = self._schedules[change.machine.api]
         schedule.next_pass = min(schedule.next_pass, self.clock.monotonic() + ttl)
 
     async def _expire(self) -> None:
@@ -167,7 +167,7 @@ class Disruption:
             held, options = self.commands.candidates(), self.provisioning.solver_settings()
             await self.static_capacity.reconcile(snapshot, held, options)
 
-    async def _decide(self, generation: str, schedule: Schedule) -> None:
+    async def _decide(self, generation: Generation, schedule: Schedule) -> None:
         now = self.clock.monotonic()
         if schedule.pending is not None:
             if now >= schedule.pending.due:
@@ -187,15 +187,15 @@ class Disruption:
         else:
             await self.commands.start(found, world.snapshot)
 
-    def _must_wait(self, generation: str, schedule: Schedule, now: float) -> bool:
+    def _must_wait(self, generation: Generation, schedule: Schedule, now: float) -> bool:
         """v1alpha5: one command at a time (DIS-05). Pods that wait are planned for first, but not without end."""
-        if generation == V1ALPHA5 and any(
+        if generation.one_command_at_a_time and any(
             key.startswith("Machine/") for key in self.commands.candidates()
         ):
             return True
         return self.provisioning.is_batching() and now - schedule.next_pass < MOST_POSTPONED_SECONDS
 
-    async def _world(self, generation: str) -> World | None:
+    async def _world(self, generation: Generation) -> World | None:
         snapshot = await self.cluster.snapshot()
         if snapshot is None:
             return None
@@ -219,7 +219,7 @@ class Disruption:
         await self._report(snapshot, nodes, busy, now=now)
         return World(
             snapshot=snapshot,
-            candidates=tuple(c for c in found.candidates if c.machine.generation_api == generation),
+            candidates=tuple(c for c in found.candidates if c.machine.api is generation),
             allowed=allowed,
             now=now,
             gates=self.settings.feature_gates,
@@ -245,7 +245,7 @@ class Disruption:
             return {}
 
     async def _first_command(
-        self, world: World, generation: str, schedule: Schedule
+        self, world: World, generation: Generation, schedule: Schedule
     ) -> Command | None:
         """Of the first method that finds something (DIS-03, DIS-05)."""
         churn = self._churn()
@@ -276,7 +276,7 @@ class Disruption:
         same = schedule.quiet == inputs and not schedule.unseen
         return same and self.clock.monotonic() - schedule.quiet_since < UNCHANGED_SECONDS
 
-    async def _propose(self, method: Method, world: World, generation: str) -> Proposal:
+    async def _propose(self, method: Method, world: World, generation: Generation) -> Proposal:
         started = self.clock.monotonic()
         proposal = await asyncio.to_thread(method.propose, world)
         seconds = self.clock.monotonic() - started
@@ -284,7 +284,7 @@ class Disruption:
         self.reporter.pass_done(method.name, generation, seconds=seconds, late=late)
         self.reporter.balanced_scores(world.balanced_scores)
         world.balanced_scores.clear()
-        self.findings.by_method[method.name, generation] = proposal.rejections
+        self.findings.by_method[method.name, generation.name] = proposal.rejections
         await self._explain(proposal.rejections, world)
         return proposal
 
@@ -293,7 +293,7 @@ class Disruption:
         machines: dict[str, Machine] = {m.key: m for m in world.snapshot.machines}
         await self.reporter.rejected(rejections, nodes, machines)
 
-    async def _validate(self, generation: str, schedule: Schedule, command: Command) -> None:
+    async def _validate(self, generation: Generation, schedule: Schedule, command: Command) -> None:
         """Start the command if it is still right (CON-11, DIS-31)."""
         schedule.pending = None
         world = await self._world(generation)

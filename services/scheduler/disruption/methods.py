@@ -20,7 +20,8 @@ from shared.disruption.methods import (
     static_drift,
 )
 from shared.disruption.records import Command, Proposal, World
-from shared.domain.pools.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED, V1ALPHA5
+from shared.domain.pools.generations import Generation
+from shared.domain.pools.nodepools import GLOBAL, KARPENTER, UNDERUTILIZED
 from shared.domain.snapshot import OfferingKey
 
 CONSOLIDATIONS = frozenset({plan.METHOD, multi_node.METHOD, single_node.METHOD})
@@ -37,7 +38,7 @@ class Method(msgspec.Struct, frozen=True):
 
 
 def methods_of(
-    generation: str, consolidation: str, unseen: frozenset[str], churn: Churn
+    generation: Generation, consolidation: str, unseen: frozenset[str], churn: Churn
 ) -> list[Method]:
     """In order; recommendations first, their time is short. ``consolidation``: of pools that do not say; ``unseen``:
     of the last pass (CON-10); ``churn``: what Global's moves may cost."""
@@ -45,7 +46,7 @@ def methods_of(
     drifted = Method(drift.METHOD, drift.propose)
     first = (
         [Method(expiration.METHOD, expiration.propose), drifted, empty]
-        if generation == V1ALPHA5
+        if generation.replaces_expired
         else [empty, Method(static_drift.METHOD, static_drift.propose), drifted]
     )
     leaving = Method(rebalance.METHOD, rebalance.propose)
@@ -85,7 +86,7 @@ def delayed(command: Command) -> bool:
         return False
     first = command.candidates[0]
     ttl = first.pool.empty_ttl_seconds
-    waited = first.machine.generation_api == V1ALPHA5 and ttl is not None
+    waited = not first.machine.api.waits_until_consolidatable and ttl is not None
     return not (command.method == emptiness.METHOD and waited)
 
 

@@ -10,7 +10,8 @@ from shared.disruption.records import EXPIRED as EXPIRED_REASON
 from shared.disruption.records import REBALANCE, BalancedScore, Candidate, Command
 from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import CONSOLIDATABLE, DRIFTED, EXPIRED, INITIALIZED, Machine
-from shared.domain.pools.nodepools import BALANCED, EMPTY, UNDERUTILIZED, V1, V1ALPHA5, WHEN_EMPTY
+from shared.domain.pools.generations import Generation
+from shared.domain.pools.nodepools import BALANCED, EMPTY, UNDERUTILIZED, WHEN_EMPTY
 from shared.metrics import Metrics
 
 CONSOLIDATION = "consolidation"
@@ -30,17 +31,17 @@ def deprovisioner(method: str) -> str:
 
 
 def count_pass(
-    metrics: Metrics, method: str, generation: str, *, seconds: float, late: bool
+    metrics: Metrics, method: str, generation: Generation, *, seconds: float, late: bool
 ) -> None:
     """One method evaluated the candidates of one generation. ``late``: not all of them (CON-10)."""
     reason = _REASONS.get(method, UNDERUTILIZED).lower()
     metrics.disruption_seconds.labels(reason, method).observe(seconds)
-    if generation == V1ALPHA5:
+    if generation.older_names:
         metrics.deprovisioning_seconds.labels(deprovisioner(method)).observe(seconds)
     if not late:
         return
     metrics.consolidation_timeouts.labels(method).inc()
-    if generation == V1ALPHA5:
+    if generation.older_names:
         metrics.deprovisioning_timeouts.labels(method).inc()
 
 
@@ -58,7 +59,7 @@ def count_command(metrics: Metrics, command: Command) -> None:
     metrics.disruption_decisions.labels(command.decision, reason, command.method).inc()
     for pool in sorted({c.machine.pool for c in command.candidates}):
         metrics.decisions_by_nodepool.labels(command.decision, reason, pool).inc()
-    if command.candidates[0].machine.generation_api == V1ALPHA5:
+    if command.candidates[0].machine.api.older_names:
         old = deprovisioner(command.method)
         metrics.deprovisioning_actions.labels(command.decision, old).inc()
 
@@ -70,7 +71,7 @@ def count_eligible(metrics: Metrics, candidates: Collection[Candidate]) -> None:
     eligible.labels("empty").set(len(candidates) - len(full))
     eligible.labels("drifted").set(sum(one.machine.has(DRIFTED) for one in candidates))
     eligible.labels("underutilized").set(sum(one.machine.has(CONSOLIDATABLE) for one in full))
-    old = [one for one in candidates if one.machine.generation_api != V1]
+    old = [one for one in candidates if one.machine.api.older_names]
     eligible = metrics.deprovisioning_eligible
     eligible.labels(emptiness.METHOD).set(sum(one.empty for one in old))
     eligible.labels(drift.METHOD).set(sum(one.machine.has(DRIFTED) for one in old))
@@ -89,7 +90,7 @@ def count_replaced(
     """Its replacements are ready. ``machines``: by key."""
     for key in record.replacements:
         machine = machines.get(key)
-        if machine is None or machine.generation_api != V1ALPHA5 or not machine.has(INITIALIZED):
+        if machine is None or not (machine.api.older_names and machine.has(INITIALIZED)):
             continue
         seconds = machine.conditions[INITIALIZED].since - machine.created_at
         metrics.replacement_seconds.observe(max(0.0, seconds))

@@ -29,7 +29,8 @@ from shared.disruption.verdict import CHURN, Verdict
 from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import EMPTY, INITIALIZED, Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1ALPHA5, NodePool
+from shared.domain.pools.generations import Generation
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod
 from shared.kube.recorder import Recorder
@@ -58,7 +59,7 @@ class DisruptionReporter:
         """A command begins (EXE-01). ``id_``: of its record."""
         counts.count_command(self.metrics, command)
         names = [c.node.name for c in command.candidates]
-        if command.candidates[0].machine.generation_api == V1ALPHA5:
+        if command.candidates[0].machine.api.older_names:
             log.info(_deprovisioning(command), command=id_)
             return
         log.info(
@@ -109,7 +110,7 @@ class DisruptionReporter:
         moving: int,
     ) -> None:
         """A command deleted this machine (EXE-06). ``moving``: how many pods have to move."""
-        timed = _timed_ending(record, machine, pool)
+        timed = _text_of_timeout(record, machine, pool)
         decision = "Replace" if record.replacements else "Delete"
         text = timed or f"Disrupting {machine.kind}: {record.reason}/{decision}"
         log.info(text, node=machine.node_name, machine=machine.name)
@@ -175,7 +176,7 @@ class DisruptionReporter:
         """Of the last survey, both generations."""
         counts.count_eligible(self.metrics, candidates)
 
-    def pass_done(self, method: str, generation: str, *, seconds: float, late: bool) -> None:
+    def pass_done(self, method: str, generation: Generation, *, seconds: float, late: bool) -> None:
         """One method evaluated the candidates of a generation. ``late``: not all of them (CON-10)."""
         counts.count_pass(self.metrics, method, generation, seconds=seconds, late=late)
 
@@ -253,9 +254,9 @@ def _deprovisioning(command: Command) -> str:
     return text
 
 
-def _timed_ending(record: CommandRecord, machine: Machine, pool: NodePool | None) -> str:
+def _text_of_timeout(record: CommandRecord, machine: Machine, pool: NodePool | None) -> str:
     """What v0.x logs for v1alpha5 (DIS-32, DIS-61); empty where it logs nothing of its own."""
-    if machine.generation_api == V1ALPHA5 and pool is not None:
+    if machine.api.older_names and pool is not None:
         ttl = pool.empty_ttl_seconds
         if record.method == emptiness.METHOD and ttl is not None:
             return f"triggering termination after {ttl:.0f}s for empty node"

@@ -6,10 +6,9 @@ of v0.29 after it. A round that creates no machine and fills no node logs nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from shared.domain.machines.machine import INITIALIZED
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
 from shared.domain.resources import format_resources
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_provisionable
@@ -54,9 +53,8 @@ def decided(
         log.debug(
             "relaxing soft constraints for pod since it previously failed to schedule", **named
         )
-    pools = {pool.key: pool for pool in snapshot.pools}
-    for generation in (V1, V1ALPHA5):
-        _computed(generation, [one for one in wanted if _generation(one, pools) == generation])
+    _computed([one for one in wanted if not one.api.older_names])
+    _computed_older([one for one in wanted if one.api.older_names])
     _absorbed(plan, snapshot)
 
 
@@ -75,32 +73,33 @@ def computed(plan: Plan, *, seconds: float) -> None:
     )
 
 
-def created(machines: Iterable[PlannedMachine], snapshot: Snapshot) -> None:
+def created(machines: Iterable[PlannedMachine]) -> None:
     """The Machines of a plan that were created."""
-    pools = {pool.key: pool for pool in snapshot.pools}
     for machine in machines:
         details = {
             "requests": format_resources(machine.requests),
             "instance-types": some(machine.instance_types),
             "pods": len(machine.pods),
         }
-        if _generation(machine, pools) == V1:
+        if machine.api.older_names:
+            log.info("created machine", provisioner=machine.pool, machine=machine.name, **details)
+        else:
             named = {"NodePool": {"name": machine.pool}, "NodeClaim": {"name": machine.name}}
             log.info("created nodeclaim", **named, **details)
-        else:
-            log.info("created machine", provisioner=machine.pool, machine=machine.name, **details)
 
 
-def _computed(generation: str, wanted: Sequence[PlannedMachine]) -> None:
-    if not wanted:
-        return
-    pods = sum(len(machine.pods) for machine in wanted)
-    if generation == V1:
+def _computed(wanted: Sequence[PlannedMachine]) -> None:
+    if wanted:
+        pods = sum(len(machine.pods) for machine in wanted)
         log.info("computed new nodeclaim(s) to fit pod(s)", nodeclaims=len(wanted), pods=pods)
-        return
+
+
+def _computed_older(wanted: Sequence[PlannedMachine]) -> None:
     for machine in wanted:
         log.info(_launching(machine), provisioner=machine.pool)
-    log.info("computed new node(s) to fit pod(s)", nodes=len(wanted), pods=pods)
+    if wanted:
+        pods = sum(len(machine.pods) for machine in wanted)
+        log.info("computed new node(s) to fit pod(s)", nodes=len(wanted), pods=pods)
 
 
 def _launching(machine: PlannedMachine) -> str:
@@ -136,9 +135,3 @@ def _placed(plan: Plan) -> Iterable[str]:
 
 def _is_waiting(pod: Pod | None) -> bool:
     return pod is not None and is_provisionable(pod)
-
-
-def _generation(machine: PlannedMachine, pools: Mapping[str, NodePool]) -> str:
-    """v1 for a pool that is gone by now."""
-    pool = pools.get(machine.pool_key)
-    return pool.generation_api if pool else V1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from services.scheduler.provisioning import logs
 from services.scheduler.provisioning.backoff import Hold, workload_of
 from shared.api.core.references import to_pod, to_pool
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Pod, is_provisionable
 from shared.kube.recorder import Recorder
@@ -23,7 +23,6 @@ MOST_POD_EVENTS = 200
 FAILED_SCHEDULING_SECONDS = 300.0
 NO_TYPES_SECONDS = 60.0
 NO_POOLS = "no dynamic nodepools found"
-_NOUNS = {V1: "nodeclaim", V1ALPHA5: "machine"}
 
 
 @dataclass
@@ -40,10 +39,9 @@ class PlanReporter:
     async def report(self, plan: Plan, snapshot: Snapshot, created: list[PlannedMachine]) -> None:
         """Report one plan (BAT-09, SCH-110, SCH-111)."""
         pods = {pod.uid: pod for pod in snapshot.pods}
-        logs.created(created, snapshot)
-        nouns = {pool.key: _NOUNS[pool.generation_api] for pool in snapshot.pools}
+        logs.created(created)
         for machine in created:
-            target = f"{nouns.get(machine.pool_key, _NOUNS[V1])}/{machine.name}"
+            target = f"{machine.api.machine_noun}/{machine.name}"
             await self._nominated([pods[uid] for uid in machine.pods if uid in pods], target)
         targets = _targets(snapshot)
         for name, uids in plan.existing.items():
@@ -135,7 +133,7 @@ def _targets(snapshot: Snapshot) -> dict[str, str]:
     """By the name of a node, or of a machine without one: what events call it (SCH-110)."""
     found = {}
     for machine in snapshot.machines:
-        text = f"{_NOUNS[machine.generation_api]}/{machine.name}"
+        text = f"{machine.api.machine_noun}/{machine.name}"
         node = f", node/{machine.node_name}" if machine.node_name else ""
         found[machine.node_name or machine.name] = text + node
     return found

@@ -17,7 +17,7 @@ from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1ALPHA5, NodePool
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.resources import CPU, MEMORY, Resources
 from shared.domain.snapshot import OfferingKey
 from shared.domain.workloads.pods import Pod
@@ -90,7 +90,7 @@ def pool_text(pools: Iterable[NodePool], machines: Iterable[Machine], prices: Pr
     for pool in pools:
         usage.update(_by_resource(pool.name, pool.usage))
         limits.update(_by_resource(pool.name, pool.limits))
-        if pool.generation_api == V1ALPHA5:
+        if pool.api.older_names:
             old_usage |= _by_resource(pool.name, pool.usage)
             old_limits |= _by_resource(pool.name, pool.limits)
     for machine in machines:

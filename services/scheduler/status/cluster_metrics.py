@@ -21,7 +21,7 @@ from shared.disruption.candidates import offering_prices
 from shared.domain.instance_types.types import Catalogue
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1ALPHA5, NodePool
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.records import PODS
 from shared.domain.snapshot import OfferingKey
 from shared.domain.workloads.pods import Pod
@@ -131,7 +131,7 @@ class ClusterMetrics:
         catalogue, unavailable = picture.catalogue, picture.unavailable
         if catalogue is None:
             return ""
-        old = any(pool.generation_api == V1ALPHA5 for pool in picture.pools)
+        old = any(pool.api.older_names for pool in picture.pools)
         known = self._offered
         if (
             known is None

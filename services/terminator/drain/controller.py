@@ -48,7 +48,7 @@ class DrainController:
     async def is_drained(self, target: TerminatingNode) -> bool:
         """One round of the drain. True when the instance may be terminated."""
         # Closed first: the scheduler must not bind a pod to a node whose pods were counted.
-        await self.writer.close(target.node, target.generation_api)
+        await self.writer.close(target.node, target.api)
         deadline = target.deadline
         if deadline is not None and self.clock.now() >= deadline:
             await self._end(target)
@@ -86,9 +86,7 @@ class DrainController:
     async def _take_pods(self, target: TerminatingNode) -> int:
         """One round of evictions and deletions; how many pods still have to leave."""
         pods = await self._pods(target.node)
-        step = next_step(
-            pods, target.generation_api, now=self.clock.now(), deadline=target.deadline
-        )
+        step = next_step(pods, target.api, now=self.clock.now(), deadline=target.deadline)
         await self.evictions.carry_out(target.node, step, target.why)
         return step.left
 
@@ -106,7 +104,7 @@ class DrainController:
         """Volumes of the pods that a drain leaves alone: they stay attached to the end."""
         now = self.clock.now()
         pods = await self._pods(target.node)
-        left_alone = [pod for pod in pods if stays(pod, target.generation_api, now=now)]
+        left_alone = [pod for pod in pods if stays(pod, target.api, now=now)]
         return await volumes_of(self.kube, left_alone)
 
     async def _pods(self, node: Node) -> list[Pod]:

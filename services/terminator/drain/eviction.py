@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from services.terminator.drain.pods import Deletion, DrainStep
 from services.terminator.writer import Writer
+from shared.concurrency.backoff import doubled
 from shared.concurrency.clock import Clock
 from shared.domain import labels as keys
 from shared.domain.nodes import Node
@@ -30,10 +31,10 @@ FRESH_SECONDS = 1.0
 
 
 class Retry(NamedTuple):
-    """Monotonic time from which a pod may be evicted again, and the pause before that, in seconds."""
+    """Monotonic time from which a pod may be evicted again, and how often it could not be evicted."""
 
     at: float
-    pause: float
+    failures: int
 
 
 @dataclass
@@ -108,10 +109,10 @@ class Evictions:
         all pods of one budget are tried at the same moment, the budget stays unused until the next.
         """
         known = self._retries[node.uid].get(pod.uid)
-        pause = min(known.pause * 2, LONGEST_PAUSE_SECONDS) if known else FIRST_PAUSE_SECONDS
-        self._retries[node.uid][pod.uid] = Retry(
-            self.clock.monotonic() + pause * (1 - place / 2), pause
-        )
+        failures = known.failures if known else 0
+        pause = doubled(failures, first=FIRST_PAUSE_SECONDS, cap=LONGEST_PAUSE_SECONDS)
+        at = self.clock.monotonic() + pause * (1 - place / 2)
+        self._retries[node.uid][pod.uid] = Retry(at, failures + 1)
         await self.writer.blocked(node, pod, error.message)
 
     def _count(self, pod: Pod, why: str) -> None:

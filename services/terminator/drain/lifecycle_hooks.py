@@ -24,7 +24,7 @@ from shared.concurrency.clock import Clock, rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.lifecycle_actions import LifecycleAction, parse_lifecycle_action
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1ALPHA5
+from shared.domain.pools.generations import GENERATIONS, V1ALPHA5
 from shared.errors import Conflict, NotFound
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
@@ -79,7 +79,7 @@ class LifecycleDrains:
         listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={node.name}")
         pods = [pod for pod in map(parse_pod, listed.items) if not pod.is_daemon]
         # The node is cordoned, which is how v1alpha5 closes one.
-        return next_step(pods, V1ALPHA5, now=self.clock.now(), deadline=action.until)
+        return next_step(pods, GENERATIONS[V1ALPHA5], now=self.clock.now(), deadline=action.until)
 
     async def _drained(self, node: Node, left: int) -> None:
         now = rfc3339(self.clock.now())

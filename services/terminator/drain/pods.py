@@ -8,7 +8,7 @@ import msgspec
 
 from shared.disruption.pod_blocks import holds
 from shared.domain.nodes import CORDONED, DISRUPTED
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import Generation
 from shared.domain.workloads.pods import Pod
 
 CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
@@ -33,40 +33,40 @@ class DrainStep(msgspec.Struct, frozen=True):
     left: int
 
 
-def stays(pod: Pod, generation_api: str, *, now: float) -> bool:
+def stays(pod: Pod, api: Generation, *, now: float) -> bool:
     """A drain leaves these alone: finished, mirrors, stuck ones, those that tolerate the node's taint (TRM-06)."""
     if pod.is_terminal or pod.is_mirror:
         return True
     if pod.terminating and pod.terminate_at and now - pod.terminate_at > STUCK_SECONDS:
         return True
-    taint = DISRUPTED if generation_api == V1 else CORDONED
+    taint = DISRUPTED if api.closes_by_taint else CORDONED
     return any(toleration.tolerates(taint) for toleration in pod.tolerations)
 
 
 def next_step(
-    pods: Iterable[Pod], generation_api: str, *, now: float, deadline: float | None = None
+    pods: Iterable[Pod], api: Generation, *, now: float, deadline: float | None = None
 ) -> DrainStep:
     """What to do about a node's pods now. ``now`` and ``deadline`` (TRM-10): seconds since the epoch."""
-    leaving = [pod for pod in pods if not stays(pod, generation_api, now=now)]
+    leaving = [pod for pod in pods if not stays(pod, api, now=now)]
     delete = () if deadline is None else _due(leaving, now, deadline)
     doomed = {deletion.pod.uid for deletion in delete}
-    tier = _first_tier(leaving, generation_api)
+    tier = _first_tier(leaving, api)
     open_ = [pod for pod in tier if not pod.terminating and pod.uid not in doomed]
     held = tuple(pod for pod in open_ if holds(pod, now=now))
     evict = tuple(pod for pod in open_ if pod not in held)
     return DrainStep(evict, delete, held, len(leaving))
 
 
-def _first_tier(leaving: list[Pod], generation_api: str) -> list[Pod]:
+def _first_tier(leaving: list[Pod], api: Generation) -> list[Pod]:
     """The tier that goes first; the next one waits until it has left (TRM-07). v1alpha5 has two tiers, v1 four."""
-    ranks = [_rank(pod, generation_api) for pod in leaving]
+    ranks = [_rank(pod, api) for pod in leaving]
     first = min(ranks, default=0)
     return [pod for pod, rank in zip(leaving, ranks, strict=True) if rank == first]
 
 
-def _rank(pod: Pod, generation_api: str) -> int:
+def _rank(pod: Pod, api: Generation) -> int:
     critical = 2 * (pod.priority_class in CRITICAL)
-    return critical + (generation_api == V1 and pod.is_daemon)
+    return critical + (api.drains_daemons_last and pod.is_daemon)
 
 
 def _due(leaving: list[Pod], now: float, deadline: float) -> tuple[Deletion, ...]:

@@ -16,6 +16,7 @@ from shared.api.hashes import METHOD
 from shared.domain import labels as keys
 from shared.domain.machines.machine import DRIFTED, Machine
 from shared.domain.nodes import Node
+from shared.domain.pools.generations import OF_KIND, Generation
 from shared.domain.records import decode_record
 
 
@@ -30,12 +31,16 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     terminating: bool
     key: str = ""
     """Of a machine. A node has none of the fields from here on."""
-    generation_api: str = ""
     node_name: str = ""
     node_class_key: str = ""
     last_pod_event_at: float = 0.0
     lacks_hashes: bool = False
     """Its hashes were made by an older method, and nothing is decided by them (NP-20)."""
+
+    @property
+    def api(self) -> Generation:
+        """The rules of a machine's generation."""
+        return OF_KIND[self.key.partition("/")[0]]
 
 
 def machine_member(machine: Machine) -> Member:
@@ -49,7 +54,6 @@ def machine_member(machine: Machine) -> Member:
         capacity=machine.capacity,
         terminating=machine.terminating,
         key=machine.key,
-        generation_api=machine.generation_api,
         node_name=machine.node_name,
         node_class_key=machine.node_class_key,
         last_pod_event_at=machine.last_pod_event_at,

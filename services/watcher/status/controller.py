@@ -33,7 +33,8 @@ from shared.api.faults import Fault, Parsed, texts_of
 from shared.api.hashes import class_hash_annotations, pool_hash_annotations
 from shared.api.v1alpha5.provisioners import inline_template_name
 from shared.concurrency.clock import Clock
-from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool
+from shared.domain.pools.generations import OF_KIND
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.records import MACHINES, NODE_CLASSES, NODE_POOLS, decode_record
 from shared.errors import Conflict, InvalidObject, NotFound, TransientError
 from shared.kube.client import Kube
@@ -126,25 +127,25 @@ class Statuses:
 
     async def _pool(self, watched: Watched, usage: Usage, registrations: tuple[bool, ...]) -> None:
         raw = watched.raw
-        generation_api = V1 if raw.get("kind") == "NodePool" else V1ALPHA5
+        api = OF_KIND[raw["kind"]]
         conflict = await self._keep_inline(watched)
         faults = (
             *watched.parsed.faults,
             *([Fault(("spec", "provider"), conflict)] if conflict else []),
         )
-        validation = validation_verdict(texts_of(faults), INVALID[generation_api])
+        validation = validation_verdict(texts_of(faults), INVALID[api.name])
         class_name = _class_name(watched)
-        node_class = self._watched.get(f"{CLASS_KINDS[generation_api]}/{class_name}")
+        node_class = self._watched.get(f"{api.class_kind}/{class_name}")
         class_raw = node_class.raw if node_class else None
         verdict = class_verdict(class_name, class_raw, ours=_has_inline_class(raw))
         class_generation = int(class_raw["metadata"].get("generation") or 0) if class_raw else 0
-        if generation_api == V1 and registrations_are_old(raw, class_generation):
+        if api.detailed_status and registrations_are_old(raw, class_generation):
             # Before the status says that the edit was seen: after a crash in between they are forgotten again.
             await self.registrations.forget(watched.kind.key(raw))
             registrations = ()
         status = pool_status(
             raw,
-            generation_api,
+            api,
             validation,
             verdict,
             class_generation,

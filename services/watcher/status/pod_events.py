@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from services.watcher.mirror.members import Member
 from shared.concurrency.clock import Clock, rfc3339
-from shared.domain.pools.nodepools import V1
 from shared.domain.workloads.pods import Pod
 from shared.errors import Conflict, InvalidObject, NotFound
 from shared.kube.client import Kube
@@ -74,7 +73,7 @@ def due_writes(
     return [
         (machine, at)
         for machine in machines
-        if machine.generation_api == V1
+        if machine.api.detailed_status
         and not machine.terminating
         and (at := latest.get(machine.node_name, 0.0)) >= machine.last_pod_event_at + WRITE_SECONDS
     ]

@@ -16,7 +16,7 @@ from services.watcher.mirror.members import Member
 from shared.api.class_statuses import REFUSED, refusal_reason
 from shared.api.conditions import READY, condition_objects, known_conditions, with_condition
 from shared.domain.machines.machine import Condition
-from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5
+from shared.domain.pools.generations import OF_KIND, V1, V1ALPHA5, Generation
 from shared.domain.resources import add, format_resources
 
 ACTIVE = "Active"
@@ -113,7 +113,7 @@ def registration_verdict(outcomes: Sequence[bool]) -> Condition:
 
 def pool_status(
     raw: Json,
-    generation_api: str,
+    api: Generation,
     validation: Condition,
     class_ready: Condition,
     class_generation: int,
@@ -128,11 +128,11 @@ def pool_status(
     """
     verdicts = (
         _v1_conditions(validation, class_ready)
-        if generation_api == V1
+        if api.detailed_status
         else {ACTIVE: _conjunction(ACTIVE, (validation, class_ready))}
     )
     conditions = known_conditions(raw.get("status"))
-    if generation_api == V1 and (registrations or registrations_are_old(raw, class_generation)):
+    if api.detailed_status and (registrations or registrations_are_old(raw, class_generation)):
         verdicts[REGISTRATION] = registration_verdict(registrations)
     observed = int(raw["metadata"].get("generation") or 0)
     for name, said in verdicts.items():
@@ -142,7 +142,7 @@ def pool_status(
         "resources": _shown(raw, usage.resources),
         "conditions": condition_objects(conditions),
     }
-    if generation_api == V1:
+    if api.detailed_status:
         status |= {"nodes": usage.nodes, "nodeClassObservedGeneration": class_generation}
     return status
 
@@ -171,11 +171,11 @@ def _shown(raw: Json, resources: Mapping[str, int]) -> dict[str, str]:
 def class_refusal(raw: Json, faults: tuple[str, ...], *, now: float) -> dict[str, Any]:
     """The status of a node class with faults: not validated, hence not ready."""
     conditions = known_conditions(raw.get("status"))
-    v1 = raw.get("kind") == CLASS_KINDS[V1]
-    said = validation_verdict(faults, refusal_reason(faults) if v1 else REFUSED)
+    detailed = OF_KIND[raw["kind"]].detailed_status
+    said = validation_verdict(faults, refusal_reason(faults) if detailed else REFUSED)
     observed = int(raw["metadata"].get("generation") or 0)
     stamped = Condition(said.status, said.reason, said.message, now, observed)
-    names = (VALIDATION, READY) if v1 else (READY,)
+    names = (VALIDATION, READY) if detailed else (READY,)
     for name in names:
         conditions = with_condition(conditions, name, stamped)
     return {"conditions": condition_objects(conditions)}

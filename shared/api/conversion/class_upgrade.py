@@ -18,7 +18,8 @@ from shared.api.conversion.selector_maps import alternatives
 from shared.api.faults import Fault
 from shared.api.schema.selector_terms import ALIAS_FAMILIES
 from shared.api.schema.v1.ec2_node_class import VOLUME_SIZE_PATTERN, is_reserved_tag
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodeClass, SelectorTerm
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import NodeClass, SelectorTerm
 from shared.domain.resources import parse_quantity
 from shared.errors import InvalidObject
 

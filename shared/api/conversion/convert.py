@@ -28,7 +28,8 @@ from shared.api.v1alpha5.provisioners import (
     provisioner_object,
 )
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1, V1ALPHA5, Budget, NodeClass, NodePool
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import Budget, NodeClass, NodePool
 
 Json = Mapping[str, Any]
 GENERATIONS = (V1, V1ALPHA5)

@@ -7,10 +7,8 @@ from typing import Any
 
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.workloads.pods import Pod
-
-MACHINE_APIS = {V1ALPHA5: "karpenter.sh/v1alpha5", V1: "karpenter.sh/v1"}
 
 
 def to_pod(pod: Pod) -> dict[str, str]:
@@ -32,7 +30,7 @@ def to_node(node: Node) -> dict[str, str]:
 def to_machine(machine: Machine) -> dict[str, str]:
     """A reference to this Machine or NodeClaim."""
     return {
-        "apiVersion": MACHINE_APIS[machine.generation_api],
+        "apiVersion": machine.api.api_version,
         "kind": machine.kind,
         "name": machine.name,
         "uid": machine.uid,
@@ -42,7 +40,7 @@ def to_machine(machine: Machine) -> dict[str, str]:
 def to_pool(pool: NodePool) -> dict[str, str]:
     """A reference to this Provisioner or NodePool."""
     return {
-        "apiVersion": MACHINE_APIS[pool.generation_api],
+        "apiVersion": pool.api.api_version,
         "kind": pool.kind,
         "name": pool.name,
         "uid": pool.uid,

@@ -21,7 +21,8 @@ from shared.api.hashes import class_hash
 from shared.api.schema.kubelet import kubelet_settings
 from shared.api.schema.selector_terms import alias_family
 from shared.api.schema.v1.ec2_node_class import EC2NodeClass, EC2NodeClassSpec
-from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import NodeClass, SelectorTerm
 
 Json = Mapping[str, Any]
 Document = dict[str, Any]

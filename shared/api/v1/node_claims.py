@@ -23,7 +23,8 @@ from shared.api.v1alpha5.machines import (
 from shared.concurrency.clock import parse_rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, NodeClass, NodePool
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.errors import InvalidObject
 from shared.solver.plan import PlannedMachine
 
@@ -81,7 +82,7 @@ def node_claim_object(
             **planned_spec(planned),
             "nodeClassRef": {
                 "group": CLASS_GROUP,
-                "kind": CLASS_KINDS[V1],
+                "kind": GENERATIONS[V1].class_kind,
                 "name": planned.node_class,
             },
             "expireAfter": duration_text(pool.expire_seconds),

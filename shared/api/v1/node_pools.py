@@ -22,13 +22,14 @@ from shared.api.schema.scalars import duration_seconds, duration_text
 from shared.api.schema.taints import taints_of
 from shared.api.schema.v1.node_pool import CLASS_GROUP, Disruption, DisruptionBudget, NodePoolSpec
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import CLASS_KINDS, V1, V1ALPHA5, Budget, NodePool
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
+from shared.domain.pools.nodepools import Budget, NodePool
 from shared.domain.resources import format_resources, parse_amount, parse_resources
 from shared.errors import InvalidObject
 
 Json = Mapping[str, Any]
 API_VERSION = "karpenter.sh/v1"
-CLASS_KIND = CLASS_KINDS[V1]
+CLASS_KIND = GENERATIONS[V1].class_kind
 KNOWN_VALUES = {
     keys.CAPACITY_TYPE: (keys.ON_DEMAND, keys.SPOT, keys.RESERVED),
     keys.AWS_PREFIX + "instance-tenancy": ("default", "dedicated"),

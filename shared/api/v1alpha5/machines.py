@@ -25,7 +25,8 @@ from shared.domain.machines.machine import (
     Condition,
     Machine,
 )
-from shared.domain.pools.nodepools import V1ALPHA5, NodeClass, NodePool
+from shared.domain.pools.generations import V1ALPHA5
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.resources import format_resources, parse_resources
 from shared.errors import InvalidObject
 from shared.solver.plan import PlannedMachine

@@ -28,7 +28,8 @@ from shared.api.schema.v1alpha5.aws_node_template import (
     AWSNodeTemplate,
     AWSNodeTemplateSpec,
 )
-from shared.domain.pools.nodepools import V1ALPHA5, NodeClass, SelectorTerm
+from shared.domain.pools.generations import V1ALPHA5
+from shared.domain.pools.nodepools import NodeClass, SelectorTerm
 
 API_VERSION = AWSNodeTemplate.INFO.api_version
 SELECTORS = ("subnetSelector", "securityGroupSelector", "amiSelector")

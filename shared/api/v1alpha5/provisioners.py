@@ -28,9 +28,9 @@ from shared.api.schema.v1alpha5.provisioner import Provisioner, ProvisionerSpec
 from shared.api.v1.node_pools import amounts_of, usage_of
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
+from shared.domain.pools.generations import V1ALPHA5
 from shared.domain.pools.nodepools import (
     BALANCED,
-    V1ALPHA5,
     WHEN_EMPTY,
     WHEN_UNDERUTILIZED,
     NodePool,

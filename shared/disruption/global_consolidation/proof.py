@@ -23,7 +23,7 @@ from shared.disruption.replacement_price import (
 )
 from shared.disruption.simulation import Simulation, simulate
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import UNDERUTILIZED, V1ALPHA5
+from shared.domain.pools.nodepools import UNDERUTILIZED
 from shared.solver.lowest_cost.packing import LOWEST_COST
 from shared.solver.plan import PlannedMachine
 
@@ -76,7 +76,7 @@ def why_not_replaced(world: World, candidate: Candidate) -> str:
     """
     if candidate.machine.capacity_type != keys.SPOT:
         return ""
-    if candidate.pool.generation_api == V1ALPHA5:
+    if not candidate.pool.api.replaces_spot_by_spot:
         return SPOT_BY_SPOT
     return "" if world.gates.spot_to_spot_consolidation else SPOT_DISABLED
 

@@ -22,12 +22,7 @@ from shared.disruption.replacement_price import cheaper, total_price, without_ty
 from shared.disruption.simulation import simulate
 from shared.domain import labels as keys
 from shared.domain.machines.machine import CONSOLIDATABLE
-from shared.domain.pools.nodepools import (
-    BALANCED,
-    UNDERUTILIZED,
-    V1,
-    WHEN_EMPTY,
-)
+from shared.domain.pools.nodepools import BALANCED, UNDERUTILIZED, WHEN_EMPTY
 from shared.solver.plan import PlannedMachine
 
 NEEDED_LABELS = (keys.INSTANCE_TYPE, keys.CAPACITY_TYPE, keys.ZONE)
@@ -133,7 +128,9 @@ def _by_pool(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
 
 def _has_settled(candidate: Candidate) -> bool:
     """Has consolidateAfter passed? (DIS-20) v1alpha5 has no such wait."""
-    return candidate.pool.generation_api != V1 or candidate.machine.has(CONSOLIDATABLE)
+    return not candidate.pool.api.waits_until_consolidatable or candidate.machine.has(
+        CONSOLIDATABLE
+    )
 
 
 def _why_not(candidate: Candidate, types: set[str]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from shared.disruption.methods.replacing import replace_one
 from shared.disruption.records import Candidate, Command, Proposal, Rejection, World
 from shared.domain.machines.machine import DRIFTED as CONDITION
-from shared.domain.pools.nodepools import DRIFTED, V1ALPHA5
+from shared.domain.pools.nodepools import DRIFTED
 
 METHOD = "drift"
 MOST_SIMULATIONS = 20
@@ -43,7 +43,7 @@ def drifted(world: World, *, static: bool) -> list[Candidate]:
         for c in world.candidates
         if c.machine.has(CONDITION)
         and c.pool.is_static is static
-        and (c.pool.generation_api != V1ALPHA5 or world.gates.drift)
+        and (world.gates.drift or not c.pool.api.drift_needs_gate)
     ]
     return sorted(found, key=lambda c: (not c.empty, c.machine.conditions[CONDITION].since, c.name))
 

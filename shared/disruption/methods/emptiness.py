@@ -14,7 +14,7 @@ from shared.disruption.records import (
 )
 from shared.domain.machines.machine import CONSOLIDATABLE
 from shared.domain.machines.machine import EMPTY as EMPTY_CONDITION
-from shared.domain.pools.nodepools import EMPTY, V1
+from shared.domain.pools.nodepools import EMPTY
 
 METHOD = "emptiness"
 
@@ -52,7 +52,7 @@ def time_is_up(candidate: Candidate, *, now: float) -> bool:
     machine, pool = candidate.machine, candidate.pool
     if pool.is_static or pool.consolidate_after_seconds is None:
         return False
-    if pool.generation_api == V1:
+    if pool.api.waits_until_consolidatable:
         return machine.has(CONSOLIDATABLE)
     ttl = pool.empty_ttl_seconds
     if ttl is None:

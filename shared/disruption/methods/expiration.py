@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from shared.disruption.methods.replacing import replace_one
 from shared.disruption.records import EXPIRED, Command, Proposal, Rejection, World
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1, V1ALPHA5
 
 METHOD = "expiration"
 MOST_SIMULATIONS = 20
@@ -16,7 +15,7 @@ MOST_SIMULATIONS = 20
 
 def forceful(machines: Iterable[Machine], *, now: float) -> list[Machine]:
     """Expired v1 machines, first expired first, initialised or not (DIS-60, ACC-80). Budgets do not apply."""
-    due = [m for m in machines if m.generation_api == V1 and not m.terminating]
+    due = [m for m in machines if not (m.api.replaces_expired or m.terminating)]
     expired = [m for m in due if _expires_at(m, m.expire_seconds) <= now]
     return sorted(expired, key=lambda m: (_expires_at(m, m.expire_seconds), m.name))
 
@@ -26,7 +25,7 @@ def propose(world: World) -> Proposal:
     due = [
         c
         for c in world.candidates
-        if c.pool.generation_api == V1ALPHA5
+        if c.pool.api.replaces_expired
         and world.left(c.pool.key, EXPIRED) > 0
         and _expires_at(c.machine, c.pool.expire_seconds) <= world.now
     ]

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1, NodeClass, NodePool
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from shared.domain.resources import EPHEMERAL_STORAGE, MEMORY, parse_amount, parse_resources
 from shared.errors import InvalidObject
 
@@ -82,8 +82,11 @@ class SizeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
         Raises InvalidObject.
         """
-        v1 = node_class.generation_api == V1
-        kubelet, field = (node_class.kubelet, "spec.kubelet") if v1 else _kubelet_of(owner)
+        kubelet, field = (
+            (node_class.kubelet, "spec.kubelet")
+            if node_class.api.class_has_kubelet
+            else _kubelet_of(owner)
+        )
         said = _read(kubelet, field)
         hard = f"{field}.evictionHard"
         return cls(

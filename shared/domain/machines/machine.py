@@ -6,7 +6,7 @@ import msgspec
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
-from shared.domain.pools.nodepools import CLASS_KINDS, POOL_KINDS, V1, V1ALPHA5
+from shared.domain.pools.generations import GENERATIONS, V1ALPHA5, Generation
 
 LAUNCHED = "Launched"
 REGISTERED = "Registered"
@@ -22,8 +22,6 @@ VOLUMES_DETACHED = "VolumesDetached"
 INSTANCE_TERMINATING = "InstanceTerminating"
 CONSISTENT = "ConsistentStateFound"
 """Condition types. A v1alpha5 Machine spells most of them with ``Machine`` in front (M-03, NC-03)."""
-
-MACHINE_KINDS = {V1ALPHA5: "Machine", V1: "NodeClaim"}
 
 
 class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -72,8 +70,13 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
     finalizers: tuple[str, ...] = ()
 
     @property
+    def api(self) -> Generation:
+        """The rules of its generation."""
+        return GENERATIONS[self.generation_api]
+
+    @property
     def kind(self) -> str:
-        return MACHINE_KINDS[self.generation_api]
+        return self.api.machine_kind
 
     @property
     def key(self) -> str:
@@ -83,12 +86,12 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def pool_key(self) -> str:
         """Key of its pool; empty without one."""
-        return f"{POOL_KINDS[self.generation_api]}/{self.pool}" if self.pool else ""
+        return f"{self.api.pool_kind}/{self.pool}" if self.pool else ""
 
     @property
     def node_class_key(self) -> str:
         """Key of its node class."""
-        return f"{CLASS_KINDS[self.generation_api]}/{self.node_class}"
+        return f"{self.api.class_kind}/{self.node_class}"
 
     def has(self, condition: str) -> bool:
         """Is this condition True?"""

@@ -1,18 +1,15 @@
 """A node pool and a node class in the one model that the whole product uses, whichever generation stored them.
 
 Its words are those of v1; v1alpha5 is translated when it is read (MAP-04 of the behaviour spec). Where the two
-generations behave differently (MAP-02), ``generation_api`` tells which rules hold.
+generations behave differently (MAP-02), ``api`` tells which rules hold.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
-
-V1ALPHA5 = "v1alpha5"
-V1 = "v1"
+from shared.domain.pools.generations import GENERATIONS, V1ALPHA5, Generation
 
 WHEN_EMPTY = "WhenEmpty"
 WHEN_UNDERUTILIZED = "WhenEmptyOrUnderutilized"
@@ -33,9 +30,6 @@ INTERRUPTION_MODES = (DELETE, CORDON, DRY_RUN)
 IGNORE, DRAIN = "off", "drain"
 REBALANCE_ANSWERS = (IGNORE, CORDON, DRAIN)
 """What a rebalance recommendation does to a machine (INT-40, INT-43)."""
-
-POOL_KINDS = {V1ALPHA5: "Provisioner", V1: "NodePool"}
-CLASS_KINDS = {V1ALPHA5: "AWSNodeTemplate", V1: "EC2NodeClass"}
 
 
 class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -108,8 +102,13 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of what drifts when it changes (NP-19)."""
 
     @property
+    def api(self) -> Generation:
+        """The rules of its generation."""
+        return GENERATIONS[self.generation_api]
+
+    @property
     def kind(self) -> str:
-        return POOL_KINDS[self.generation_api]
+        return self.api.pool_kind
 
     @property
     def key(self) -> str:
@@ -119,18 +118,18 @@ class NodePool(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def node_class_key(self) -> str:
         """Key of its node class."""
-        return f"{CLASS_KINDS[self.generation_api]}/{self.node_class}"
+        return f"{self.api.class_kind}/{self.node_class}"
 
     @property
     def label_key(self) -> str:
-        return keys.PROVISIONER_NAME if self.generation_api == V1ALPHA5 else keys.NODE_POOL
+        return self.api.pool_label
 
     @property
     def empty_ttl_seconds(self) -> float | None:
         """After how long without pods a machine goes; None: it stays."""
-        if self.generation_api == V1ALPHA5 and self.consolidation_policy != WHEN_EMPTY:
-            return None
-        return self.consolidate_after_seconds
+        if self.api.waits_until_consolidatable or self.consolidation_policy == WHEN_EMPTY:
+            return self.consolidate_after_seconds
+        return None
 
     @property
     def is_static(self) -> bool:
@@ -212,8 +211,13 @@ class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of what drifts when it changes (EC-22)."""
 
     @property
+    def api(self) -> Generation:
+        """The rules of its generation."""
+        return GENERATIONS[self.generation_api]
+
+    @property
     def kind(self) -> str:
-        return CLASS_KINDS[self.generation_api]
+        return self.api.class_kind
 
     @property
     def key(self) -> str:

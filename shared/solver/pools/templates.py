@@ -14,7 +14,7 @@ import numpy as np
 from shared.domain import labels as keys
 from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1, NodeClass, NodePool, by_preference
+from shared.domain.pools.nodepools import NodeClass, NodePool, by_preference
 from shared.domain.pools.usage import NODES, USUAL, Counting, usage
 from shared.domain.requirements import DOES_NOT_EXIST, Requirement, Requirements
 from shared.domain.resources import Resources, add, at_least
@@ -147,7 +147,7 @@ def pool_requirements(pool: NodePool) -> Requirements:
 
 def _pool_labels(pool: NodePool) -> dict[str, str]:
     names = {pool.label_key: pool.name}
-    if pool.generation_api == V1:
+    if pool.api.labels_node_class:
         names[keys.NODE_CLASS] = pool.node_class
     return names
 

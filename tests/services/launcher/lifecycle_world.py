@@ -15,7 +15,8 @@ from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
 from shared.domain.machines.machine import LAUNCHED, REGISTERED, Condition, Machine
 from shared.domain.nodes import provider_instance_id
-from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.resources import MACHINES, NODE_CLAIMS
 from shared.redis.mirror.pools.registrations import RegistrationOutcomes
 from tests.services.conftest import create_machine, create_node_claim

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from services.terminator.repair.controller import NodeRepair
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.machines import Machines
 from shared.kube.resources import MACHINES
 from shared.kube.transport.statuses import Call

@@ -9,7 +9,7 @@ import pytest
 
 from services.terminator.instances import ABSENT_SECONDS, READ_SECONDS
 from services.terminator.step import AGAIN, DONE
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import Throttled
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODES
 from shared.redis import streams

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from tests.services.launcher.mortal import Died, Life
 from tests.services.terminator.world import SPARE, Place, World
 

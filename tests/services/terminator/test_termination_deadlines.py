@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shared.concurrency.clock import parse_rfc3339
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.resources import NODES, PVCS, VOLUME_ATTACHMENTS
 from tests.services.conftest import Control
 from tests.services.terminator.world import World

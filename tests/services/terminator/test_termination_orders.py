@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from tests.services.terminator.world import Place, World
 
 HANDS = ("delete machine", "delete node", "terminate instance", "strip node")

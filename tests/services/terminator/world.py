@@ -19,7 +19,8 @@ from services.terminator.step import DONE
 from shared.cloud.client.session import Cloud
 from shared.concurrency.clock import parse_rfc3339, rfc3339
 from shared.domain.nodes import provider_instance_id
-from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import Conflict
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from services.watcher.messages import Record, messages_for
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.redis import streams
 from shared.redis.messages import (
     LaunchMachine,

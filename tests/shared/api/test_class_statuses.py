@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from shared.api.class_statuses import with_status
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodeClass
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import NodeClass
 
 
 @pytest.mark.parametrize("generation", [V1ALPHA5, V1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 
 import pytest
 from hypothesis import given
@@ -41,3 +42,15 @@ async def test_the_first_error_is_raised_when_all_have_ended() -> None:
     with pytest.raises(ValueError, match="number 1"):
         await in_parallel(map(work, range(5)), most=2)
     assert ended == [0, 1, 2, 3, 4]
+
+
+async def test_a_cancellation_ends_those_that_have_not_begun(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    """Python warns of a coroutine that nobody awaited."""
+    works = [asyncio.Event().wait() for _ in range(5)]
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await in_parallel(works, most=2)
+    assert [inspect.getcoroutinestate(work) for work in works] == [inspect.CORO_CLOSED] * 5
+    assert not recwarn.list

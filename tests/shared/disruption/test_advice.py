@@ -12,7 +12,7 @@ from shared.disruption.advice import (
     change_for,
 )
 from shared.disruption.methods import consolidation
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from tests.support.planning.builders import make_machine
 
 TEXTS = (

@@ -12,7 +12,15 @@ from shared.disruption.budgets import REASONS, allowed_now, by_budget
 from shared.disruption.records import EXPIRED, REBALANCE
 from shared.domain.machines.machine import INSTANCE_TERMINATING, REGISTERED
 from shared.domain.pools.budgets import UNLIMITED
-from shared.domain.pools.nodepools import DRAIN, DRIFTED, EMPTY, UNDERUTILIZED, V1, Budget, NodePool
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import (
+    DRAIN,
+    DRIFTED,
+    EMPTY,
+    UNDERUTILIZED,
+    Budget,
+    NodePool,
+)
 from tests.support.planning.builders import make_pool
 from tests.support.planning.disruption import NOW, Running, conditions, make_cluster, make_running
 

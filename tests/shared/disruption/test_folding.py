@@ -14,7 +14,8 @@ from shared.disruption.records import World
 from shared.disruption.simulation import simulate, without
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.snapshot import moving_pods
 from shared.domain.workloads.namespaces import NamespaceSelector
 from shared.domain.workloads.pods import AffinityTerm, Owner, Pod

@@ -24,10 +24,9 @@ from shared.disruption.verdict import CHURN
 from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import CONSOLIDATABLE, INITIALIZED, Condition
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.pools.nodepools import (
     BALANCED,
-    V1,
-    V1ALPHA5,
     WHEN_EMPTY,
     WHEN_UNDERUTILIZED,
     Budget,

@@ -11,7 +11,8 @@ from shared.disruption.methods import drift, emptiness, expiration
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import DRIFTED, EMPTY, Condition
-from shared.domain.pools.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
 from shared.domain.pools.usage import Counting
 from shared.solver.solve import SolverSettings
 from tests.support.planning.builders import make_bound_pod, make_pool

@@ -15,7 +15,8 @@ from shared.domain.expressions import Expression
 from shared.domain.instance_types.reservations import ID_LABEL, Reservation, with_reserved
 from shared.domain.instance_types.types import InstanceType
 from shared.domain.machines.machine import CONSOLIDATABLE, DRIFTED
-from shared.domain.pools.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import WHEN_EMPTY, WHEN_UNDERUTILIZED, Budget, NodePool
 from shared.solver.solve import SolverSettings
 from tests.support.planning.builders import ZONES, make_catalogue, make_pool, make_types
 from tests.support.planning.disruption import (

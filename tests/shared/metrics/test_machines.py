@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
 from shared.metrics import EVENTUAL, Metrics
 from tests.support.metrics.pages import Scraped
 from tests.support.planning.builders import make_machine
@@ -35,7 +35,7 @@ def test_an_end_is_counted_with_its_policy_and_its_mode(generation_api: str) -> 
 def test_a_machine_of_too_few_kinds_is_counted_apart(relaxed: bool, text: str) -> None:
     """MET-01: metrics of machines."""
     metrics = Metrics("test")
-    metrics.count_created("provisioned", "default", V1ALPHA5, relaxed=relaxed)
+    metrics.count_created("provisioned", "default", GENERATIONS[V1ALPHA5], relaxed=relaxed)
     labels = {"reason": "provisioned", "nodepool": "default", "min_values_relaxed": text}
     scraped = Scraped(metrics.text())
     assert scraped.value("karpenter_nodeclaims_created_total", **labels) == 1

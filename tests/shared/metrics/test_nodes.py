@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.metrics import Metrics
 from tests.support.metrics.pages import Scraped
 from tests.support.planning.builders import make_machine, make_node

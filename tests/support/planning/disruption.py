@@ -18,7 +18,8 @@ from shared.domain.machines.machine import (
     Machine,
 )
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodePool
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import Owner, Pod
 from shared.solver.solve import SolverSettings

@@ -16,7 +16,8 @@ from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import adapted
 from shared.domain.instance_types.types import InstanceType, Offering
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1, NodePool
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.namespaces import NAME_LABEL
 from shared.domain.workloads.pods import Pod

@@ -22,7 +22,7 @@ from cli.operations.scheduler_status import ask
 from shared.api.v1alpha5.machines import domain_condition
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.errors import NotFound, Unavailable
 from shared.kube.resources import EVENTS, MACHINES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from tests.support.stories.playground import (

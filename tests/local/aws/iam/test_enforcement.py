@@ -22,7 +22,8 @@ from shared.cloud.ec2.records import tag_specification
 from shared.concurrency.clock import SystemClock
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import DovetailError, Unauthorized
 from tests.services.conftest import CLUSTER, Control, control
 from tests.support.planning.builders import make_machine, make_node_class

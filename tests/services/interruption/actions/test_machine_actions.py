@@ -15,7 +15,8 @@ from shared.api.v1.node_claims import parse_node_claim
 from shared.api.v1alpha5.machines import parse_machine
 from shared.concurrency.clock import rfc3339
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import CORDON, DRAIN, DRY_RUN, V1
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import CORDON, DRAIN, DRY_RUN
 from shared.kube.resources import NODES
 from tests.services.interruption.conftest import INSTANCES, NAMES, RESOURCES, World
 from tests.support.planning.builders import make_pool

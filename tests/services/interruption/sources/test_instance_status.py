@@ -15,7 +15,8 @@ from shared.api.v1.node_claims import parse_node_claim
 from shared.api.v1alpha5.machines import parse_machine
 from shared.cloud.ec2.instance_status import EVENT_STATUS, SYSTEM_STATUS, Ailment, InstanceStatuses
 from shared.domain.labels import MAINTENANCE_ANNOTATION
-from shared.domain.pools.nodepools import CORDON, V1
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import CORDON
 from shared.errors import DovetailError, Unauthorized, Unavailable
 from shared.kube.resources import NODES
 from tests.services.interruption.conftest import INSTANCES, NAMES, RESOURCES, World

@@ -16,7 +16,7 @@ from services.launcher.catalogue.learned_memory import (
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.redis.bus import Bus
 from shared.redis.bus.connection import ask
 from shared.redis.mirror.catalogue.learned_ram import LearnedMemory

@@ -9,7 +9,7 @@ import pytest
 
 from services.launcher.catalogue.reservations import ReservationLabels
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.kube.resources import NODES
 from tests.services.launcher.lifecycle_world import World
 

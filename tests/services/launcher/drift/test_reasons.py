@@ -20,7 +20,8 @@ from shared.cloud.ec2.records import Image, Instance, SecurityGroup, Subnet
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1, NodeClass, NodePool
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import NodeClass, NodePool
 from tests.support.planning.builders import make_machine, make_type
 
 NOW = 10_000.0

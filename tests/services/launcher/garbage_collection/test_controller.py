@@ -15,7 +15,7 @@ from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, TOKEN_TAG, cluster_tag
 from shared.domain import labels as keys
 from shared.domain.machines.machine import REGISTERED
 from shared.domain.nodes import provider_instance_id
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.client import Kube
 from shared.kube.listing import KubeList
 from shared.kube.resources import LAUNCH_RECORDS, MACHINES, NODE_CLAIMS, NODES

@@ -25,7 +25,7 @@ from shared.cloud.ec2.ownership import TOKEN_TAG
 from shared.cloud.ec2.records import tags_from
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import InstanceType, Offering
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from tests.support.planning.builders import ZONES, make_machine, make_node_class, make_type
 
 SUBNETS = {zone: f"subnet-{zone}" for zone in ZONES}

@@ -27,7 +27,7 @@ from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.instance_types.types import EFA, InstanceType, Offering
 from shared.domain.machines.machine import Machine
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject
 from tests.support.planning.builders import make_machine, make_node_class, make_type

@@ -14,7 +14,8 @@ from services.launcher.launch_template.controller import boot_labels
 from shared.cloud.client.session import Cloud
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.pools.nodepools import V1, SelectorTerm
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.kube.client import Kube
 from shared.kube.resources import AWS_NODE_TEMPLATES, MACHINES, NODE_CLAIMS
 from tests.services.conftest import (

@@ -8,7 +8,7 @@ import pytest
 
 from services.launcher.lifecycle.consistency import Consistency, shortfalls
 from shared.domain.machines.machine import CONSISTENT, INITIALIZED, Condition
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.resources import NODES
 from tests.services.launcher.lifecycle_world import World
 from tests.support.planning.builders import amounts, make_machine, make_node

@@ -11,7 +11,7 @@ from shared.api.core.nodes import parse_node
 from shared.domain import labels as keys
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition, Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.client import Kube
 from shared.kube.resources import NODES
 from shared.redis.bus.connection import ask

@@ -16,12 +16,10 @@ from services.launcher.lifecycle.stages import (
     registered_taints,
     timed_out,
     waits_for,
-    worded,
 )
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition
-from shared.domain.pools.nodepools import V1
 from tests.support.planning.builders import make_machine, make_node
 
 PROVIDER_ID = "aws:///us-west-2a/i-1"
@@ -88,13 +86,6 @@ def test_a_registered_node_carries_the_machines_annotations_but_not_our_notes() 
     notes = {keys.PLAN_ANNOTATION: "p", keys.ATTEMPT_ANNOTATION: "1", "user": "x"}
     found = registered_annotations(make_machine(annotations=notes), "main")
     assert found == {"user": "x", keys.MANAGED_BY: "main"}
-
-
-def test_the_log_speaks_the_words_of_the_generation() -> None:
-    """LCH-72: the log line of a launch."""
-    text = "registered nodeclaim"
-    assert worded(make_machine(), text) == "registered machine"
-    assert worded(make_machine(generation_api=V1), text) == text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from services.launcher.lifecycle.tagging import Tagging
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import provider_instance_id
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.transport.pacing import TokenBucket
 from tests.services.conftest import Control
 from tests.services.launcher.lifecycle_world import World

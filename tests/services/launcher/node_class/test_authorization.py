@@ -20,7 +20,7 @@ from services.launcher.resolved_class import BootImages, Resolved
 from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import Image, SecurityGroup, Subnet
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import Throttled
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control

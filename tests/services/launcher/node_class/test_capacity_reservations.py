@@ -32,7 +32,8 @@ from shared.domain.instance_types.reservations import (
     Reservation,
     with_reserved,
 )
-from shared.domain.pools.nodepools import V1, SelectorTerm
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.errors import InsufficientCapacity, Unavailable
 from shared.kube.client import Kube
 from shared.kube.resources import EC2_NODE_CLASSES, NODE_CLAIMS

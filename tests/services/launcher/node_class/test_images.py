@@ -30,7 +30,8 @@ from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import Image
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import InstanceType
-from shared.domain.pools.nodepools import V1, V1ALPHA5, SelectorTerm
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import SelectorTerm
 from shared.domain.requirements import Requirement, Requirements
 from shared.errors import InvalidObject
 from tests.services.conftest import Control

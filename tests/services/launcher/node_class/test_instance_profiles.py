@@ -15,7 +15,8 @@ from services.launcher.node_class.instance_profiles import (
     profile_path,
 )
 from shared.cloud.client.session import Cloud
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodeClass
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import NodeClass
 from shared.errors import InvalidObject, NotFound, Unauthorized
 from shared.settings import LauncherSettings, read
 from tests.services.conftest import CLUSTER, Control

@@ -22,7 +22,7 @@ from shared.api.faults import Fault, texts_of
 from shared.cloud.ec2.records import Image, SecurityGroup, Subnet
 from shared.cloud.eks import EksCluster
 from shared.domain.machines.machine import Condition
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
 from tests.support.planning.builders import make_node_class
 
 NOW = 1_700_000_000.0
@@ -55,7 +55,7 @@ def conditions(status: dict[str, Any]) -> dict[str, Condition]:
 
 def test_a_v1_class_shows_all_that_was_found() -> None:
     """EC-15: status of a node class."""
-    status = found_status(V1, FINDINGS, RAW, NOW)
+    status = found_status(GENERATIONS[V1], FINDINGS, RAW, NOW)
     arch = {"key": "kubernetes.io/arch", "operator": "In"}
     assert status["subnets"] == [{"id": "subnet-1", "zone": "us-west-2a", "zoneID": "usw2-az1"}]
     assert status["securityGroups"] == [{"id": "sg-1", "name": "nodes"}]
@@ -76,7 +76,7 @@ def test_a_v1_class_shows_all_that_was_found() -> None:
 
 def test_a_v1alpha1_class_shows_what_its_schema_knows() -> None:
     """T-12: status of a node template."""
-    status = found_status(V1ALPHA5, FINDINGS, RAW, NOW)
+    status = found_status(GENERATIONS[V1ALPHA5], FINDINGS, RAW, NOW)
     assert status["subnets"] == [{"id": "subnet-1", "zone": "us-west-2a"}]
     assert status["securityGroups"] == [{"id": "sg-1"}]
     assert [set(one) for one in status["amis"]] == [{"id", "name", "requirements"}] * 2
@@ -86,7 +86,7 @@ def test_a_v1alpha1_class_shows_what_its_schema_knows() -> None:
 
 def test_every_failing_part_is_named_at_once() -> None:
     """EC-16, EC-17: each in its own condition, all of them in Ready."""
-    found = conditions(found_status(V1, Findings(problems=TWO_PROBLEMS), RAW, NOW))
+    found = conditions(found_status(GENERATIONS[V1], Findings(problems=TWO_PROBLEMS), RAW, NOW))
     assert {name for name, c in found.items() if c.status == "False"} == {
         "AMIsReady",
         "SubnetsReady",
@@ -96,19 +96,22 @@ def test_every_failing_part_is_named_at_once() -> None:
     assert (waiting.status, waiting.reason) == ("Unknown", "DependenciesNotReady")
     assert (found["AMIsReady"].reason, found["AMIsReady"].message) == ("AMINotFound", "no image")
     assert found["Ready"].message == "no image; no subnet"
-    old = conditions(found_status(V1ALPHA5, Findings(problems=TWO_PROBLEMS), RAW, NOW))
+    old = conditions(found_status(GENERATIONS[V1ALPHA5], Findings(problems=TWO_PROBLEMS), RAW, NOW))
     assert old["Ready"].message == "no image; no subnet"
 
 
 def test_a_profile_that_is_gone_is_taken_out_of_the_status() -> None:
     """None is how a merge patch removes a field."""
-    assert found_status(V1, Findings(problems=TWO_PROBLEMS), RAW, NOW)["instanceProfile"] is None
+    assert (
+        found_status(GENERATIONS[V1], Findings(problems=TWO_PROBLEMS), RAW, NOW)["instanceProfile"]
+        is None
+    )
 
 
 def test_an_unchanged_condition_keeps_its_time_and_others_stay() -> None:
     before = {"Ready": Condition("True", since=5.0), "Theirs": Condition("False", "Why", since=6.0)}
     raw = {**RAW, "status": {"conditions": condition_objects(before)}}
-    found = conditions(found_status(V1, FINDINGS, raw, NOW))
+    found = conditions(found_status(GENERATIONS[V1], FINDINGS, raw, NOW))
     assert (found["Ready"].since, found["SubnetsReady"].since) == (5.0, NOW)
     assert (found["Theirs"].status, found["Theirs"].generation) == ("False", 0)
 
@@ -116,7 +119,7 @@ def test_an_unchanged_condition_keeps_its_time_and_others_stay() -> None:
 def test_a_status_that_is_rubbish_is_replaced() -> None:
     """F27: faulty objects."""
     for rubbish in (7, {"conditions": 7}, {"conditions": [{"type": 1}]}):
-        status = found_status(V1, FINDINGS, {**RAW, "status": rubbish}, NOW)
+        status = found_status(GENERATIONS[V1], FINDINGS, {**RAW, "status": rubbish}, NOW)
         assert conditions(status)["Ready"].status == "True"
 
 
@@ -188,7 +191,7 @@ def test_an_image_for_gpus_says_so() -> None:
         (Image("ami-1", "gpu", "x86_64", "", "amazon", False),), {"ami-1": (NVIDIA,)}
     )
     for generation in (V1, V1ALPHA5):
-        (shown,) = found_status(generation, Findings(images=images), RAW, NOW)["amis"]
+        (shown,) = found_status(GENERATIONS[generation], Findings(images=images), RAW, NOW)["amis"]
         assert shown["requirements"] == [
             {"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "Exists"},
             {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},

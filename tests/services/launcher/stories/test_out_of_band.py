@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from shared.domain.nodes import provider_instance_id
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import NotFound
 from shared.kube.resources import MACHINES, NODE_CLAIMS, NODES
 from tests.services.conftest import Control

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.launcher.lifecycle.tagging import Tagging
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.redis.mirror.catalogue.shifted_zones import FRESH_SECONDS
 from tests.services.conftest import Control
 from tests.services.launcher.lifecycle_world import World

@@ -14,7 +14,8 @@ from shared.domain import labels as keys
 from shared.domain.machines.commands import CommandRecord, holder, written
 from shared.domain.machines.machine import CONSOLIDATABLE, DISRUPTION_REASON, INITIALIZED, Machine
 from shared.domain.nodes import DISRUPTED
-from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
+from shared.domain.pools.generations import GENERATIONS, V1
+from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.errors import NotFound
 from shared.kube.client import Kube
 from shared.kube.resources import EVENTS, NODE_CLAIMS, NODES
@@ -243,9 +244,11 @@ async def test_a_machine_that_another_command_holds_is_left_to_it(
     await kube.patch(NODE_CLAIMS, LARGE.machine.name, note)
     await kube.patch(NODES, "large", {"spec": {"taints": taint_objects((DISRUPTED,))}})
     disruption = oversized.disruption
-    world = await disruption._world(V1)
+    world = await disruption._world(GENERATIONS[V1])
     assert world is not None
-    found = await disruption._first_command(world, V1, disruption._schedules[V1])
+    found = await disruption._first_command(
+        world, GENERATIONS[V1], disruption._schedules[GENERATIONS[V1]]
+    )
     assert found is not None
     assert not await disruption.commands.start(found, world.snapshot)
     assert await tainted(kube)
@@ -358,9 +361,11 @@ async def test_a_replacement_never_bears_the_name_of_what_it_replaces(
     """A plan for the same pods names its machine as the first plan did: the old one must not pass for its own
     replacement, ready at once."""
     disruption = oversized.disruption
-    world = await disruption._world(V1)
+    world = await disruption._world(GENERATIONS[V1])
     assert world is not None
-    found = await disruption._first_command(world, V1, disruption._schedules[V1])
+    found = await disruption._first_command(
+        world, GENERATIONS[V1], disruption._schedules[GENERATIONS[V1]]
+    )
     assert found is not None
     (planned,) = found.replacements
     same_name = replace(found, replacements=(replace(planned, name=LARGE.machine.name),))

@@ -23,12 +23,12 @@ from shared.domain.machines.machine import (
     DISRUPTION_REASON,
     INITIALIZED,
     LAUNCHED,
-    MACHINE_KINDS,
     REGISTERED,
     Machine,
 )
 from shared.domain.nodes import DISRUPTED, Node
-from shared.domain.pools.nodepools import V1, V1ALPHA5, WHEN_UNDERUTILIZED, NodePool
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
+from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, NodePool
 from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
 from shared.kube.recorder import Recorder
@@ -108,7 +108,7 @@ class Cluster:
         }
         spec = {"nodeClassRef": reference} if generation == V1 else {"machineTemplateRef": old}
         body = {
-            "kind": MACHINE_KINDS[generation],
+            "kind": GENERATIONS[generation].machine_kind,
             "metadata": {
                 "name": running.machine.name,
                 "labels": running.machine.labels,

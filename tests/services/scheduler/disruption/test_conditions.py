@@ -16,7 +16,8 @@ from shared.domain.machines.machine import (
     Condition,
     Machine,
 )
-from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, NodePool
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, NodePool
 from shared.domain.workloads.pods import Owner, Pod
 from tests.support.planning.builders import make_bound_pod, make_machine, make_pool
 

@@ -9,7 +9,8 @@ import pytest
 from shared.api.v1alpha5.machines import parse_machine
 from shared.concurrency.clock import SystemClock
 from shared.domain.machines.machine import EMPTY, Machine
-from shared.domain.pools.nodepools import GLOBAL, KARPENTER, V1, WHEN_UNDERUTILIZED, Budget
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import GLOBAL, KARPENTER, WHEN_UNDERUTILIZED, Budget
 from shared.kube.client import Kube
 from shared.kube.resources import MACHINES, PODS
 from shared.redis import streams

@@ -13,8 +13,9 @@ from shared.concurrency.clock import SystemClock
 from shared.disruption.pod_blocks import ANNOTATED
 from shared.disruption.records import Proposal
 from shared.disruption.replacement_price import NOT_CHEAPER
-from shared.domain.machines.machine import DRIFTED, MACHINE_KINDS, Condition, Machine
-from shared.domain.pools.nodepools import V1, V1ALPHA5, WHEN_UNDERUTILIZED, Budget
+from shared.domain.machines.machine import DRIFTED, Condition, Machine
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
+from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.workloads.pods import Pod
 from shared.kube.client import Kube
 from shared.metrics import Metrics
@@ -24,7 +25,7 @@ from tests.support.clock.fake import FakeClock
 from tests.support.planning.builders import make_node_class, make_pool
 from tests.support.planning.disruption import make_cluster, make_running, make_world, pods_on
 
-GENERATIONS = pytest.mark.parametrize("generation", [V1ALPHA5, V1])
+EACH_GENERATION = pytest.mark.parametrize("generation", [V1ALPHA5, V1])
 
 
 async def evaluate(
@@ -51,7 +52,7 @@ async def explained(scheduler: Scheduler, node: str) -> Any:
     return orjson.loads(found.body)
 
 
-@GENERATIONS
+@EACH_GENERATION
 async def test_a_proposal_says_what_it_saves_moves_and_why(
     scheduler: Scheduler, generation: str, events: Any
 ) -> None:
@@ -73,7 +74,7 @@ async def test_a_proposal_says_what_it_saves_moves_and_why(
     assert names == ["machine-n1", "machine-n2", "n1", "n2"]
 
 
-@GENERATIONS
+@EACH_GENERATION
 async def test_a_node_that_costs_what_its_pods_are_worth_says_so(
     scheduler: Scheduler, generation: str, events: Any
 ) -> None:
@@ -88,7 +89,7 @@ async def test_a_node_that_costs_what_its_pods_are_worth_says_so(
     assert ("Unconsolidatable", "n1") in await events()
 
 
-@GENERATIONS
+@EACH_GENERATION
 async def test_a_pass_that_ends_early_hides_no_reason(
     scheduler: Scheduler, generation: str
 ) -> None:
@@ -102,7 +103,7 @@ async def test_a_pass_that_ends_early_hides_no_reason(
     assert (why["text"], why["pod"]) == (ANNOTATED, "default/n2-pod-0")
 
 
-@GENERATIONS
+@EACH_GENERATION
 async def test_a_second_look_approves_or_rejects(
     scheduler: Scheduler, generation: str, events: Any, metrics: Metrics
 ) -> None:
@@ -129,7 +130,7 @@ async def test_a_pass_that_does_not_reach_every_node_is_counted(
 ) -> None:
     """CON-10: order of single-machine consolidation; MET-06: metrics of disruption."""
     method = Method("single-node", lambda _: Proposal(unseen=("NodeClaim/n1",)))
-    await scheduler.disruption._propose(method, make_world(make_cluster([])), V1)
+    await scheduler.disruption._propose(method, make_world(make_cluster([])), GENERATIONS[V1])
     assert metrics.consolidation_timeouts.labels("single-node")._value.get() == 1
 
 
@@ -165,6 +166,6 @@ def replace_setting(settings: Any, **changes: Any) -> Any:
 
 
 def drifted(machine: Machine) -> Machine:
-    assert machine.key.startswith(MACHINE_KINDS[V1])
+    assert machine.key.startswith("NodeClaim/")
     condition = Condition("True", "NodePoolDrifted", "", 1.0)
     return replace(machine, conditions={**machine.conditions, DRIFTED: condition})

@@ -18,11 +18,10 @@ from shared.disruption.global_consolidation import plan
 from shared.disruption.global_consolidation.churn import Churn
 from shared.disruption.methods import multi_node, single_node
 from shared.disruption.records import Command
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
 from shared.domain.pools.nodepools import (
     GLOBAL,
     KARPENTER,
-    V1,
-    V1ALPHA5,
     WHEN_UNDERUTILIZED,
     Budget,
     NodePool,
@@ -55,7 +54,7 @@ def proposed(setting: str, **consolidators: str) -> dict[str, Command]:
     pods = [pod for one in running for pod in pods_on(one.node.name, 3)]
     world = make_world(make_cluster(running, *pods, pools=pools))
     found = {}
-    for method in methods_of(V1, setting, frozenset(), Churn()):
+    for method in methods_of(GENERATIONS[V1], setting, frozenset(), Churn()):
         if method.name in CONSOLIDATIONS and (commands := method.propose(world).commands):
             found[method.name] = commands[0]
     return found
@@ -64,7 +63,10 @@ def proposed(setting: str, **consolidators: str) -> dict[str, Command]:
 @pytest.mark.parametrize("generation", [V1ALPHA5, V1])
 def test_both_consolidators_come_last(generation: str) -> None:
     """DIS-03: order of methods in v1; DIS-05: order of methods in v1alpha5."""
-    names = [method.name for method in methods_of(generation, KARPENTER, frozenset(), Churn())]
+    names = [
+        method.name
+        for method in methods_of(GENERATIONS[generation], KARPENTER, frozenset(), Churn())
+    ]
     assert names[-3:] == [plan.METHOD, multi_node.METHOD, single_node.METHOD]
 
 

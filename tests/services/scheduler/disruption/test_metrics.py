@@ -17,7 +17,8 @@ from shared.disruption.methods import drift, emptiness, expiration, multi_node, 
 from shared.disruption.records import BalancedScore, Candidate, Command
 from shared.domain.machines.commands import CommandRecord
 from shared.domain.machines.machine import CONSOLIDATABLE, DRIFTED, EXPIRED, INITIALIZED, Condition
-from shared.domain.pools.nodepools import V1, V1ALPHA5, WHEN_EMPTY, WHEN_UNDERUTILIZED, NodePool
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
+from shared.domain.pools.nodepools import WHEN_EMPTY, WHEN_UNDERUTILIZED, NodePool
 from shared.metrics import Metrics
 from tests.support.metrics.pages import Scraped
 from tests.support.planning.builders import make_machine, make_pool
@@ -50,8 +51,8 @@ def test_a_pass_is_measured_by_its_reason_and_its_method(
 ) -> None:
     metrics = Metrics("test")
     for generation in (V1, V1ALPHA5):
-        count_pass(metrics, method, generation, seconds=2, late=True)
-    count_pass(metrics, method, V1, seconds=2, late=False)
+        count_pass(metrics, method, GENERATIONS[generation], seconds=2, late=True)
+    count_pass(metrics, method, GENERATIONS[V1], seconds=2, late=False)
     scraped = Scraped(metrics.text())
     of = {"consolidation_type": method}
     name = f"{DISRUPTION}_decision_evaluation_duration_seconds_sum"

@@ -12,7 +12,7 @@ from services.scheduler.provisioning.logs import some
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.machines.machine import INITIALIZED, Condition
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.snapshot import Snapshot
 from shared.domain.workloads.pods import PreferredTerm
 from tests.support.planning.builders import (
@@ -33,7 +33,7 @@ def logged(snapshot: Snapshot) -> list[dict[str, Any]]:
     with capture_logs() as lines:
         logs.considering(snapshot.pods, frozenset())
         logs.decided(plan, plan.machines, snapshot, seconds=0.0123)
-        logs.created(plan.machines, snapshot)
+        logs.created(plan.machines)
     return [dict(line) for line in lines]
 
 

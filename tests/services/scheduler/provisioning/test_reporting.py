@@ -12,7 +12,7 @@ from services.scheduler.provisioning.reporting import MOST_POD_EVENTS, PlanRepor
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
 from shared.domain.machines.machine import INITIALIZED, Condition
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.snapshot import Snapshot
 from shared.kube.recorder import Recorder
 from tests.support.planning.builders import (

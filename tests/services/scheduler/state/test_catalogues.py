@@ -14,7 +14,8 @@ from shared.domain import labels as keys
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.overlays import Overlay
 from shared.domain.instance_types.reservations import Reservation, merged
-from shared.domain.pools.nodepools import V1, NodeClass, NodePool, SelectorTerm
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import NodeClass, NodePool, SelectorTerm
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS
 from shared.redis.bus import Bus

@@ -10,7 +10,8 @@ from services.scheduler.static_capacity.adjustments import Adjustment, adjustmen
 from shared.disruption.methods import emptiness, single_node, static_drift
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import DRIFTED
-from shared.domain.pools.nodepools import V1, Budget, NodePool
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import Budget, NodePool
 from shared.domain.snapshot import Snapshot
 from shared.kube.client import Kube
 from shared.kube.resources import NODE_CLAIMS

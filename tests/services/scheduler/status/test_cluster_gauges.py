@@ -17,7 +17,7 @@ from services.scheduler.status.cluster_gauges import (
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Offering
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.workloads.pods import Owner
 from tests.support.metrics.pages import Scraped
 from tests.support.planning.builders import (

@@ -9,7 +9,8 @@ import pytest
 
 from services.scheduler.status.explain import NOT_EVALUATED
 from shared.disruption.pod_blocks import ANNOTATED
-from shared.domain.pools.nodepools import V1, WHEN_EMPTY, WHEN_UNDERUTILIZED
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import WHEN_EMPTY, WHEN_UNDERUTILIZED
 from tests.services.scheduler.conftest import Scheduler
 from tests.support.planning.builders import make_node_class, make_pool
 from tests.support.planning.disruption import make_running, pods_on

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from shared.concurrency.clock import rfc3339
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from tests.services.terminator.world import SPARE, Place, World
 
 HELD = {"karpenter.sh/do-not-disrupt": "true"}

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from services.terminator.drain.pods import Deletion, DrainStep, next_step, stays
 from shared.domain.expressions import Toleration
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5, Generation
 from shared.domain.workloads.pods import Owner, Pod
 from tests.support.planning.builders import make_bound_pod
 
@@ -27,7 +27,7 @@ TOLERATES_ALL = (Toleration("", "Exists"),)
 
 
 def step_of(*pods: Pod, api: str = V1, **how: Any) -> DrainStep:
-    return next_step(pods, api, **{"now": NOW, **how})
+    return next_step(pods, GENERATIONS[api], **{"now": NOW, **how})
 
 
 def names(pods: Iterable[Pod]) -> list[str]:
@@ -55,7 +55,7 @@ def test_a_drain_passes_by_what_would_come_back_is_over_or_stuck(
 ) -> None:
     """TRM-06: by the cordon in v1alpha5, by the disrupted taint in v1."""
     pod = make_bound_pod("p", "n", **changes)
-    assert tuple(stays(pod, api, now=NOW) for api in (V1ALPHA5, V1)) == passed_by
+    assert tuple(stays(pod, api, now=NOW) for api in GENERATIONS.values()) == passed_by
 
 
 def test_each_tier_waits_for_the_one_before() -> None:
@@ -134,11 +134,11 @@ PODS = st.builds(
 
 @given(
     st.lists(PODS, max_size=12, unique_by=lambda pod: pod.uid),
-    st.sampled_from([V1, V1ALPHA5]),
+    st.sampled_from(list(GENERATIONS.values())),
     st.none() | st.floats(NOW - 100, NOW + 100),
 )
 def test_a_drain_ends_exactly_when_nothing_is_left(
-    pods: list[Pod], api: str, deadline: float | None
+    pods: list[Pod], api: Generation, deadline: float | None
 ) -> None:
     """TRM-05: no tier starves, nobody is asked twice, and before the deadline nobody against the annotation."""
     step = next_step(pods, api, now=NOW, deadline=deadline)

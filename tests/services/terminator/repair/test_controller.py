@@ -8,7 +8,7 @@ import pytest
 
 from services.terminator.repair.controller import RETRY_SECONDS, NodeRepair, snake_case
 from shared.concurrency.clock import parse_rfc3339, rfc3339
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.kube.machines import Machines
 from tests.services.terminator.world import Place, World
 

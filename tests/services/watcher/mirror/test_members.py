@@ -9,7 +9,7 @@ from services.watcher.mirror.members import Members, machine_member, node_member
 from shared.api.hashes import METHOD
 from shared.domain import labels as keys
 from shared.domain.machines.machine import DRIFTED, Condition, Machine
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.domain.records import MACHINES, NODES
 from tests.support.planning.builders import make_machine, make_node
 
@@ -47,7 +47,7 @@ def test_a_member_says_what_its_record_says() -> None:
     )  # fmt: skip
     (found,) = Members(MACHINES, machine_member).of(encoded(machine))
     for name in (
-        "name", "uid", "provider_id", "pool_key", "capacity", "terminating", "key", "generation_api",
+        "name", "uid", "provider_id", "pool_key", "capacity", "terminating", "key", "api",
         "node_name", "node_class_key", "last_pod_event_at",
     ):  # fmt: skip
         assert getattr(found, name) == getattr(machine, name), name

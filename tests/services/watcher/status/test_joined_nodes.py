@@ -15,7 +15,7 @@ from services.watcher.status.joined_nodes import (
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Machine
 from shared.domain.nodes import Node
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.kube.client import Kube
 from shared.kube.machines import Machines
 from shared.kube.resources import NODE_CLAIMS

@@ -21,7 +21,7 @@ from services.watcher.status.pools import (
 )
 from shared.domain import labels as keys
 from shared.domain.machines.machine import Condition
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import GENERATIONS, V1, V1ALPHA5
 from tests.support.planning.builders import make_machine, make_node
 
 FINE = Condition("True", "fine")
@@ -37,7 +37,7 @@ def status_of(
 ) -> dict[str, Any]:
     document = {"metadata": META, **raw}
     usage = Usage({"cpu": 4000}, 2)
-    return pool_status(document, api, validation, class_ready, 3, usage, now=5.0)
+    return pool_status(document, GENERATIONS[api], validation, class_ready, 3, usage, now=5.0)
 
 
 def test_capacities_add_up_per_pool_without_those_that_go() -> None:
@@ -115,7 +115,7 @@ def test_an_unchanged_status_keeps_its_time_and_other_conditions_stay() -> None:
 def test_a_resource_that_is_no_longer_there_is_zero() -> None:
     """P-13: a merge patch only adds keys."""
     raw = {"metadata": META, "status": {"resources": {"memory": "1Gi"}}}
-    status = pool_status(raw, V1, FINE, FINE, 1, Usage({}, 0), now=1.0)
+    status = pool_status(raw, GENERATIONS[V1], FINE, FINE, 1, Usage({}, 0), now=1.0)
     assert status["resources"] == {"memory": "0"}
     assert differs(raw, status)
     assert not differs({"metadata": META, "status": status}, status)
@@ -203,7 +203,14 @@ def test_registration_health_begins_anew_with_an_edit_of_pool_or_class() -> None
     def judged(raw: dict[str, Any], class_generation: int, *outcomes: bool) -> dict[str, Any]:
         usage = Usage({}, 0)
         return pool_status(
-            raw, V1, FINE, FINE, class_generation, usage, now=5.0, registrations=outcomes
+            raw,
+            GENERATIONS[V1],
+            FINE,
+            FINE,
+            class_generation,
+            usage,
+            now=5.0,
+            registrations=outcomes,
         )
 
     failing = judged({"metadata": META, "status": status_of(V1, FINE, FINE)}, 3, False, False)

@@ -8,7 +8,8 @@ import pytest
 
 from shared.api.v1.ec2_node_classes import ec2_node_class_object, parse_ec2_node_class
 from shared.api.v1alpha5.node_templates import parse_node_template
-from shared.domain.pools.nodepools import V1, V1ALPHA5, NodeClass, SelectorTerm
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import NodeClass, SelectorTerm
 from tests.shared.api.documents.node_classes import DISCOVERY
 
 

@@ -10,7 +10,8 @@ import pytest
 from shared.api.v1.node_pools import node_pool_object, parse_node_pool, warnings_of
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
-from shared.domain.pools.nodepools import BALANCED, V1ALPHA5, WHEN_EMPTY, Budget, NodePool
+from shared.domain.pools.generations import V1ALPHA5
+from shared.domain.pools.nodepools import BALANCED, WHEN_EMPTY, Budget, NodePool
 from tests.shared.api.conftest import document
 from tests.shared.api.documents.node_pools import REFERENCE, faults, parsed, pool_document
 

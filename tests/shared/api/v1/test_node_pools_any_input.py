@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from shared.api.v1.node_pools import node_pool_object, warnings_of
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint
-from shared.domain.pools.nodepools import BALANCED, V1, WHEN_EMPTY, Budget, NodePool
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import BALANCED, WHEN_EMPTY, Budget, NodePool
 from tests.shared.api.conftest import document, json_values
 from tests.shared.api.documents.node_pools import faults, parsed, pool_document
 

@@ -16,7 +16,7 @@ from shared.api.v1alpha5.machines import machine_conditions, parse_machine, with
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
 from shared.domain.machines.machine import INITIALIZED, LAUNCHED, REGISTERED, Condition
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.domain.records import decode_record
 from shared.errors import InvalidObject
 from tests.shared.api.conftest import META, document, json_values, objects

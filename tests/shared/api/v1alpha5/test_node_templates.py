@@ -10,7 +10,8 @@ from hypothesis import given
 
 from shared.api.schema.v1alpha5.aws_node_template import AWSNodeTemplate
 from shared.api.v1alpha5.node_templates import node_template_object, parse_node_template
-from shared.domain.pools.nodepools import V1, NodeClass, SelectorTerm, SubnetRef
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import NodeClass, SelectorTerm, SubnetRef
 from shared.domain.records import decode_record
 from tests.shared.api.conftest import document, json_values, objects
 

@@ -15,13 +15,8 @@ from shared.api.v1alpha5.provisioners import (
 )
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.pools.nodepools import (
-    BALANCED,
-    V1,
-    WHEN_UNDERUTILIZED,
-    Budget,
-    NodePool,
-)
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import BALANCED, WHEN_UNDERUTILIZED, Budget, NodePool
 from tests.shared.api.documents.provisioners import (
     own_words,
     pool_of,

@@ -12,7 +12,7 @@ from shared.cloud.catalogue.reference_data import vpc_limits
 from shared.domain.instance_types.size_settings import SizeSettings
 from shared.domain.instance_types.sizes import GIB, MIB
 from shared.domain.instance_types.types import Offering
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from tests.support.planning.builders import make_node_class, make_pool
 
 Build = Callable[..., Any]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from shared.disruption.global_consolidation import plan
 from shared.disruption.global_consolidation.churn import Churn
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from tests.support.planning.builders import ZONES, make_pool
 from tests.support.planning.disruption import make_cluster, make_running, make_world, pods_on
 

@@ -12,7 +12,8 @@ from shared.disruption.validation import validate
 from shared.disruption.verdict import BUDGET, CHURN, SCHEDULING, Verdict
 from shared.domain import labels as keys
 from shared.domain.instance_types.types import Catalogue
-from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.workloads.pods import Pod
 from tests.support.planning.builders import (
     ZONES,

@@ -18,9 +18,9 @@ from shared.domain.expressions import Expression
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.instance_types.types import InstanceType, Offering
 from shared.domain.machines.machine import CONSOLIDATABLE
+from shared.domain.pools.generations import V1
 from shared.domain.pools.nodepools import (
     BALANCED,
-    V1,
     WHEN_EMPTY,
     WHEN_UNDERUTILIZED,
     Budget,

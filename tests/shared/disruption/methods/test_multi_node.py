@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from shared.disruption.methods import multi_node
 from shared.disruption.methods.consolidation import by_savings_ratio, compute, eligible
 from shared.disruption.records import Command, World
-from shared.domain.pools.nodepools import V1, WHEN_UNDERUTILIZED, Budget
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import WHEN_UNDERUTILIZED, Budget
 from shared.domain.workloads.pods import Pod
 from tests.support.planning.builders import ZONES, make_pool
 from tests.support.planning.disruption import (

@@ -9,7 +9,8 @@ import pytest
 from shared.disruption.methods import rebalance
 from shared.disruption.records import REBALANCE
 from shared.domain.labels import REPLACE_ANNOTATION
-from shared.domain.pools.nodepools import CORDON, DRAIN, IGNORE, V1, V1ALPHA5, Budget
+from shared.domain.pools.generations import V1, V1ALPHA5
+from shared.domain.pools.nodepools import CORDON, DRAIN, IGNORE, Budget
 from tests.support.planning.builders import make_pool
 from tests.support.planning.disruption import (
     Running,

@@ -11,7 +11,8 @@ from shared.disruption.methods import static_drift
 from shared.disruption.records import Proposal
 from shared.domain.feature_gates import FeatureGates
 from shared.domain.machines.machine import DRIFTED
-from shared.domain.pools.nodepools import V1, Budget
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import Budget
 from tests.support.planning.builders import make_pool
 from tests.support.planning.disruption import (
     NOW,

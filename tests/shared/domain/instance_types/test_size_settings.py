@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings, Threshold
-from shared.domain.pools.nodepools import V1, V1ALPHA5
+from shared.domain.pools.generations import V1, V1ALPHA5
 from shared.errors import InvalidObject
 from tests.support.planning.builders import make_machine, make_node_class, make_pool
 

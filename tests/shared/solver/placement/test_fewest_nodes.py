@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from shared.domain import labels as keys
 from shared.domain.expressions import PREFER_NO_SCHEDULE, Expression, Taint, Toleration
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.domain.pools.usage import Counting
 from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,

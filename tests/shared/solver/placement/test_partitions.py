@@ -9,7 +9,7 @@ import pytest
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.domain.workloads.pods import Pod
 from shared.solver.plan import Plan
 from tests.support.planning.builders import (

@@ -8,7 +8,8 @@ import pytest
 
 from shared.domain import labels as keys
 from shared.domain.expressions import Expression, Taint, Toleration
-from shared.domain.pools.nodepools import V1, NodePool
+from shared.domain.pools.generations import V1
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.snapshot import Snapshot
 from tests.support.planning.builders import (
     DEFAULT_REQUIREMENTS,

@@ -14,7 +14,7 @@ from shared.domain.expressions import Expression
 from shared.domain.instance_types.size_settings import USUAL, SizeSettings
 from shared.domain.instance_types.sizes import sized
 from shared.domain.instance_types.types import Catalogue, InstanceType, SizeFacts
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.domain.resources import add, fits
 from shared.solver.encode import ResourceAxis, TypeTable
 from shared.solver.plan import Plan

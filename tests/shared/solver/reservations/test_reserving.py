@@ -20,7 +20,7 @@ from shared.domain.instance_types.reservations import (
     with_reserved,
 )
 from shared.domain.machines.machine import LAUNCHED, Condition, Machine
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from shared.domain.snapshot import Snapshot
 from shared.solver.plan import Plan, PlannedMachine
 from shared.solver.reservations.reserving import NOT_RESERVED

@@ -8,7 +8,7 @@ from cli.demo import workload
 from cli.demo.scenarios import SCENARIOS
 from cli.demo.snapshot import Snapshot
 from shared.domain import labels as keys
-from shared.domain.pools.nodepools import V1
+from shared.domain.pools.generations import V1
 from tests.support.stories.playground import Playground
 from tests.support.stories.scale_down import settled
 
