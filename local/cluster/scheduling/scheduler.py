@@ -215,7 +215,7 @@ class Scheduler:
             log.info("binding refused", pod=str(pod.key), node=node.name, error=error.message)
             return
         self._state.place(pod, node.name)
-        self._queue.stir(only_pod_dependent=True)
+        self._queue.allow_retries(only_pod_dependent=True)
         bound = find(self._store, "pods", pod.key)
         if bound is not None:
             text = f"Successfully assigned {pod.key.namespace}/{pod.key.name} to {node.name}"
@@ -357,5 +357,5 @@ class Scheduler:
                 self._stir()
 
     def _stir(self, *, only_pod_dependent: bool = False) -> None:
-        self._queue.stir(only_pod_dependent=only_pod_dependent)
+        self._queue.allow_retries(only_pod_dependent=only_pod_dependent)
         self._wake.set()

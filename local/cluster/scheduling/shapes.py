@@ -21,12 +21,11 @@ from local.cluster.scheduling.quantities import (
     scoring_requests,
 )
 from local.cluster.scheduling.selectors import (
-    LabelPredicate,
     NodePredicate,
-    label_predicate,
     node_predicate,
     node_term_predicate,
 )
+from local.cluster.storage.selectors import LabelPredicate, label_predicate
 
 SPEC_FIELDS = (
     "nodeSelector",
@@ -174,7 +173,7 @@ class PodInfo:
 
 
 def compile_shape(pod: Obj, key: bytes) -> PodShape:
-    """Compile a pod's scheduling fields. Raises ValueError for a malformed quantity."""
+    """Compile a pod's scheduling fields. Raises InvalidObject for a malformed quantity."""
     spec, metadata, labels = pod["spec"], pod["metadata"], pod["metadata"].get("labels") or {}
     namespace = metadata.get("namespace") or "default"
     affinity = spec.get("affinity") or {}

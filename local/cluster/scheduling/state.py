@@ -97,7 +97,7 @@ class ClusterState:
         self._counter_users: WeakKeyDictionary[PodShape, list[PodCounter]] = WeakKeyDictionary()
 
     def info(self, pod: Obj) -> PodInfo:
-        """The pod with its shared shape. Raises ValueError for a malformed quantity."""
+        """The pod with its shared shape. Raises InvalidObject for a malformed quantity."""
         key = shape_key(pod)
         shape = self._shapes.get(key)
         if shape is None:
