@@ -1,9 +1,7 @@
-"""Label and field selectors: the query strings of list and watch, and the ``LabelSelector`` objects
-of specs.
+"""Label and field selectors: the query strings of list and watch, and the ``LabelSelector`` objects of specs.
 
-Grammar and meaning follow apimachinery's ``labels/selector.go`` and ``fields/selector.go``:
-``notin`` and ``!=`` also match objects without the label. What may go wrong: a malformed selector
-is answered with 400, never with "everything matches".
+Grammar and meaning follow apimachinery's ``labels/selector.go`` and ``fields/selector.go``: ``notin`` and ``!=`` also
+match objects without the label. A malformed selector is answered with 400 and never matches everything.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ def _integer(text: str | None) -> int | None:
 
 
 def parse_label_selector(text: str) -> list[LabelRequirement]:
-    """Terms of ``a=b,c in (d,e),!f``. Raises ApiError 400 that shows the part that is wrong."""
+    """Terms of ``a=b,c in (d,e),!f``. Raises ApiError 400 that shows the invalid part."""
     stripped = text.strip()
     if not stripped:
         return []
@@ -117,7 +115,7 @@ def selector_matches(selector: Mapping[str, Any] | None, labels: Labels) -> bool
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """A ``LabelSelector`` as the query string that means the same."""
+    """A ``LabelSelector`` as the equivalent query string."""
     forms = {"Exists": "{k}", "DoesNotExist": "!{k}", "NotIn": "{k} notin ({v})"}
     texts = [f"{k}={v}" for k, v in ((selector or {}).get("matchLabels") or {}).items()]
     for term in (selector or {}).get("matchExpressions") or []:
@@ -131,7 +129,7 @@ _FIELD_PARTS = re.compile(r"(?:[^,\\]|\\.)+")
 
 
 def parse_field_selector(text: str) -> list[tuple[tuple[str, ...], str, bool]]:
-    """(path, value, wanted) of every term of ``spec.nodeName=a,status.phase!=b``.
+    """(path, value, equal) of every term of ``spec.nodeName=a,status.phase!=b``.
 
     Raises ApiError 400.
     """
@@ -148,7 +146,7 @@ def parse_field_selector(text: str) -> list[tuple[tuple[str, ...], str, bool]]:
 
 
 def field_text(document: Any, path: tuple[str, ...]) -> str:
-    """The value at ``path`` as selectors compare it: missing is empty, booleans in lower case."""
+    """The value at ``path`` as selectors compare it: a missing value is empty, booleans are in lower case."""
     for name in path:
         if not isinstance(document, dict):
             return ""
@@ -159,7 +157,7 @@ def field_text(document: Any, path: tuple[str, ...]) -> str:
 
 
 def object_predicate(label_selector: str | None, field_selector: str | None) -> Predicate | None:
-    """One test for both selectors; None when everything matches. Raises ApiError 400."""
+    """One predicate for both selectors; None when everything matches. Raises ApiError 400."""
     labels = parse_label_selector(label_selector or "")
     fields = parse_field_selector(field_selector or "")
     if not labels and not fields:
@@ -169,8 +167,6 @@ def object_predicate(label_selector: str | None, field_selector: str | None) -> 
         present = document["metadata"].get("labels") or {}
         if not all(term.matches(present) for term in labels):
             return False
-        return all(
-            (field_text(document, path) == value) is wanted for path, value, wanted in fields
-        )
+        return all((field_text(document, path) == value) is equal for path, value, equal in fields)
 
     return matches
