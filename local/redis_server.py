@@ -82,8 +82,7 @@ def redis_server_command(
 ) -> list[str]:
     """The argument list that runs redis-server in the foreground on 127.0.0.1.
 
-    ``directory`` holds its log and, when ``persistent``, the append-only file.
-    Raises ConfigurationError.
+    ``directory`` holds its log and, when ``persistent``, the append-only file. Raises ConfigurationError.
     """
     return [
         str(binary or find_redis_server()),

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-PRICE_STRATEGIES = frozenset({"lowest-price", "price-capacity-optimized", "lowestPrice"})
 PRIORITY_STRATEGIES = frozenset({"prioritized", "capacity-optimized-prioritized"})
 STRATEGIES = {
     "spot": frozenset(

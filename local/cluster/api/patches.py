@@ -77,9 +77,7 @@ def json_patch(document: dict[str, Any], operations: Any) -> dict[str, Any]:
 
 
 def strategic_merge(target: Any, patch: Any) -> Any:
-    """Strategic merge patch with ``$patch``, ``$deleteFromPrimitiveList``, ``$setElementOrder``,
-    ``$retainKeys``.
-    """
+    """Strategic merge patch with ``$patch``, ``$deleteFromPrimitiveList``, ``$setElementOrder``, ``$retainKeys``."""
     if not isinstance(patch, dict):
         return patch
     if patch.get("$patch") == "replace":

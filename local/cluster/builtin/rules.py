@@ -1,7 +1,7 @@
 """Validation of built-in objects: the checks of Kubernetes' ``pkg/apis/*/validation`` that manifests most often fail.
 
-Plain functions from an object to the list of its errors. Only the rules that matter to scheduling and to workloads
-are here, so this server may accept an object that a real API server refuses.
+Plain functions from an object to the list of its errors. Only the rules that matter to scheduling and to workloads are
+here, so this server may accept an object that a real API server refuses.
 """
 
 from __future__ import annotations

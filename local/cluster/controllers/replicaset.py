@@ -1,9 +1,8 @@
 """ReplicaSets keep a number of pods alive.
 
-Surplus pods go in the order of kube-controller-manager's ActivePodsWithRanks: not placed before
-placed, Pending before Running, not ready before ready, lower
-``controller.kubernetes.io/pod-deletion-cost`` first, more replicas on the same node first, younger
-first. Adoption of orphaned pods is not modelled.
+Surplus pods go in the order of kube-controller-manager's ActivePodsWithRanks: not placed before placed, Pending before
+Running, not ready before ready, lower ``controller.kubernetes.io/pod-deletion-cost`` first, more replicas on the same
+node first, younger first. Adoption of orphaned pods is not modelled.
 """
 
 from __future__ import annotations

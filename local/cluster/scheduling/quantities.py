@@ -3,8 +3,8 @@ pieces).
 
 Requests follow k8s.io/component-helpers ``resource.PodRequests`` (Kubernetes 1.32): the requests of containers are
 added; the init containers count with the largest sum that runs at one time; a sidecar (an init container with
-restartPolicy Always) keeps running and is added; the pod's overhead is added last. A missing request takes the value
-of the limit, as the API server's defaulting does.
+restartPolicy Always) keeps running and is added; the pod's overhead is added last. A missing request takes the value of
+the limit, as the API server's defaulting does.
 """
 
 from __future__ import annotations

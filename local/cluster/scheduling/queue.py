@@ -1,8 +1,8 @@
 """The scheduling queue: pods of one shape wait together, highest priority first, then oldest first.
 
-If the first pod of a shape does not fit, no other pod of the shape does. The whole group is therefore parked until
-the cluster changes, and at least for a back-off. Parked groups cost no work, so 10,000 pods that fit nowhere do not
-delay the others.
+If the first pod of a shape does not fit, no other pod of the shape does. The whole group is therefore parked until the
+cluster changes, and at least for a back-off. Parked groups cost no work, so 10,000 pods that fit nowhere do not delay
+the others.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ images are the same everywhere.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from local.cluster.scheduling.filters import domain_counts, spread_counts
 from local.cluster.scheduling.selectors import untolerated
@@ -17,7 +17,6 @@ from local.cluster.scheduling.shapes import PodShape
 from local.cluster.scheduling.state import ClusterState, NodeState
 
 HIGHEST = 100.0
-Score = Callable[[NodeState], float]
 
 
 def choose(

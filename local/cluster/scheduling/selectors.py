@@ -1,7 +1,6 @@
 """Node selectors and node affinity, compiled once into predicates; taints and tolerations.
 
-Semantics: Kubernetes 1.32 API reference, NodeSelectorTerm and Toleration. An empty node selector term matches
-nothing.
+Semantics: Kubernetes 1.32 API reference, NodeSelectorTerm and Toleration. An empty node selector term matches nothing.
 """
 
 from __future__ import annotations

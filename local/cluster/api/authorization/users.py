@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 MASTERS = "system:masters"
 """The group whose members may do everything, independent of roles."""
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
-ANONYMOUS = "system:anonymous"
 _ACCOUNT = "system:serviceaccount"
 
 
